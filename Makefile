@@ -1,0 +1,52 @@
+# Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full check wheel bench format clean
+
+PYTHON := .venv/bin/python
+# More for pytest: make test ARGS="tests/wire -x"
+ARGS ?=
+# host:port of your own cluster for `make demo`; where it is empty the demo starts Apache Kafka itself.
+BOOTSTRAP ?=
+export BOOTSTRAP
+
+# A test that needs a real broker fails where there is none: skipped, it would prove nothing.
+PYTEST := GROUPSDK_REQUIRE_KAFKA=1 $(PYTHON) -m pytest
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: ## three workers share out real work and survive a kill; BOOTSTRAP=host:port for your own cluster
+	@.ci/setup python $(if $(BOOTSTRAP),,jvm)
+	@$(PYTHON) -m examples.demo
+
+test: ## run the tests, on a real Apache Kafka where they need one; ARGS="..." goes to pytest
+	@.ci/setup python jvm
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-full: ## run the long tests as well
+	@.ci/setup python jvm
+	$(PYTEST) $(ARGS)
+
+check: ## formatting, ruff, mypy strict and the import contracts
+	@.ci/setup lint
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports --no-cache
+
+wheel: ## build the wheel into dist/ and check what is in it
+	@.ci/setup python
+	@.ci/wheel
+
+bench: ## measure groupsdk and its peers side by side (tests/benchmarks)
+	@.ci/setup python jvm
+	$(PYTHON) -m tests.benchmarks $(ARGS)
+
+format: ## format the code and fix what ruff can fix
+	@.ci/setup lint
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+clean: ## remove .venv, caches and builds; the jars in the user's cache stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

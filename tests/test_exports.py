@@ -1,0 +1,77 @@
+"""Holds the public names: each exists once, belongs to us and says what it does."""
+
+import inspect
+import types
+
+import groupsdk
+
+
+def public() -> dict[str, object]:
+    """Maps every public name to what stands behind it."""
+    return {name: getattr(groupsdk, name) for name in groupsdk.__all__}
+
+
+def test_the_names_that_everyone_needs_are_there() -> None:
+    assert {
+        "AbstractCoordinator",
+        "AsyncAbstractCoordinator",
+        "Coordinator",
+        "Generation",
+        "GroupSdkError",
+        "NO_GENERATION",
+    } <= set(groupsdk.__all__)
+
+
+def test_every_name_exists() -> None:
+    missing = [name for name in groupsdk.__all__ if not hasattr(groupsdk, name)]
+    assert not missing, f"named in groupsdk.__all__ but not there: {missing}"
+
+
+def test_no_name_is_listed_twice() -> None:
+    assert len(groupsdk.__all__) == len(set(groupsdk.__all__))
+
+
+def test_a_name_is_what_its_module_calls_it() -> None:
+    renamed = {
+        name: value.__name__
+        for name, value in public().items()
+        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__name__ != name
+    }
+    # so that a traceback and a log line show the name that a user can look up
+    assert not renamed, f"exported under another name than their own: {renamed}"
+
+
+def test_no_module_is_exported_as_a_name() -> None:
+    exported = [name for name, value in public().items() if isinstance(value, types.ModuleType)]
+    assert not exported, f"modules in groupsdk.__all__: {exported}"
+
+
+def test_every_public_class_and_function_says_what_it_does() -> None:
+    silent = [
+        name
+        for name, value in public().items()
+        if (inspect.isclass(value) or inspect.isfunction(value)) and not documented(value)
+    ]
+    assert not silent, f"without a docstring of their own: {silent}"
+
+
+def test_every_public_method_says_what_it_does() -> None:
+    silent = [
+        f"{name}.{attribute}"
+        for name, value in public().items()
+        if inspect.isclass(value)
+        for attribute, member in vars(value).items()
+        if not attribute.startswith("_")
+        and (inspect.isfunction(member) or isinstance(member, property))
+        and not inspect.getdoc(getattr(value, attribute))
+    ]
+    assert not silent, f"without a docstring: {silent}"
+
+
+def documented(value: type | types.FunctionType) -> bool:
+    """Says whether something has a docstring that it did not inherit and that no tool made.
+
+    A dataclass without one gets its own signature as a docstring.
+    """
+    text = value.__doc__
+    return bool(text) and not str(text).startswith(f"{value.__name__}(")

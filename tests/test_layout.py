@@ -1,0 +1,117 @@
+"""Holds the layout: one tested, documented module of readable length for each noun."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("groupsdk", "assignors")
+MAX_LINES = 450
+
+# Modules whose tests stand under another name, each with the reason.
+TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {}
+
+
+def modules() -> list[Path]:
+    """Lists every module of both packages, relative to the project's root."""
+    return [
+        path.relative_to(ROOT)
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+    ]
+
+
+def mirrors(module: Path) -> list[Path]:
+    """Lists where a module's tests may stand: its own folder under tests/, or one further up.
+
+    `groupsdk/wire/api.py` is mirrored by `tests/wire/test_api.py`. The tests of a small sub-package may
+    share the folder of the package around it. `assignors` keeps its name, `groupsdk` is the root.
+    """
+    folder = module.parent
+    if folder.parts[0] == "groupsdk":
+        folder = folder.relative_to("groupsdk")
+    folders = [folder, *folder.parents]
+    if len(folders) > 1:
+        # a module in a package may not hide behind a test of the same name at the top
+        folders.remove(Path())
+    return [Path("tests") / each / f"test_{module.stem}.py" for each in folders]
+
+
+def test_the_layout_is_looked_at() -> None:
+    # The other tests here would pass on an empty list.
+    assert Path("groupsdk/errors.py") in modules()
+    assert mirrors(Path("groupsdk/errors.py")) == [Path("tests/test_errors.py")]
+    assert mirrors(Path("groupsdk/drivers/engine/sasl.py")) == [
+        Path("tests/drivers/engine/test_sasl.py"),
+        Path("tests/drivers/test_sasl.py"),
+    ]
+    assert mirrors(Path("assignors/items.py")) == [Path("tests/assignors/test_items.py")]
+
+
+def test_every_module_is_mirrored_by_a_test_module() -> None:
+    missing = []
+    claimed: defaultdict[Path, list[str]] = defaultdict(list)
+    for module in modules():
+        if module.name == "__init__.py" or module.as_posix() in TESTED_ELSEWHERE:
+            continue
+        found = [path for path in mirrors(module) if (ROOT / path).is_file()]
+        if found:
+            claimed[found[0]].append(module.as_posix())
+        else:
+            missing.append(f"{module.as_posix()}: write {mirrors(module)[0].as_posix()}")
+
+    assert not missing, "modules without tests of their own:\n" + "\n".join(missing)
+    shared = {path.as_posix(): names for path, names in claimed.items() if len(names) > 1}
+    assert not shared, f"one test module cannot mirror several modules: {shared}"
+
+
+def test_the_exceptions_are_still_true() -> None:
+    for module, (test, reason) in TESTED_ELSEWHERE.items():
+        assert (ROOT / module).is_file(), f"{module} is gone: take it off the list"
+        assert (ROOT / test).is_file(), f"{test}, named for {module}, is not there"
+        assert reason
+        hidden = [path for path in mirrors(Path(module)) if (ROOT / path).is_file()]
+        assert not hidden, f"{module} has {hidden[0]} now: take it off the list"
+
+
+def test_a_package_without_code_needs_no_test() -> None:
+    # What makes it right to leave every __init__.py out above.
+    code = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    with_code = [
+        module.as_posix()
+        for module in modules()
+        if module.name == "__init__.py"
+        # `__getattr__` is how a package puts off an import until its name is used
+        and any(
+            isinstance(node, code) and node.name not in {"__getattr__", "__dir__"}
+            for node in ast.parse((ROOT / module).read_text(encoding="utf-8")).body
+        )
+    ]
+    assert not with_code, f"code belongs in a module that a test mirrors: {with_code}"
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {
+        module.as_posix(): len((ROOT / module).read_text(encoding="utf-8").splitlines())
+        for module in modules()
+    }
+    too_long = {module: lines for module, lines in lengths.items() if lines > MAX_LINES}
+    assert not too_long, f"split at a noun; {MAX_LINES} lines at most: {too_long}"
+
+
+def test_every_module_opens_with_a_docstring() -> None:
+    silent = [
+        module.as_posix()
+        for module in modules()
+        if not ast.get_docstring(ast.parse((ROOT / module).read_text(encoding="utf-8")))
+    ]
+    assert not silent, f"modules that do not say what they are for: {silent}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_package_says_that_it_is_typed(package: str) -> None:
+    assert (ROOT / package / "__init__.py").is_file()
+    assert (ROOT / package / "py.typed").is_file()
