@@ -1,0 +1,1 @@
+"""Speak Kafka's protocol: bytes in, messages out, and back; no socket, no thread, no clock."""

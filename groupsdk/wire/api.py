@@ -1,0 +1,303 @@
+"""Put headers on messages, take them off, and agree with a broker on versions."""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from typing_extensions import override
+
+from groupsdk.errors import DecodeError, EncodeError, UnsupportedVersionError
+from groupsdk.wire.compiler import decoder, encoder
+from groupsdk.wire.framing import frame
+from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
+from groupsdk.wire.schema import Api, ApiKey, Message, Request, Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.wire.messages.api_versions import ApiVersionsResponse
+
+
+UNSUPPORTED_VERSION = 35
+"""The error code with which a broker answers an ApiVersions request of a version it does not have."""
+
+R = TypeVar("R", bound=Response)
+
+_HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of the client id
+_INT32 = struct.Struct(">i")
+_INT16 = struct.Struct(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """What stands before every request."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+@cache
+def request_class(api_key: int) -> type[Request[Any]]:
+    """Return the declared request of an API key.
+
+    Raises:
+        UnsupportedVersionError: no such API is declared here.
+    """
+    try:
+        name = ApiKey(api_key).name
+    except ValueError:
+        raise UnsupportedVersionError(f"the API key {api_key} is not declared") from None
+    module = import_module(f"groupsdk.wire.messages.{name.lower()}")
+    found = getattr(module, f"{name.title().replace('_', '')}Request")
+    return cast("type[Request[Any]]", found)
+
+
+def encode_request(
+    message: Request[Any], version: int, correlation_id: int, client_id: str | None = None
+) -> bytes:
+    """Encode a request with its header as a complete frame, length prefix included.
+
+    Raises:
+        EncodeError: the version is not declared, or it cannot carry a value of the message.
+    """
+    body = encoder(type(message), version)(message)
+    api = message.api
+    tags = b"\0" if api.is_flexible(version) else b""
+    try:
+        if client_id is None:
+            head = _HEADER.pack(api.key, version, correlation_id, -1)
+            return frame(head + tags + body)
+        # an int16 length in every header version, so that a broker can read it before it knows more
+        name = client_id.encode()
+        head = _HEADER.pack(api.key, version, correlation_id, len(name))
+        return frame(b"".join((head, name, tags, body)))
+    except (struct.error, UnicodeEncodeError) as error:
+        raise EncodeError(f"{type(message).__name__} v{version}: its header: {error}") from error
+
+
+def decode_response(request: type[Request[R]], version: int, payload: bytes) -> tuple[int, R]:
+    """Decode the answer to a request of this class and version; return its correlation id, too.
+
+    Takes a frame without its length prefix. An ApiVersions answer that carries UNSUPPORTED_VERSION
+    comes in version 0 whatever was asked (KIP-511) and is read so.
+
+    Raises:
+        DecodeError: the bytes are no such answer.
+    """
+    api, response = request.api, cast("type[R]", request.response_class)
+    correlation_id = correlation_id_of(payload)
+    start = 4
+    if api.key is ApiKey.API_VERSIONS:
+        # always without tagged fields in its header: the client does not know the broker's versions yet
+        if payload[4:6] == _INT16.pack(UNSUPPORTED_VERSION):
+            version = 0
+    elif api.is_flexible(version):
+        start = _skip_tags(payload, start, f"{response.__name__} v{version}")
+    found: R = decoder(response, version)(payload, start)
+    return correlation_id, found
+
+
+def correlation_id_of(payload: bytes) -> int:
+    """Read the correlation id of an answer, a frame without its length prefix.
+
+    Raises:
+        DecodeError: there are less than four bytes.
+    """
+    try:
+        (correlation_id,) = _INT32.unpack_from(payload)
+    except struct.error:
+        raise DecodeError(f"an answer of {len(payload)} bytes has no correlation id") from None
+    return cast("int", correlation_id)
+
+
+def decode_request_header(payload: bytes) -> RequestHeader:
+    """Decode the part of a request's header that is the same in all versions.
+
+    A broker needs it to answer a request that it cannot read.
+
+    Raises:
+        DecodeError: the bytes are no header.
+    """
+    return _read_header(payload)[0]
+
+
+def decode_request(payload: bytes) -> tuple[RequestHeader, Request[Any]]:
+    """Decode a request with its header, a frame without its length prefix.
+
+    Raises:
+        UnsupportedVersionError: the API or its version is not declared here.
+        DecodeError: the bytes are no such request.
+    """
+    header, start = _read_header(payload)
+    message = request_class(header.api_key)
+    api, version = message.api, header.api_version
+    if version not in api:
+        raise UnsupportedVersionError(
+            f"{message.__name__} v{version} is not declared, only {api.min_version} to {api.max_version}"
+        )
+    if api.is_flexible(version):
+        start = _skip_tags(payload, start, f"{message.__name__} v{version}")
+    found: Request[Any] = decoder(message, version)(payload, start)
+    return header, found
+
+
+def encode_response(message: Response, version: int, correlation_id: int) -> bytes:
+    """Encode an answer with its header as a complete frame, length prefix included.
+
+    Raises:
+        EncodeError: the version is not declared, or it cannot carry a value of the message.
+    """
+    body = encoder(type(message), version)(message)
+    api = message.api
+    tags = b"\0" if api.is_flexible(version) and api.key is not ApiKey.API_VERSIONS else b""
+    try:
+        return frame(_INT32.pack(correlation_id) + tags + body)
+    except struct.error as error:
+        raise EncodeError(f"{type(message).__name__} v{version}: its header: {error}") from error
+
+
+def _read_header(payload: bytes) -> tuple[RequestHeader, int]:
+    try:
+        key, version, correlation_id, size = _HEADER.unpack_from(payload)
+        stop = _HEADER.size + max(size, 0)
+        if size < -1 or stop > len(payload):
+            raise DecodeError(f"a request's header has a client id of {size} bytes")
+        client_id = None if size < 0 else payload[_HEADER.size : stop].decode()
+    except struct.error:
+        raise DecodeError(f"a request of {len(payload)} bytes ends within its header") from None
+    except UnicodeDecodeError as error:
+        raise DecodeError("a request's client id is not valid UTF-8") from error
+    return RequestHeader(key, version, correlation_id, client_id), stop
+
+
+def _skip_tags(payload: bytes, position: int, name: str) -> int:
+    if payload[position : position + 1] == b"\0":
+        return position + 1
+    try:
+        return read_unknown_tags(payload, position, len(payload))[1]
+    except DECODE_FAILURES as error:
+        raise DecodeError(f"{name}: the tagged fields of its header: {error}") from error
+
+
+class ApiVersionRanges(Mapping[int, tuple[int, int]]):
+    """Map API keys to the lowest and highest version that a broker offers.
+
+    Immutable, so threads may share it.
+    """
+
+    __slots__ = ("_ranges",)
+
+    def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
+        self._ranges = dict(ranges)
+
+    @classmethod
+    def from_response(cls, response: "ApiVersionsResponse") -> "ApiVersionRanges":
+        """Take the ranges out of a broker's answer to ApiVersions."""
+        return cls(
+            {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        )
+
+    @override
+    def __getitem__(self, api_key: int) -> tuple[int, int]:
+        return self._ranges[api_key]
+
+    @override
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ranges)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._ranges)
+
+    @override
+    def __repr__(self) -> str:
+        return f"ApiVersionRanges({self._ranges!r})"
+
+    def negotiate(
+        self,
+        request: type[Request[Any]],
+        min_version: int | None = None,
+        max_version: int | None = None,
+    ) -> int:
+        """Choose the newest version of a request that both sides have.
+
+        Args:
+            request: the request to send.
+            min_version: the oldest version that will do, for a feature that came with it.
+            max_version: the newest version to use.
+
+        Raises:
+            UnsupportedVersionError: there is none; it names both ranges and, where it is known, the
+                Kafka release that would do.
+        """
+        api = request.api
+        ours_from = max(api.min_version, min_version if min_version is not None else 0)
+        ours_to = min(api.max_version, max_version if max_version is not None else api.max_version)
+        theirs = self._ranges.get(api.key)
+        if theirs is not None and max(ours_from, theirs[0]) <= min(ours_to, theirs[1]):
+            return min(ours_to, theirs[1])
+        raise UnsupportedVersionError(
+            _no_version(request.__name__, api, ours_from, ours_to, theirs)
+        )
+
+
+def _no_version(
+    name: str, api: Api, ours_from: int, ours_to: int, theirs: tuple[int, int] | None
+) -> str:
+    text = f"{name} is needed in a version from {ours_from} to {ours_to}, but the broker "
+    text += "does not have it" if theirs is None else f"has {theirs[0]} to {theirs[1]}"
+    if theirs is None or theirs[1] < ours_from:
+        release = _first_release(api.key, ours_from)
+        if release is not None:
+            text += f"; Apache Kafka has it from {release} on"
+    return text
+
+
+def _first_release(key: ApiKey, version: int) -> str | None:
+    """Find the first release of Apache Kafka that offers at least this version."""
+    for newest, release in _RELEASES.get(key, ()):
+        if newest >= version:
+            return release
+    return None
+
+
+def next_api_versions_version(response: "ApiVersionsResponse", tried: int) -> int | None:
+    """Choose the version of ApiVersions to ask again with, after an answer; None: do not ask again.
+
+    A broker that lacks the version asked for answers UNSUPPORTED_VERSION and lists its range of
+    ApiVersions (KIP-511); one from before Kafka 2.4 lists nothing, and version 0 is what it has.
+
+    Args:
+        response: the answer, as `decode_response` returned it.
+        tried: the version that was asked.
+
+    Raises:
+        UnsupportedVersionError: the broker refuses every version that we speak.
+    """
+    if response.error_code != UNSUPPORTED_VERSION:
+        return None
+    api = response.api
+    theirs = ApiVersionRanges.from_response(response).get(api.key, (0, 0))
+    version = min(theirs[1], api.max_version, tried - 1)
+    if version < max(theirs[0], api.min_version):
+        raise UnsupportedVersionError(
+            f"the broker refused ApiVersions v{tried} and offers {theirs[0]} to {theirs[1]};"
+            f" {api.min_version} to {api.max_version} are spoken here"
+        )
+    return version
+
+
+def messages() -> Iterator[type[Message]]:
+    """Go through all declared requests and responses; imports them all."""
+    for key in ApiKey:
+        request = request_class(key)
+        yield request
+        yield request.response_class
+
+
+# The newest version of each API that a release of Apache Kafka offers, where it changed.
+_RELEASES: dict[ApiKey, tuple[tuple[int, str], ...]] = {}

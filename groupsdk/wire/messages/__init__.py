@@ -1,0 +1,1 @@
+"""Declare the messages, one module per API."""

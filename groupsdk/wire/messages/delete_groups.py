@@ -1,0 +1,37 @@
+"""Declare DeleteGroups: remove empty groups."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from groupsdk.wire.schema import Api, ApiKey, Int16, Int32, Request, Response, Struct
+
+
+API = Api(ApiKey.DELETE_GROUPS, 0, 2, first_flexible=2)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletableGroupResult(Struct):
+    """Tell whether one group was deleted."""
+
+    group_id: str = ""
+    error_code: Int16 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupsResponse(Response):
+    """Answer a deletion, group by group."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    results: tuple[DeletableGroupResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
+    """Delete groups that have no members."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = DeleteGroupsResponse
+
+    groups_names: tuple[str, ...] = ()

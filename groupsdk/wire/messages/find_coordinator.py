@@ -1,0 +1,65 @@
+"""Declare FindCoordinator: which broker coordinates a group."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    between,
+    nullable,
+    since,
+    until,
+)
+
+
+API = Api(ApiKey.FIND_COORDINATOR, 0, 6, first_flexible=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator(Struct):
+    """Name the coordinator of one key, or say why there is none."""
+
+    key: Annotated[str, since(4)] = ""
+    node_id: Annotated[Int32, since(4)] = 0
+    host: Annotated[str, since(4)] = ""
+    port: Annotated[Int32, since(4)] = 0
+    error_code: Annotated[Int16, since(4)] = 0
+    error_message: Annotated[str | None, since(4), nullable(4), IGNORABLE] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinatorResponse(Response):
+    """Name the coordinators: flat up to version 3, as a list from version 4 on."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Annotated[Int32, since(1), IGNORABLE] = 0
+    error_code: Annotated[Int16, until(3)] = 0
+    error_message: Annotated[str | None, between(1, 3), nullable(1), IGNORABLE] = ""
+    node_id: Annotated[Int32, until(3)] = 0
+    host: Annotated[str, until(3)] = ""
+    port: Annotated[Int32, until(3)] = 0
+    coordinators: Annotated[tuple[Coordinator, ...], since(4)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
+    """Ask for the coordinator of a group, a transaction or a share group.
+
+    `key` up to version 3, `coordinator_keys` from version 4 on (KIP-699).
+    """
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = FindCoordinatorResponse
+
+    key: Annotated[str, until(3)] = ""
+    key_type: Annotated[Int8, since(1)] = 0
+    coordinator_keys: Annotated[tuple[str, ...], since(4)] = ()

@@ -1,0 +1,62 @@
+"""Declare LeaveGroup: stop being one."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+    since,
+    until,
+)
+
+
+API = Api(ApiKey.LEAVE_GROUP, 0, 5, first_flexible=4)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberResponse(Struct):
+    """Tell what became of one member that was to leave."""
+
+    member_id: Annotated[str, since(3)] = ""
+    group_instance_id: Annotated[str | None, since(3), nullable(3)] = ""
+    error_code: Annotated[Int16, since(3)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroupResponse(Response):
+    """Answer a leave, for each member from version 3 on."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Annotated[Int32, since(1), IGNORABLE] = 0
+    error_code: Int16 = 0
+    members: Annotated[tuple[MemberResponse, ...], since(3)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberIdentity(Struct):
+    """Name one member that leaves."""
+
+    member_id: Annotated[str, since(3)] = ""
+    group_instance_id: Annotated[str | None, since(3), nullable(3)] = None
+    reason: Annotated[str | None, since(5), nullable(5), IGNORABLE] = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroupRequest(Request[LeaveGroupResponse]):
+    """Leave a group: `member_id` up to version 2, `members` from version 3 on (KIP-345)."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = LeaveGroupResponse
+
+    group_id: str = ""
+    member_id: Annotated[str, until(2)] = ""
+    members: Annotated[tuple[MemberIdentity, ...], since(3)] = ()

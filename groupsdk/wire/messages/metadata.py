@@ -1,0 +1,100 @@
+"""Declare Metadata: brokers and topics."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+from uuid import UUID
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    NO_UUID,
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    between,
+    nullable,
+    since,
+)
+
+
+NOT_ASKED = -0x80000000
+"""What stands for authorized operations that were not asked for."""
+
+API = Api(ApiKey.METADATA, 0, 13, first_flexible=9)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResponseBroker(Struct):
+    """Tell where a broker listens."""
+
+    node_id: Int32 = 0
+    host: str = ""
+    port: Int32 = 0
+    rack: Annotated[str | None, since(1), nullable(1), IGNORABLE] = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResponsePartition(Struct):
+    """Tell which brokers hold a partition."""
+
+    error_code: Int16 = 0
+    partition_index: Int32 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Annotated[Int32, since(7), IGNORABLE] = -1
+    replica_nodes: tuple[Int32, ...] = ()
+    isr_nodes: tuple[Int32, ...] = ()
+    offline_replicas: Annotated[tuple[Int32, ...], since(5), IGNORABLE] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResponseTopic(Struct):
+    """Describe one topic."""
+
+    error_code: Int16 = 0
+    name: Annotated[str | None, nullable(12)] = ""
+    topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID
+    is_internal: Annotated[bool, since(1), IGNORABLE] = False
+    partitions: tuple[MetadataResponsePartition, ...] = ()
+    topic_authorized_operations: Annotated[Int32, since(8)] = NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResponse(Response):
+    """Describe the cluster: its brokers and the topics asked for."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Annotated[Int32, since(3), IGNORABLE] = 0
+    brokers: tuple[MetadataResponseBroker, ...] = ()
+    cluster_id: Annotated[str | None, since(2), nullable(2), IGNORABLE] = None
+    controller_id: Annotated[Int32, since(1), IGNORABLE] = -1
+    topics: tuple[MetadataResponseTopic, ...] = ()
+    cluster_authorized_operations: Annotated[Int32, between(8, 10)] = NOT_ASKED
+    error_code: Annotated[Int16, since(13), IGNORABLE] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRequestTopic(Struct):
+    """Name a topic by its name or, from version 10 on, by its id."""
+
+    topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID
+    name: Annotated[str | None, nullable(10)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRequest(Request[MetadataResponse]):
+    """Ask for the brokers and for topics.
+
+    `topics` is None for all topics and () for none; version 0 has only () and means all by it.
+    """
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = MetadataResponse
+
+    topics: Annotated[tuple[MetadataRequestTopic, ...] | None, nullable(1)] = ()
+    allow_auto_topic_creation: Annotated[bool, since(4)] = True
+    include_cluster_authorized_operations: Annotated[bool, between(8, 10)] = False
+    include_topic_authorized_operations: Annotated[bool, since(8)] = False

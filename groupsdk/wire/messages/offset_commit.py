@@ -1,0 +1,81 @@
+"""Declare OffsetCommit: store offsets."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Struct,
+    nullable,
+    since,
+    until,
+)
+
+
+API = Api(ApiKey.OFFSET_COMMIT, 2, 9, first_flexible=8)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitResponsePartition(Struct):
+    """Tell whether the offset of one partition was stored."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitResponseTopic(Struct):
+    """Group the answers for one topic."""
+
+    name: Annotated[str, IGNORABLE] = ""
+    partitions: tuple[OffsetCommitResponsePartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitResponse(Response):
+    """Answer a commit; an error of the group is repeated for every partition."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Annotated[Int32, since(3), IGNORABLE] = 0
+    topics: tuple[OffsetCommitResponseTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitRequestPartition(Struct):
+    """Carry the offset of one partition."""
+
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Annotated[Int32, since(6), IGNORABLE] = -1
+    committed_metadata: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitRequestTopic(Struct):
+    """Group the offsets of one topic."""
+
+    name: Annotated[str, IGNORABLE] = ""
+    partitions: tuple[OffsetCommitRequestPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitRequest(Request[OffsetCommitResponse]):
+    """Store offsets under a group."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = OffsetCommitResponse
+
+    group_id: str = ""
+    generation_id_or_member_epoch: Annotated[Int32, IGNORABLE] = -1
+    member_id: Annotated[str, IGNORABLE] = ""
+    group_instance_id: Annotated[str | None, since(7), nullable(7)] = None
+    retention_time_ms: Annotated[Int64, until(4), IGNORABLE] = -1
+    topics: tuple[OffsetCommitRequestTopic, ...] = ()

@@ -1,0 +1,121 @@
+"""Declare OffsetFetch: look up stored offsets."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Struct,
+    between,
+    nullable,
+    since,
+    until,
+)
+
+
+API = Api(ApiKey.OFFSET_FETCH, 1, 9, first_flexible=6)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchResponsePartition(Struct):
+    """Tell the offset of one partition, up to version 7."""
+
+    partition_index: Annotated[Int32, until(7)] = 0
+    committed_offset: Annotated[Int64, until(7)] = 0
+    committed_leader_epoch: Annotated[Int32, between(5, 7), IGNORABLE] = -1
+    metadata: Annotated[str | None, until(7), nullable()] = ""
+    error_code: Annotated[Int16, until(7)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchResponseTopic(Struct):
+    """Group the offsets of one topic, up to version 7."""
+
+    name: Annotated[str, until(7)] = ""
+    partitions: Annotated[tuple[OffsetFetchResponsePartition, ...], until(7)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchResponsePartitions(Struct):
+    """Tell the offset of one partition, from version 8 on."""
+
+    partition_index: Annotated[Int32, since(8)] = 0
+    committed_offset: Annotated[Int64, since(8)] = 0
+    committed_leader_epoch: Annotated[Int32, since(8), IGNORABLE] = -1
+    metadata: Annotated[str | None, since(8), nullable(8)] = ""
+    error_code: Annotated[Int16, since(8)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchResponseTopics(Struct):
+    """Group the offsets of one topic, from version 8 on."""
+
+    name: Annotated[str, since(8), IGNORABLE] = ""
+    partitions: Annotated[tuple[OffsetFetchResponsePartitions, ...], since(8)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchResponseGroup(Struct):
+    """Group the offsets of one group."""
+
+    group_id: Annotated[str, since(8)] = ""
+    topics: Annotated[tuple[OffsetFetchResponseTopics, ...], since(8)] = ()
+    error_code: Annotated[Int16, since(8)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchResponse(Response):
+    """Tell the stored offsets; -1 for a partition that has none."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Annotated[Int32, since(3), IGNORABLE] = 0
+    topics: Annotated[tuple[OffsetFetchResponseTopic, ...], until(7)] = ()
+    error_code: Annotated[Int16, between(2, 7), IGNORABLE] = 0
+    groups: Annotated[tuple[OffsetFetchResponseGroup, ...], since(8)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchRequestTopic(Struct):
+    """Name partitions of one topic, up to version 7."""
+
+    name: Annotated[str, until(7)] = ""
+    partition_indexes: Annotated[tuple[Int32, ...], until(7)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchRequestTopics(Struct):
+    """Name partitions of one topic, from version 8 on."""
+
+    name: Annotated[str, since(8), IGNORABLE] = ""
+    partition_indexes: Annotated[tuple[Int32, ...], since(8)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchRequestGroup(Struct):
+    """Name a group and the topics to look up; `topics` None for all."""
+
+    group_id: Annotated[str, since(8)] = ""
+    member_id: Annotated[str | None, since(9), nullable(9), IGNORABLE] = None
+    member_epoch: Annotated[Int32, since(9), IGNORABLE] = -1
+    topics: Annotated[tuple[OffsetFetchRequestTopics, ...] | None, since(8), nullable(8)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchRequest(Request[OffsetFetchResponse]):
+    """Ask for stored offsets: of one group up to version 7, of several from version 8 on (KIP-709)."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = OffsetFetchResponse
+
+    group_id: Annotated[str, until(7)] = ""
+    topics: Annotated[tuple[OffsetFetchRequestTopic, ...] | None, until(7), nullable(2)] = ()
+    groups: Annotated[tuple[OffsetFetchRequestGroup, ...], since(8)] = ()
+    require_stable: Annotated[bool, since(7)] = False

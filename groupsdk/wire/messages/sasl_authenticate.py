@@ -1,0 +1,41 @@
+"""Declare SaslAuthenticate: exchange SASL messages."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int16,
+    Int64,
+    Request,
+    Response,
+    nullable,
+    since,
+)
+
+
+API = Api(ApiKey.SASL_AUTHENTICATE, 0, 2, first_flexible=2)
+
+
+@dataclass(frozen=True, slots=True)
+class SaslAuthenticateResponse(Response):
+    """Carry the broker's next SASL message; `auth_bytes` is kept out of the repr."""
+
+    api: ClassVar[Api] = API
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+    auth_bytes: bytes = field(default=b"", repr=False)
+    session_lifetime_ms: Annotated[Int64, since(1), IGNORABLE] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
+    """Carry the client's next SASL message; `auth_bytes` is kept out of the repr."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = SaslAuthenticateResponse
+
+    auth_bytes: bytes = field(default=b"", repr=False)

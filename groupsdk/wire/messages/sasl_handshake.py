@@ -1,0 +1,29 @@
+"""Declare SaslHandshake: choose a SASL mechanism."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from groupsdk.wire.schema import Api, ApiKey, Int16, Request, Response
+
+
+API = Api(ApiKey.SASL_HANDSHAKE, 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SaslHandshakeResponse(Response):
+    """List the SASL mechanisms that the broker offers."""
+
+    api: ClassVar[Api] = API
+
+    error_code: Int16 = 0
+    mechanisms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
+    """Choose a SASL mechanism."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = SaslHandshakeResponse
+
+    mechanism: str = ""

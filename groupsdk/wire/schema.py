@@ -1,0 +1,316 @@
+"""Declare messages: what a field's annotation may say, and what the compiler reads out of it.
+
+A struct is a frozen, slotted dataclass derived from `Struct`; a message derives from `Message` and names
+its `Api`. One class serves all versions. A field's Python type gives its wire type, and `Annotated`
+adds the rest::
+
+    reason: Annotated[str | None, since(8), nullable(8), IGNORABLE] = None
+
+=================== ===========================================================
+Python type         wire type
+=================== ===========================================================
+`bool`              bool
+`Int8` ... `Int64`  int8 ... int64
+`str`               string, `str | None` where nullable in some version
+`bytes`             bytes, `bytes | None` likewise
+`UUID`              uuid
+`tuple[X, ...]`     array of any of these or of structs, `| None` likewise
+=================== ===========================================================
+
+A field that a version lacks is read as its default. On writing, Kafka's rule holds: an `IGNORABLE` field is
+left out silently, any other one has to have its default there.
+"""
+
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from enum import IntEnum
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from uuid import UUID
+
+from typing_extensions import override
+
+from groupsdk.wire.primitives import TaggedField
+
+
+class ApiKey(IntEnum):
+    """Name the requests that are declared here by their number on the wire."""
+
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    SASL_AUTHENTICATE = 36
+    DELETE_GROUPS = 42
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Describe one API: its key, the versions declared here, and which of them are flexible (KIP-482)."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    first_flexible: int | None = None
+
+    def is_flexible(self, version: int) -> bool:
+        """Tell whether a version has compact encodings and tagged fields."""
+        return self.first_flexible is not None and version >= self.first_flexible
+
+    def __contains__(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Mark the versions that have a field; `last` None means: up to the newest."""
+
+    first: int
+    last: int | None = None
+
+    def __contains__(self, version: int) -> bool:
+        return version >= self.first and (self.last is None or version <= self.last)
+
+    @override
+    def __str__(self) -> str:
+        if self.last is None:
+            return f"{self.first}+"
+        return f"{self.first}-{self.last}" if self.first != self.last else f"{self.first}"
+
+
+@dataclass(frozen=True, slots=True)
+class Nullable:
+    """Mark the versions in which a field may be null."""
+
+    versions: Versions
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Mark a field as a tagged one (KIP-482)."""
+
+    tag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ignorable:
+    """Mark a field as one that may be left out silently where the version lacks it."""
+
+
+IGNORABLE = Ignorable()
+
+
+def since(first: int) -> Versions:
+    """Mark a field as present from a version on."""
+    return Versions(first)
+
+
+def until(last: int) -> Versions:
+    """Mark a field as present up to a version, that one included."""
+    return Versions(0, last)
+
+
+def between(first: int, last: int) -> Versions:
+    """Mark a field as present from one version up to another, both included."""
+    return Versions(first, last)
+
+
+def nullable(first: int = 0, last: int | None = None) -> Nullable:
+    """Mark the versions in which a field may be null."""
+    return Nullable(Versions(first, last))
+
+
+def tagged(tag: int) -> Tagged:
+    """Mark a field as a tagged one, in the versions that have it."""
+    return Tagged(tag)
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """Mark the size of an integer by its `struct` format character."""
+
+    code: str
+
+    @property
+    def size(self) -> int:
+        """Count the bytes that the integer takes."""
+        return {"b": 1, "h": 2, "i": 4, "q": 8}[self.code]
+
+
+Int8 = Annotated[int, Width("b")]
+Int16 = Annotated[int, Width("h")]
+Int32 = Annotated[int, Width("i")]
+Int64 = Annotated[int, Width("q")]
+
+NO_UUID = UUID(int=0)
+"""Kafka's zero UUID: the default of every uuid field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Base of everything that is declared: it keeps the tagged fields that a newer peer sent.
+
+    `unknown_tagged_fields` is given by name only, and written back as it is in flexible versions.
+    """
+
+    unknown_tagged_fields: tuple[TaggedField, ...] = field(default=(), kw_only=True, repr=False)
+
+
+Encode = Callable[[Any], bytes]
+Decode = Callable[[bytes, int], Any]
+
+
+class Codecs:
+    """Hold the compiled functions of one message class; compiles each version on its first use.
+
+    Threads may share it: the worst is that two of them compile the same version.
+    """
+
+    __slots__ = ("decoders", "encoders")
+
+    def __init__(self) -> None:
+        self.encoders: dict[int, Encode] = {}
+        self.decoders: dict[int, Decode] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Message(Struct):
+    """Base of requests and responses."""
+
+    api: ClassVar[Api]
+    codecs: ClassVar[Codecs]
+
+    @override
+    def __init_subclass__(cls) -> None:
+        # named in full: a slotted dataclass is a second class, which a bare super() does not know
+        super(Message, cls).__init_subclass__()
+        cls.codecs = Codecs()
+
+
+@dataclass(frozen=True, slots=True)
+class Response(Message):
+    """Base of the answers of a broker."""
+
+
+R = TypeVar("R", bound=Response)
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Message, Generic[R]):
+    """Base of requests; names the class of the answer for the type checker and at run time."""
+
+    response_class: ClassVar[type[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """An array on the wire."""
+
+    element: "WireType"
+
+
+WireType = Width | type[bool] | type[str] | type[bytes] | type[UUID] | type[Struct] | ArrayType
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as the compiler sees it."""
+
+    name: str
+    type: WireType
+    versions: Versions
+    nullable: Versions | None
+    ignorable: bool
+    tag: int | None
+    default: Any
+
+    def is_nullable(self, version: int) -> bool:
+        """Tell whether the field may be null in a version that has it."""
+        return self.nullable is not None and version in self.nullable
+
+
+_declared: dict[type[Struct], tuple[Field, ...]] = {}
+
+
+def declared_fields(struct: type[Struct]) -> tuple[Field, ...]:
+    """Read the declaration of a struct, in wire order.
+
+    Raises:
+        TypeError: an annotation says something that the wire does not have.
+    """
+    found = _declared.get(struct)
+    if found is None:
+        found = _declared[struct] = _read_declaration(struct)
+    return found
+
+
+def _read_declaration(struct: type[Struct]) -> tuple[Field, ...]:
+    hints = typing.get_type_hints(struct, include_extras=True)
+    return tuple(
+        _field(f"{struct.__name__}.{each.name}", each.name, hints[each.name], each.default)
+        for each in fields(struct)
+        if each.name != "unknown_tagged_fields"
+    )
+
+
+def _field(place: str, name: str, hint: Any, default: Any) -> Field:
+    hint, marks = _unwrap(hint)
+    wire_type, optional = _wire_type(place, hint, marks)
+    null = next((mark.versions for mark in marks if isinstance(mark, Nullable)), None)
+    if default is MISSING:
+        raise TypeError(f"{place}: a field needs Kafka's default")
+    if optional != (null is not None):
+        raise TypeError(f"{place}: `| None` and nullable() go together")
+    return Field(
+        name=name,
+        type=wire_type,
+        versions=next((mark for mark in marks if isinstance(mark, Versions)), Versions(0)),
+        nullable=null,
+        ignorable=IGNORABLE in marks,
+        tag=next((mark.tag for mark in marks if isinstance(mark, Tagged)), None),
+        default=default,
+    )
+
+
+def _unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    if typing.get_origin(hint) is Annotated:
+        return hint.__origin__, hint.__metadata__
+    return hint, ()
+
+
+def _wire_type(place: str, hint: Any, marks: tuple[Any, ...]) -> tuple[WireType, bool]:
+    optional = False
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        choices = [choice for choice in typing.get_args(hint) if choice is not types.NoneType]
+        if len(choices) != 1:
+            raise TypeError(f"{place}: only `X | None` is a union that the wire has")
+        optional = True
+        hint, inner = _unwrap(choices[0])
+        marks += inner
+    return _plain_type(place, hint, marks), optional
+
+
+def _plain_type(place: str, hint: Any, marks: tuple[Any, ...]) -> WireType:
+    if hint is int:
+        for mark in marks:
+            if isinstance(mark, Width):
+                return mark
+        raise TypeError(f"{place}: an integer needs a size: Int8, Int16, Int32 or Int64")
+    if typing.get_origin(hint) is tuple:
+        element, ellipsis = typing.get_args(hint)
+        if ellipsis is not Ellipsis:
+            raise TypeError(f"{place}: an array is a tuple[X, ...]")
+        return ArrayType(_plain_type(place, *_unwrap(element)))
+    if hint in (bool, str, bytes, UUID) or (isinstance(hint, type) and issubclass(hint, Struct)):
+        plain: WireType = hint
+        return plain
+    raise TypeError(f"{place}: the wire has no {hint!r}")
