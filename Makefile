@@ -5,9 +5,8 @@
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
 ARGS ?=
-# host:port of your own cluster for `make demo`; where it is empty the demo starts Apache Kafka itself.
-BOOTSTRAP ?=
-export BOOTSTRAP
+# BOOTSTRAP=host:port names your own cluster for `make demo`, and make hands it on in the environment. Without
+# it the demo starts Apache Kafka itself, which takes a JDK.
 
 # A test that needs a real broker fails where there is none: skipped, it would prove nothing.
 PYTEST := GROUPSDK_REQUIRE_KAFKA=1 $(PYTHON) -m pytest
@@ -38,9 +37,12 @@ wheel: ## build the wheel into dist/ and check what is in it
 	@.ci/setup python
 	@.ci/wheel
 
-bench: ## measure groupsdk and its peers side by side (tests/benchmarks)
+bench: ## measure groupsdk and its peers side by side; ONLY=name for one of tests/benchmarks
 	@.ci/setup python jvm
-	$(PYTHON) -m tests.benchmarks $(ARGS)
+	@for script in tests/benchmarks/$(or $(ONLY),[a-z]*).py; do \
+		echo "==== $$script ===="; \
+		$(PYTHON) -m tests.benchmarks.$$(basename $$script .py) $(ARGS) || exit 1; \
+	done
 
 format: ## format the code and fix what ruff can fix
 	@.ci/setup lint
