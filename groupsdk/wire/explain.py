@@ -10,14 +10,16 @@ from groupsdk.wire.primitives import MAX_STRING_BYTES
 from groupsdk.wire.schema import ArrayType, Field, Struct, Width, WireType, declared_fields
 
 
-def explain_encode(message: Any, version: int, cause: Exception) -> EncodeError:
+def explain_encode(
+    declared: type[Struct], message: Any, version: int, cause: Exception
+) -> EncodeError:
     """Find what is wrong with a message that could not be encoded, and build the error for it.
 
     Runs only after a failure, so that encoding itself need not check what `struct` checks anyway. Values
     are not shown, only their types and sizes: they may be secrets.
     """
-    name = f"{type(message).__name__} v{version}"
-    for problem in _struct_problems(type(message), message, version):
+    name = f"{declared.__name__} v{version}"
+    for problem in _struct_problems(declared, message, version):
         return EncodeError(f"{name}: {problem}")
     return EncodeError(f"{name}: {cause}")
 

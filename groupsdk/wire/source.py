@@ -1,0 +1,70 @@
+"""Write the source of a function, and find the field that one of its lines is for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from groupsdk.wire.schema import Message
+
+
+class SourceWriter:
+    """Collect lines of source, each with the field that it is for."""
+
+    def __init__(self, message: type[Message], version: int) -> None:
+        self.message = message
+        self.version = version
+        self.flexible = message.api.is_flexible(version)
+        self.names: dict[str, Any] = {}
+        self._lines: list[str] = []
+        self._places: list[str] = []
+        self._path: list[str] = []
+        self._depth = 0
+        self._count = 0
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+        self._places.append(".".join(self._path))
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    @contextmanager
+    def field(self, name: str) -> Iterator[None]:
+        self._path.append(name)
+        yield
+        self._path.pop()
+
+    def variable(self, stem: str) -> str:
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def constant(self, stem: str, value: Any) -> str:
+        """Make a value known to the source: in place where its source is short, else by a name."""
+        if value is None or value in (b"", (), "") or isinstance(value, bool | int):
+            return repr(value)
+        name = self.variable(stem)
+        self.names[name] = value
+        return name
+
+    def function(self, name: str) -> Any:
+        file = f"<{name} {self.message.__name__} v{self.version}>"
+        namespace = dict(self.names)
+        exec(compile("\n".join(self._lines), file, "exec"), namespace)
+        return namespace[name]
+
+    @property
+    def title(self) -> str:
+        """Name the message and the version, for errors."""
+        return f"{self.message.__name__} v{self.version}"
+
+    def place_of(self, error: BaseException) -> str:
+        """Find the field that the function was at when it failed; "" outside any field.
+
+        The line that raised tells it, so that the function itself need not keep track.
+        """
+        trace = error.__traceback__
+        return "" if trace is None else self._places[trace.tb_lineno - 1]
