@@ -1,0 +1,477 @@
+"""Test the security settings, and real TLS handshakes over loopback."""
+
+import asyncio
+import datetime
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives import serialization
+
+from groupsdk.drivers.engine.security import SecuritySettings, explain_tls_error
+from groupsdk.errors import (
+    AuthenticationError,
+    ConfigError,
+    DisconnectedError,
+    GroupSdkError,
+    RequestTimeoutError,
+    TlsError,
+)
+
+
+SECRET = "s3cr3t-do-not-show"
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def ca_file(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("ca") / "ca.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def own(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Give the paths of a client's certificate, its key, and its key encrypted with SECRET."""
+    folder = tmp_path_factory.mktemp("own")
+    leaf = authority.issue_cert("client@example.org")
+    paths = {name: str(folder / f"{name}.pem") for name in ("cert", "key", "encrypted", "both")}
+    Path(paths["cert"]).write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+    leaf.private_key_pem.write_to_path(paths["key"])
+    leaf.private_key_and_cert_chain_pem.write_to_path(paths["both"])
+    key = serialization.load_pem_private_key(leaf.private_key_pem.bytes(), None)
+    Path(paths["encrypted"]).write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(SECRET.encode()),
+        )
+    )
+    return paths
+
+
+def _tls(**settings: Any) -> SecuritySettings:
+    return SecuritySettings(security_protocol="SSL", **settings)
+
+
+# settings
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"security_protocol": "ssl"},
+        {"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": ""},
+        {"ssl_endpoint_identification_algorithm": "none"},
+        {
+            "security_protocol": "sasl_ssl",
+            "sasl_mechanism": "plain",
+            "sasl_username": "a",
+            "sasl_password": "b",
+        },
+        {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauth_token_provider": lambda: "abc",
+        },
+    ],
+)
+def test_settings_that_fit_together(settings: dict[str, Any]) -> None:
+    SecuritySettings(**settings).validate()
+
+
+SASL = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "alice"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"security_protocol": "TLS"}, "security_protocol is 'TLS'.*PLAINTEXT, SSL"),
+        ({"security_protocol": "SASL_SSL"}, "needs sasl_mechanism: one of PLAIN"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
+            "sasl_mechanism is 'GSSAPI'",
+        ),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "PLAIN needs sasl_username"),
+        ({**SASL}, "PLAIN needs sasl_password"),
+        ({**SASL, "sasl_password": ""}, "PLAIN needs sasl_password"),
+        ({**SASL, "sasl_password": SECRET + "\0"}, "sasl_password holds a NUL"),
+        (
+            {**SASL, "sasl_password": SECRET, "sasl_oauth_token_provider": lambda: "abc"},
+            "sasl_oauth_token_provider is set, but sasl_mechanism=PLAIN",
+        ),
+        ({**SASL, "sasl_mechanism": "OAUTHBEARER"}, "needs sasl_oauth_token_provider"),
+        (
+            {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": "abc"},
+            "must be callable",
+        ),
+        (
+            {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": lambda: "abc"},
+            "sasl_username is set, but sasl_mechanism=OAUTHBEARER",
+        ),
+        (
+            {"sasl_password": SECRET},
+            "sasl_password is set, but security_protocol=PLAINTEXT.*SASL_SSL",
+        ),
+        ({"sasl_mechanism": "PLAIN"}, "sasl_mechanism is set, but security_protocol=PLAINTEXT"),
+        (
+            {"security_protocol": "SSL", "sasl_password": SECRET},
+            "sasl_password is set, but security_protocol=SSL",
+        ),
+        ({"ssl_ca_location": "x"}, "ssl_ca_location is set, but security_protocol=PLAINTEXT"),
+        ({"ssl_key_password": SECRET}, "ssl_key_password is set, but security_protocol=PLAINTEXT"),
+        (
+            {"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": "ldap"},
+            "ssl_endpoint_identification_algorithm is 'ldap'",
+        ),
+        ({"security_protocol": "SSL", "ssl_ca_location": "x", "ssl_ca_pem": "y"}, "both set"),
+        (
+            {"security_protocol": "SSL", "ssl_key_location": "x"},
+            "ssl_key_location is set without ssl_certificate_location",
+        ),
+        (
+            {"security_protocol": "SSL", "ssl_key_password": SECRET},
+            "ssl_key_password is set without ssl_certificate_location",
+        ),
+        ({"security_protocol": "SSL", "ssl_context": "yes"}, "must be an ssl.SSLContext, not str"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named_with_a_remedy(
+    settings: dict[str, Any], match: str
+) -> None:
+    with pytest.raises(ConfigError, match=match) as caught:
+        SecuritySettings(**settings).validate()
+    assert SECRET not in str(caught.value)
+
+
+def test_the_repr_shows_no_secret() -> None:
+    text = repr(
+        SecuritySettings(
+            security_protocol="SASL_SSL",
+            sasl_mechanism="PLAIN",
+            sasl_username="alice",
+            sasl_password=SECRET,
+            ssl_key_password=SECRET,
+        )
+    )
+    assert SECRET not in text
+    assert "alice" in text
+
+
+# contexts
+
+
+def test_the_context_checks_certificate_and_name_by_default(ca_file: str) -> None:
+    context = _tls(ssl_ca_location=ca_file).build_ssl_context()
+    assert context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert len(context.get_ca_certs()) == 1
+
+
+@pytest.mark.parametrize("algorithm", ["none", "NONE", ""])
+def test_without_name_check_the_certificate_is_still_checked(algorithm: str) -> None:
+    context = _tls(ssl_endpoint_identification_algorithm=algorithm).build_ssl_context()
+    assert not context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_the_users_context_wins() -> None:
+    context = ssl.create_default_context()
+    settings = _tls(ssl_context=context, ssl_ca_location="/does/not/exist")
+    settings.validate()
+    assert settings.build_ssl_context() is context
+
+
+def test_a_missing_file_is_named(own: dict[str, str], tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.pem")
+    for name, settings in (
+        ("ssl_ca_location", {"ssl_ca_location": missing}),
+        ("ssl_certificate_location", {"ssl_certificate_location": missing}),
+        (
+            "ssl_key_location",
+            {"ssl_certificate_location": own["cert"], "ssl_key_location": missing},
+        ),
+    ):
+        with pytest.raises(ConfigError, match=f"^{name}: cannot read .*missing.pem: No such file"):
+            _tls(**settings).build_ssl_context()
+
+
+def test_a_file_that_is_not_pem_is_named(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pem"
+    bad.write_text("not PEM")
+    with pytest.raises(ConfigError, match=r"ssl_ca_location: .*bad.pem holds no PEM certificates"):
+        _tls(ssl_ca_location=str(bad)).build_ssl_context()
+    with pytest.raises(ConfigError, match=r"ssl_certificate_location.*bad\.pem"):
+        _tls(ssl_certificate_location=str(bad)).build_ssl_context()
+
+
+@pytest.mark.parametrize("pem", ["not PEM", "", "ünicode"])
+def test_a_ca_pem_that_is_not_pem(pem: str) -> None:
+    with pytest.raises(ConfigError, match="ssl_ca_pem holds no PEM"):
+        _tls(ssl_ca_pem=pem).build_ssl_context()
+
+
+def test_the_key_may_be_in_the_file_of_the_certificate(own: dict[str, str]) -> None:
+    _tls(ssl_certificate_location=own["both"]).build_ssl_context()
+
+
+def test_an_encrypted_key_opens_with_its_password(own: dict[str, str]) -> None:
+    _tls(
+        ssl_certificate_location=own["cert"],
+        ssl_key_location=own["encrypted"],
+        ssl_key_password=SECRET,
+    ).build_ssl_context()
+
+
+@pytest.mark.parametrize(
+    ("password", "trouble"), [(None, "is missing"), ("wrong-" + SECRET, "is wrong")]
+)
+def test_a_bad_key_password_is_named(
+    own: dict[str, str], password: str | None, trouble: str
+) -> None:
+    settings = _tls(
+        ssl_certificate_location=own["cert"],
+        ssl_key_location=own["encrypted"],
+        ssl_key_password=password,
+    )
+    with pytest.raises(ConfigError, match=f"ssl_key_password {trouble}: .*encrypted.pem") as caught:
+        settings.build_ssl_context()
+    assert SECRET not in str(caught.value)
+
+
+def test_a_key_of_another_certificate_is_named(
+    own: dict[str, str], authority: trustme.CA, tmp_path: Path
+) -> None:
+    other = str(tmp_path / "other.pem")
+    authority.issue_cert("other@example.org").private_key_pem.write_to_path(other)
+    with pytest.raises(
+        ConfigError, match=r"ssl_key_location: the key in .*other.pem does not belong"
+    ):
+        _tls(ssl_certificate_location=own["cert"], ssl_key_location=other).build_ssl_context()
+
+
+def test_a_directory_without_hashed_certificates_is_refused(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    with pytest.raises(ConfigError, match=f"openssl rehash {tmp_path}"):
+        _tls(ssl_ca_location=str(tmp_path)).build_ssl_context()
+
+
+# handshakes
+
+
+def _serve(listener: socket.socket, context: ssl.SSLContext | None, *, hang_up: bool) -> None:
+    """Take one connection; echo its first bytes, or answer without TLS, or hang up."""
+    raw, _ = listener.accept()
+    raw.settimeout(20)
+    if context is not None:
+        # A blocking socket, since asyncio's server drops the alert of a failed handshake.
+        connection = context.wrap_socket(raw, server_side=True, do_handshake_on_connect=False)
+        try:
+            connection.do_handshake()
+            connection.sendall(connection.recv(64))
+        except OSError:
+            pass
+        raw = socket.socket(fileno=connection.detach())
+    else:
+        raw.recv(1)
+        if not hang_up:
+            raw.sendall(b"HTTP/1.1 400 Bad\r\n\r\n")
+    with raw:
+        if not hang_up:
+            # Closing with unread bytes would reset the connection and might overtake the alert.
+            with suppress(OSError):
+                raw.shutdown(socket.SHUT_WR)
+                while raw.recv(4096):
+                    pass
+
+
+@contextmanager
+def _broker(context: ssl.SSLContext | None, *, hang_up: bool = False) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        thread = threading.Thread(
+            target=_serve, args=(listener, context), kwargs={"hang_up": hang_up}
+        )
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            thread.join()
+
+
+def _server_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*(names or ("localhost",))).configure_cert(context)
+    return context
+
+
+async def _exchange(settings: SecuritySettings, port: int) -> bytes:
+    """Connect as the drivers do, send and read; raise what `explain_tls_error` makes of an error."""
+    writer: asyncio.StreamWriter | None = None
+    try:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=settings.build_ssl_context(), server_hostname="localhost"
+        )
+        writer.write(b"ping")
+        await writer.drain()
+        answer = await reader.read(64)
+        if not answer:
+            raise ConnectionResetError("closed")
+    except OSError as exc:
+        raise explain_tls_error(exc, "localhost", port) from exc
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+    return answer
+
+
+def _talk(
+    settings: SecuritySettings, context: ssl.SSLContext | None, *, hang_up: bool = False
+) -> bytes:
+    with _broker(context, hang_up=hang_up) as port:
+        return asyncio.run(_exchange(settings, port))
+
+
+def test_a_trusted_broker(authority: trustme.CA, ca_file: str) -> None:
+    assert _talk(_tls(ssl_ca_location=ca_file), _server_context(authority)) == b"ping"
+
+
+def test_a_ca_given_as_text(authority: trustme.CA) -> None:
+    pem = authority.cert_pem.bytes().decode()
+    assert _talk(_tls(ssl_ca_pem=pem), _server_context(authority)) == b"ping"
+
+
+def test_a_ca_given_as_a_directory(authority: trustme.CA, ca_file: str, tmp_path: Path) -> None:
+    hashed = subprocess.run(
+        ["openssl", "x509", "-hash", "-noout", "-in", ca_file],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    authority.cert_pem.write_to_path(str(tmp_path / f"{hashed}.0"))
+    assert _talk(_tls(ssl_ca_location=str(tmp_path)), _server_context(authority)) == b"ping"
+
+
+def test_an_unknown_authority(ca_file: str) -> None:
+    with pytest.raises(TlsError, match=r"is not trusted .*set ssl_ca_location"):
+        _talk(_tls(ssl_ca_location=ca_file), _server_context(trustme.CA()))
+
+
+def test_a_certificate_of_another_host(authority: trustme.CA, ca_file: str) -> None:
+    with pytest.raises(
+        TlsError, match=r"not for 'localhost'.*ssl_endpoint_identification_algorithm"
+    ):
+        _talk(_tls(ssl_ca_location=ca_file), _server_context(authority, "kafka.example.org"))
+
+
+def test_a_certificate_of_another_host_without_name_check(
+    authority: trustme.CA, ca_file: str
+) -> None:
+    settings = _tls(ssl_ca_location=ca_file, ssl_endpoint_identification_algorithm="none")
+    context = _server_context(authority, "kafka.example.org")
+    assert _talk(settings, context) == b"ping"
+
+
+def test_an_expired_certificate(authority: trustme.CA, ca_file: str) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    authority.issue_cert("localhost", not_after=yesterday).configure_cert(context)
+    with pytest.raises(TlsError, match="outside its period of validity"):
+        _talk(_tls(ssl_ca_location=ca_file), context)
+
+
+def test_a_port_that_does_not_speak_tls(ca_file: str) -> None:
+    with pytest.raises(TlsError, match="the port does not speak TLS"):
+        _talk(_tls(ssl_ca_location=ca_file), None)
+
+
+def test_a_connection_closed_in_the_handshake_is_retriable(ca_file: str) -> None:
+    with pytest.raises(DisconnectedError, match="or this port does not speak TLS") as caught:
+        _talk(_tls(ssl_ca_location=ca_file), None, hang_up=True)
+    assert caught.value.retriable
+
+
+def _mutual(authority: trustme.CA) -> ssl.SSLContext:
+    context = _server_context(authority)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_broker_that_wants_a_client_certificate(
+    authority: trustme.CA, ca_file: str, version: ssl.TLSVersion
+) -> None:
+    context = _mutual(authority)
+    context.maximum_version = version
+    with pytest.raises(TlsError, match=r"client certificate.*ssl_certificate_location"):
+        _talk(_tls(ssl_ca_location=ca_file), context)
+
+
+def test_a_client_certificate_that_the_broker_does_not_trust(
+    authority: trustme.CA, ca_file: str, tmp_path: Path
+) -> None:
+    stranger = str(tmp_path / "stranger.pem")
+    trustme.CA().issue_cert("me@example.org").private_key_and_cert_chain_pem.write_to_path(stranger)
+    with pytest.raises(TlsError, match="wants a client certificate that it trusts"):
+        _talk(_tls(ssl_ca_location=ca_file, ssl_certificate_location=stranger), _mutual(authority))
+
+
+def test_a_client_certificate_that_the_broker_trusts(
+    authority: trustme.CA, ca_file: str, own: dict[str, str]
+) -> None:
+    settings = _tls(
+        ssl_ca_location=ca_file,
+        ssl_certificate_location=own["cert"],
+        ssl_key_location=own["encrypted"],
+        ssl_key_password=SECRET,
+    )
+    assert _talk(settings, _mutual(authority)) == b"ping"
+
+
+def test_no_common_cipher(authority: trustme.CA, ca_file: str) -> None:
+    server = _server_context(authority)
+    server.maximum_version = ssl.TLSVersion.TLSv1_2
+    server.set_ciphers("ECDHE+AES256+AESGCM")
+    client = _tls(ssl_ca_location=ca_file).build_ssl_context()
+    client.set_ciphers("ECDHE+CHACHA20")
+    with pytest.raises(TlsError, match=r"share no TLS version .* or cipher"):
+        _talk(_tls(ssl_context=client), server)
+
+
+# errors that no loopback server makes
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (TimeoutError(), RequestTimeoutError),
+        (ConnectionAbortedError("handshake"), DisconnectedError),
+        (ConnectionResetError(), DisconnectedError),
+        (EOFError(), DisconnectedError),
+        (ssl.SSLEOFError(8, "EOF occurred"), DisconnectedError),
+        (ssl.SSLZeroReturnError(6, "closed"), DisconnectedError),
+        (ssl.SSLError(1, "something new"), TlsError),
+        (ssl.SSLCertVerificationError(1, "something new"), TlsError),
+    ],
+)
+def test_every_error_gets_a_place_and_a_kind(error: Exception, kind: type[GroupSdkError]) -> None:
+    explained = explain_tls_error(error, "kafka-1", 9093)
+    assert type(explained) is kind
+    assert str(explained).startswith("TLS to kafka-1:9093: ")
+    assert explained.retriable is not isinstance(explained, AuthenticationError)
