@@ -1,0 +1,317 @@
+"""Speak SASL as a client, without I/O: bytes of the broker in, bytes for the broker out."""
+
+import json
+import re
+import stringprep
+import unicodedata
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from typing_extensions import override
+
+from groupsdk.drivers.engine.security import SASL_MECHANISMS, OAuthToken, SecuritySettings
+from groupsdk.errors import AuthenticationError, ConfigError
+
+
+__all__ = [
+    "OAuthBearer",
+    "OAuthToken",
+    "Plain",
+    "SaslMechanism",
+    "Scram",
+    "mechanism_for",
+]
+
+MAX_CHALLENGE_BYTES: Final = 64 * 1024
+MAX_SCRAM_MESSAGE_BYTES: Final = 4096
+MAX_SCRAM_NONCE_CHARS: Final = 1024
+MIN_SCRAM_ITERATIONS: Final = 4096
+"""Kafka's own minimum; fewer would make a stolen exchange cheap to crack."""
+MAX_SCRAM_ITERATIONS: Final = 1_000_000
+"""About half a second of CPU; a hostile broker could ask for hours."""
+
+_MAX_STATUS_CHARS: Final = 500
+_ITERATIONS: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+# RFC 6750, section 2.1.
+_TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
+# RFC 7628, section 3.1, as Kafka's OAuthBearerClientInitialResponse reads it.
+_EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+", re.ASCII)
+_EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+", re.ASCII)
+_KV_SEPARATOR: Final = "\x01"
+
+
+class SaslMechanism(Protocol):
+    """One exchange over one connection; make a new one per connection. Not thread-safe.
+
+    The driver sends `start()`, then what `respond` returns for each answer, until it returns None. It may
+    use the connection only when `complete` is true.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the name for SaslHandshake, e.g. ``SCRAM-SHA-256``."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether the exchange ended well, the broker's proof verified where there is one."""
+        ...
+
+    @property
+    def failure(self) -> AuthenticationError | None:
+        """Return why the broker refused, where it said so inside the exchange before it ended it.
+
+        Raise this in place of a bare SASL_AUTHENTICATION_FAILED.
+        """
+        ...
+
+    def start(self) -> bytes:
+        """Return the first message."""
+        ...
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the answer to the broker's message; None: done, and verified.
+
+        Raises:
+            AuthenticationError: the broker refused us, or sent what we refuse.
+        """
+        ...
+
+
+class _Exchange:
+    """What all mechanisms share: the name, and how far the exchange is."""
+
+    __slots__ = ("_name", "complete", "failure")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.complete = False
+        self.failure: AuthenticationError | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name for SaslHandshake."""
+        return self._name
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{self._name} complete={self.complete}>"
+
+    def _check(self, challenge: bytes, limit: int) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if self.complete:
+            raise AuthenticationError(f"{self._name}: the broker went on after the exchange ended")
+        if len(challenge) > limit:
+            raise AuthenticationError(
+                f"{self._name}: the broker's message has {len(challenge)} bytes, more than {limit}"
+            )
+
+
+class Plain(_Exchange):
+    """PLAIN (RFC 4616): sends user and password as they are, so use it over TLS."""
+
+    __slots__ = ("_password", "_username")
+
+    def __init__(self, username: str, password: str) -> None:
+        if "\0" in username or "\0" in password:
+            raise ConfigError(
+                "PLAIN cannot carry a NUL character in sasl_username or sasl_password"
+            )
+        super().__init__("PLAIN")
+        self._username = username
+        self._password = password
+
+    def start(self) -> bytes:
+        """Return user and password."""
+        return f"\0{self._username}\0{self._password}".encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """End the exchange; the broker proves nothing here, so there is nothing to verify."""
+        self._check(challenge, MAX_CHALLENGE_BYTES)
+        self.complete = True
+        return None
+
+
+class Scram(_Exchange):
+    """SCRAM-SHA-256 or SCRAM-SHA-512 (RFC 5802, RFC 7677), with the library scramp.
+
+    The broker's signature is verified: a broker that does not know the password is refused. `respond` may
+    take half a second of CPU (with the GIL released) where the broker asks for many iterations.
+    """
+
+    __slots__ = ("_client", "_error", "_step", "_username")
+
+    def __init__(
+        self, mechanism: str, username: str, password: str, *, nonce: str | None = None
+    ) -> None:
+        super().__init__(mechanism)
+        try:
+            # Optional, and it loads some 150 modules.
+            import scramp
+        except ImportError as exc:
+            raise ConfigError(
+                f"sasl_mechanism={mechanism} needs the package scramp: pip install groupsdk[scram]"
+            ) from exc
+        for key, value in (("sasl_username", username), ("sasl_password", password)):
+            if not _is_prepared(value):
+                # Kafka's broker takes them as they are, scramp (as the RFC asks) maps them first.
+                raise ConfigError(
+                    f"{key} holds characters that SCRAM's string preparation (RFC 4013) would change, "
+                    f"so a Kafka broker would not recognise it: use their normalised form (NFKC)"
+                )
+        self._error: Any = scramp.ScramException
+        self._username = username
+        self._step = 0
+        try:
+            self._client: Any = scramp.ScramClient([mechanism], username, password, c_nonce=nonce)
+        except scramp.ScramException as exc:
+            raise ConfigError(
+                f"sasl_username or sasl_password cannot be used with {mechanism}: {exc}"
+            ) from None
+
+    def start(self) -> bytes:
+        """Return the client-first message: the user and our nonce."""
+        message: str = self._client.get_client_first()
+        return message.encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return our proof for the server-first message; None once the broker's proof is verified."""
+        self._check(challenge, MAX_SCRAM_MESSAGE_BYTES)
+        self._step += 1
+        try:
+            message = challenge.decode()
+            if self._step == 1:
+                return self._prove(message)
+            self._client.set_server_final(message)
+        except (self._error, ValueError) as exc:
+            raise AuthenticationError(
+                f"{self._name}: the exchange for user {self._username!r} failed: {exc}"
+            ) from exc
+        self.complete = True
+        return None
+
+    def _prove(self, message: str) -> bytes:
+        for attribute in message.split(","):
+            if attribute.startswith("i="):
+                self._check_iterations(attribute[2:])
+            elif attribute.startswith("r=") and len(attribute) - 2 > MAX_SCRAM_NONCE_CHARS:
+                raise AuthenticationError(
+                    f"{self._name}: the broker's nonce has {len(attribute) - 2} characters, "
+                    f"more than {MAX_SCRAM_NONCE_CHARS}"
+                )
+        self._client.set_server_first(message)
+        proof: str = self._client.get_client_final()
+        return proof.encode()
+
+    def _check_iterations(self, text: str) -> None:
+        """Refuse a count that is too costly or too cheap, before anything is computed with it."""
+        count = int(text) if _ITERATIONS.fullmatch(text) else 0
+        if not MIN_SCRAM_ITERATIONS <= count <= MAX_SCRAM_ITERATIONS:
+            raise AuthenticationError(
+                f"{self._name}: the broker asks for {text[:20]!r} iterations; "
+                f"{MIN_SCRAM_ITERATIONS} to {MAX_SCRAM_ITERATIONS} are accepted"
+            )
+
+
+class OAuthBearer(_Exchange):
+    """OAUTHBEARER (RFC 7628): sends a token that the user's callable returns.
+
+    `start` calls that callable, on the calling thread; what it raises is passed on as it is.
+    """
+
+    __slots__ = ("_provider", "_token")
+
+    def __init__(self, provider: Callable[[], str | OAuthToken]) -> None:
+        super().__init__("OAUTHBEARER")
+        self._provider = provider
+        self._token: OAuthToken | None = None
+
+    @property
+    def token_lifetime_ms(self) -> int | None:
+        """Return when the token that was sent expires (milliseconds since 1970); None if unknown."""
+        return None if self._token is None else self._token.lifetime_ms
+
+    def start(self) -> bytes:
+        """Return the token and its extensions.
+
+        Raises:
+            ConfigError: the callable returned something that is no bearer token. It is not shown.
+        """
+        token = self._provider()
+        if isinstance(token, str):
+            token = OAuthToken(token)
+        if not isinstance(token, OAuthToken):
+            raise ConfigError(
+                f"sasl_oauth_token_provider returned {type(token).__name__}, not a str or an OAuthToken"
+            )
+        if not _TOKEN.fullmatch(token.value):
+            raise ConfigError(
+                "sasl_oauth_token_provider returned a token that is empty or has characters "
+                "other than A-Z a-z 0-9 - . _ ~ + / ="
+            )
+        for name, value in token.extensions.items():
+            if name == "auth" or not _EXTENSION_NAME.fullmatch(name):
+                raise ConfigError(
+                    f"OAuthToken.extensions: the name {name!r} must be letters only, and not 'auth'"
+                )
+            if not _EXTENSION_VALUE.fullmatch(value):
+                raise ConfigError(
+                    f"OAuthToken.extensions: the value of {name!r} must be printable ASCII"
+                )
+        self._token = token
+        pairs = [f"auth=Bearer {token.value}"]
+        pairs += [f"{name}={value}" for name, value in token.extensions.items()]
+        body = _KV_SEPARATOR.join(pairs)
+        return f"n,,{_KV_SEPARATOR}{body}{_KV_SEPARATOR}{_KV_SEPARATOR}".encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """End the exchange, or acknowledge the broker's refusal.
+
+        A refusal comes as a JSON object. RFC 7628 wants it acknowledged, after which the broker ends the
+        exchange: the first call returns that acknowledgement and sets `failure`, a second one raises it.
+        """
+        self._check(challenge, MAX_CHALLENGE_BYTES)
+        if challenge:
+            self.failure = AuthenticationError(f"OAUTHBEARER: {self._explain(challenge)}")
+            return _KV_SEPARATOR.encode()
+        self.complete = True
+        return None
+
+    def _explain(self, challenge: bytes) -> str:
+        try:
+            document = json.loads(challenge)
+        except (ValueError, RecursionError):
+            return "the broker refused the token, with a reason that is not JSON"
+        status = json.dumps(document)
+        if self._token is not None:
+            status = status.replace(self._token.value, "<token>")
+        return f"the broker refused the token: {status[:_MAX_STATUS_CHARS]}"
+
+
+def mechanism_for(settings: SecuritySettings) -> SaslMechanism:
+    """Make the mechanism for one connection.
+
+    Raises:
+        ConfigError: the settings do not fit together, or a package is missing.
+    """
+    settings.validate()
+    mechanism = settings.mechanism
+    if not settings.uses_sasl or mechanism is None:
+        raise ConfigError(
+            f"security_protocol={settings.protocol} uses no SASL mechanism; "
+            f"SASL_SSL with one of {', '.join(SASL_MECHANISMS)} does"
+        )
+    if mechanism == "OAUTHBEARER" and settings.sasl_oauth_token_provider is not None:
+        return OAuthBearer(settings.sasl_oauth_token_provider)
+    username, password = settings.sasl_username or "", settings.sasl_password or ""
+    if mechanism == "PLAIN":
+        return Plain(username, password)
+    return Scram(mechanism, username, password)
+
+
+def _is_prepared(text: str) -> bool:
+    """Tell whether RFC 4013 would leave the text as it is (or refuse it, which scramp does)."""
+    if any(stringprep.in_table_b1(char) or stringprep.in_table_c12(char) for char in text):
+        return False
+    return unicodedata.ucd_3_2_0.normalize("NFKC", text) == text
