@@ -37,6 +37,12 @@ sent 1131000
 heartbeat 1131004 4
 failed 2500000
 snap 2500001
+heartbeat 2600000 900
+heartbeat 2629000 5
+heartbeat 2631000 6
+heartbeat 2659000 7
+heartbeat 2662000 8
+snap 2663000
 snap 9999999
 """
 """Event, time in milliseconds and latency in milliseconds where it has one."""
@@ -175,9 +181,31 @@ JAVA = (
         1369.0,
     ),
     (
+        900.0,
+        0.07936507936507936,
+        10.0,
+        NAN,
         NAN,
         0.0,
-        5.0,
+        2.0,
+        NAN,
+        NAN,
+        0.0,
+        2.0,
+        NAN,
+        NAN,
+        3010.0,
+        2.0,
+        1.368041041231237,
+        2.0,
+        1.368041041231237,
+        1628.0,
+        1532.0,
+    ),
+    (
+        NAN,
+        0.0,
+        10.0,
         NAN,
         NAN,
         0.0,
