@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -314,7 +313,9 @@ def test_oauthbearer_refuses_what_is_no_token(value: str) -> None:
 
 
 def test_oauthbearer_refuses_another_type() -> None:
-    provider: Callable[[], str] = lambda: None  # type: ignore[assignment,return-value]  # noqa: E731
+    def provider() -> Any:
+        return None
+
     with pytest.raises(ConfigError, match="returned NoneType, not a str"):
         OAuthBearer(provider).start()
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import datetime
+import hashlib
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import trustme
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from groupsdk.drivers.engine.security import SecuritySettings, explain_tls_error
@@ -356,14 +357,19 @@ def test_a_ca_given_as_text(authority: trustme.CA) -> None:
     assert _talk(_tls(ssl_ca_pem=pem), _server_context(authority)) == b"ping"
 
 
-def test_a_ca_given_as_a_directory(authority: trustme.CA, ca_file: str, tmp_path: Path) -> None:
-    hashed = subprocess.run(
-        ["openssl", "x509", "-hash", "-noout", "-in", ca_file],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    authority.cert_pem.write_to_path(str(tmp_path / f"{hashed}.0"))
+def _subject_hash(pem: bytes) -> str:
+    """Name a certificate as ``openssl rehash`` does, since not every machine has that command."""
+    digest = hashlib.sha1(usedforsecurity=False)
+    for attribute in x509.load_pem_x509_certificate(pem).subject:
+        value = " ".join(str(attribute.value).lower().split())
+        name = x509.Name([x509.NameAttribute(attribute.oid, value)])
+        digest.update(name.public_bytes()[2:])  # without the header of the outer SEQUENCE
+    return digest.digest()[3::-1].hex()
+
+
+def test_a_ca_given_as_a_directory(authority: trustme.CA, tmp_path: Path) -> None:
+    name = f"{_subject_hash(authority.cert_pem.bytes())}.0"
+    authority.cert_pem.write_to_path(str(tmp_path / name))
     assert _talk(_tls(ssl_ca_location=str(tmp_path)), _server_context(authority)) == b"ping"
 
 
