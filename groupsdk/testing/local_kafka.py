@@ -259,7 +259,7 @@ class LocalKafka:
         self._directory = None
 
     def wait_ready(self, timeout_ms: int = _READY_TIMEOUT_MS) -> None:
-        """Wait until the running nodes know each other and all groups have a coordinator that answers.
+        """Wait until the running nodes know each other, are in sync, and all groups have a coordinator that answers.
 
         Nodes that are killed or paused are not waited for: call it after a kill to wait for the fail-over.
 
@@ -271,12 +271,16 @@ class LocalKafka:
         awake = [node for node in self._nodes if node.pid is not None and not node.paused]
         if not awake:
             raise self._nodes[0].failure("is not running, nor is any other")
+        node_ids = {node.node_id for node in awake}
         for node in awake:
-            node.await_registered({other.node_id for other in awake}, deadline)
+            node.await_registered(node_ids, deadline)
         partitions = int(self._effective("offsets.topic.num.partitions", "1"))
         for partition in range(partitions):
             # Java's hash of one character is its code, so these groups are in partitions of their own.
             self._await_coordinator(chr(ord("a") + partition), awake, deadline)
+        # Else the next node to be killed may be the only one that has the groups.
+        for node in awake:
+            node.await_in_sync("__consumer_offsets", node_ids, deadline)
 
     def coordinator_of(self, group_id: str, timeout_ms: int = _READY_TIMEOUT_MS) -> Node:
         """Return the node that coordinates `group_id` now, once it answers for it."""

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from typing_extensions import override
@@ -139,6 +139,28 @@ class Node:
         Raises:
             BrokerStartError: it ended, or the deadline passed.
         """
+
+        def problem(probe: Probe) -> str | None:
+            known = probe.broker_ids()
+            return None if known >= node_ids else f"it knows the brokers {sorted(known)} only"
+
+        self._await(problem, deadline)
+
+    def await_in_sync(self, topic: str, node_ids: set[int], deadline: Deadline) -> None:
+        """Wait until the node knows all replicas of `topic` on the brokers `node_ids` as in sync.
+
+        Raises:
+            BrokerStartError: it ended, or the deadline passed.
+        """
+
+        def problem(probe: Probe) -> str | None:
+            partitions = probe.in_sync(topic)
+            behind = [p for p in partitions if not p[1] >= p[0] & node_ids]
+            return None if partitions and not behind else f"replicas of {topic} lag: {partitions}"
+
+        self._await(problem, deadline)
+
+    def _await(self, ask: Callable[[Probe], str | None], deadline: Deadline) -> None:
         problem: object = "not asked yet"
         while True:
             if not self.running:
@@ -146,10 +168,9 @@ class Node:
                 raise self.failure(f"ended with status {status}")
             try:
                 with self.probe() as probe:
-                    known = probe.broker_ids()
-                if known >= node_ids:
+                    problem = ask(probe)
+                if problem is None:
                     return
-                problem = f"it knows the brokers {sorted(known)} of {sorted(node_ids)}"
             except OSError as error:
                 problem = error
             if deadline.expired:

@@ -86,6 +86,28 @@ class Probe:
             reader.skip_string()
         return ids
 
+    def in_sync(self, topic: str) -> list[tuple[set[int], set[int]]]:
+        """Return the replicas and the in-sync replicas of each partition of `topic` (Metadata v1)."""
+        reader = _Reader(self._ask(_METADATA, 1, struct.pack(">i", 1) + _string(topic)))
+        for _ in range(reader.integer("i")):
+            reader.integer("i")
+            reader.skip_string()
+            reader.integer("i")
+            reader.skip_string()
+        reader.integer("i")
+        found = []
+        for _ in range(reader.integer("i")):
+            reader.integer("h")
+            reader.skip_string()
+            reader.integer("b")
+            for _ in range(reader.integer("i")):
+                reader.integer("h")
+                reader.integer("i")
+                reader.integer("i")
+                replicas = {reader.integer("i") for _ in range(reader.integer("i"))}
+                found.append((replicas, {reader.integer("i") for _ in range(reader.integer("i"))}))
+        return found
+
     def find_coordinator(self, group_id: str) -> Found:
         """Return who coordinates `group_id`; makes `__consumer_offsets` when it is not there yet."""
         reader = _Reader(self._ask(_FIND_COORDINATOR, 1, _string(group_id) + b"\0"))

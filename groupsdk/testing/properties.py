@@ -44,10 +44,12 @@ _FOR_TESTS = {
     "auto.create.topics.enable": "false",
 }
 
+# The default is 9 s. Fail-over of a group takes about as long, and so does the restart of a broker that was killed:
+# the controller refuses the new process for as long as it takes the old one for alive.
+_SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+
 _FAIL_OVER = {
-    # The defaults are 9 s, 2 s, 1 s and 2 s; fail-over of a group takes about the first of them.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
+    # The defaults are 1 s, 2 s, 1 s and 30 s.
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "1500",
     "controller.quorum.election.backoff.max.ms": "500",
@@ -67,8 +69,6 @@ def _replication(nodes: int) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": "1",
         "default.replication.factor": factor,
         "min.insync.replicas": "1",
-        # Of one node nothing can be handed over, and trying to costs a second.
-        "controlled.shutdown.enable": "false" if nodes == 1 else "true",
     }
 
 
@@ -105,6 +105,7 @@ def node_properties(
         "log.dirs": layout.data_dir,
     }
     properties |= _TUNING | _FOR_TESTS | _replication(len(voters))
+    properties |= _SESSION
     return properties | (_FAIL_OVER if len(voters) > 1 else {})
 
 
