@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
-from groupsdk.drivers.engine.security import SASL_MECHANISMS, OAuthToken, SecuritySettings
 from groupsdk.errors import AuthenticationError, ConfigError
+from groupsdk.security import SASL_MECHANISMS, OAuthToken, SecuritySettings
 
 
 __all__ = [

@@ -21,8 +21,8 @@ from groupsdk.drivers.engine.sasl import (
     Scram,
     mechanism_for,
 )
-from groupsdk.drivers.engine.security import SecuritySettings
 from groupsdk.errors import AuthenticationError, ConfigError
+from groupsdk.security import SecuritySettings
 
 
 SECRET = "s3cr3t-do-not-show"

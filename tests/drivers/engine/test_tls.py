@@ -16,7 +16,7 @@ import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from groupsdk.drivers.engine.security import SecuritySettings, explain_tls_error
+from groupsdk.drivers.engine.tls import build_ssl_context, explain_tls_error
 from groupsdk.errors import (
     AuthenticationError,
     ConfigError,
@@ -25,6 +25,7 @@ from groupsdk.errors import (
     RequestTimeoutError,
     TlsError,
 )
+from groupsdk.security import SecuritySettings
 
 
 SECRET = "s3cr3t-do-not-show"
@@ -175,7 +176,7 @@ def test_the_repr_shows_no_secret() -> None:
 
 
 def test_the_context_checks_certificate_and_name_by_default(ca_file: str) -> None:
-    context = _tls(ssl_ca_location=ca_file).build_ssl_context()
+    context = build_ssl_context(_tls(ssl_ca_location=ca_file))
     assert context.check_hostname
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
@@ -184,7 +185,7 @@ def test_the_context_checks_certificate_and_name_by_default(ca_file: str) -> Non
 
 @pytest.mark.parametrize("algorithm", ["none", "NONE", ""])
 def test_without_name_check_the_certificate_is_still_checked(algorithm: str) -> None:
-    context = _tls(ssl_endpoint_identification_algorithm=algorithm).build_ssl_context()
+    context = build_ssl_context(_tls(ssl_endpoint_identification_algorithm=algorithm))
     assert not context.check_hostname
     assert context.verify_mode is ssl.CERT_REQUIRED
 
@@ -193,7 +194,7 @@ def test_the_users_context_wins() -> None:
     context = ssl.create_default_context()
     settings = _tls(ssl_context=context, ssl_ca_location="/does/not/exist")
     settings.validate()
-    assert settings.build_ssl_context() is context
+    assert build_ssl_context(settings) is context
 
 
 def test_a_missing_file_is_named(own: dict[str, str], tmp_path: Path) -> None:
@@ -207,34 +208,36 @@ def test_a_missing_file_is_named(own: dict[str, str], tmp_path: Path) -> None:
         ),
     ):
         with pytest.raises(ConfigError, match=f"^{name}: cannot read .*missing.pem: No such file"):
-            _tls(**settings).build_ssl_context()
+            build_ssl_context(_tls(**settings))
 
 
 def test_a_file_that_is_not_pem_is_named(tmp_path: Path) -> None:
     bad = tmp_path / "bad.pem"
     bad.write_text("not PEM")
     with pytest.raises(ConfigError, match=r"ssl_ca_location: .*bad.pem holds no PEM certificates"):
-        _tls(ssl_ca_location=str(bad)).build_ssl_context()
+        build_ssl_context(_tls(ssl_ca_location=str(bad)))
     with pytest.raises(ConfigError, match=r"ssl_certificate_location.*bad\.pem"):
-        _tls(ssl_certificate_location=str(bad)).build_ssl_context()
+        build_ssl_context(_tls(ssl_certificate_location=str(bad)))
 
 
 @pytest.mark.parametrize("pem", ["not PEM", "", "ünicode"])
 def test_a_ca_pem_that_is_not_pem(pem: str) -> None:
     with pytest.raises(ConfigError, match="ssl_ca_pem holds no PEM"):
-        _tls(ssl_ca_pem=pem).build_ssl_context()
+        build_ssl_context(_tls(ssl_ca_pem=pem))
 
 
 def test_the_key_may_be_in_the_file_of_the_certificate(own: dict[str, str]) -> None:
-    _tls(ssl_certificate_location=own["both"]).build_ssl_context()
+    build_ssl_context(_tls(ssl_certificate_location=own["both"]))
 
 
 def test_an_encrypted_key_opens_with_its_password(own: dict[str, str]) -> None:
-    _tls(
-        ssl_certificate_location=own["cert"],
-        ssl_key_location=own["encrypted"],
-        ssl_key_password=SECRET,
-    ).build_ssl_context()
+    build_ssl_context(
+        _tls(
+            ssl_certificate_location=own["cert"],
+            ssl_key_location=own["encrypted"],
+            ssl_key_password=SECRET,
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,7 +252,7 @@ def test_a_bad_key_password_is_named(
         ssl_key_password=password,
     )
     with pytest.raises(ConfigError, match=f"ssl_key_password {trouble}: .*encrypted.pem") as caught:
-        settings.build_ssl_context()
+        build_ssl_context(settings)
     assert SECRET not in str(caught.value)
 
 
@@ -261,7 +264,7 @@ def test_a_key_of_another_certificate_is_named(
     with pytest.raises(
         ConfigError, match=r"ssl_key_location: the key in .*other.pem does not belong"
     ):
-        _tls(ssl_certificate_location=own["cert"], ssl_key_location=other).build_ssl_context()
+        build_ssl_context(_tls(ssl_certificate_location=own["cert"], ssl_key_location=other))
 
 
 def test_a_directory_without_hashed_certificates_is_refused(
@@ -269,7 +272,7 @@ def test_a_directory_without_hashed_certificates_is_refused(
 ) -> None:
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     with pytest.raises(ConfigError, match=f"openssl rehash {tmp_path}"):
-        _tls(ssl_ca_location=str(tmp_path)).build_ssl_context()
+        build_ssl_context(_tls(ssl_ca_location=str(tmp_path)))
 
 
 # handshakes
@@ -326,7 +329,7 @@ async def _exchange(settings: SecuritySettings, port: int) -> bytes:
     writer: asyncio.StreamWriter | None = None
     try:
         reader, writer = await asyncio.open_connection(
-            "127.0.0.1", port, ssl=settings.build_ssl_context(), server_hostname="localhost"
+            "127.0.0.1", port, ssl=build_ssl_context(settings), server_hostname="localhost"
         )
         writer.write(b"ping")
         await writer.drain()
@@ -454,7 +457,7 @@ def test_no_common_cipher(authority: trustme.CA, ca_file: str) -> None:
     server = _server_context(authority)
     server.maximum_version = ssl.TLSVersion.TLSv1_2
     server.set_ciphers("ECDHE+AES256+AESGCM")
-    client = _tls(ssl_ca_location=ca_file).build_ssl_context()
+    client = build_ssl_context(_tls(ssl_ca_location=ca_file))
     client.set_ciphers("ECDHE+CHACHA20")
     with pytest.raises(TlsError, match=r"share no TLS version .* or cipher"):
         _talk(_tls(ssl_context=client), server)

@@ -1,0 +1,38 @@
+"""Kafka's group membership as a public, trustworthy Python library."""
+
+from groupsdk.config import MemberConfig
+from groupsdk.coordinator import Coordinator, GroupCallbacks
+from groupsdk.drivers.threads.abstract import AbstractCoordinator
+from groupsdk.drivers.threads.member import GroupMember
+from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.membership.state import MemberState
+from groupsdk.security import OAuthToken, SecuritySettings
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import (
+    NO_GENERATION,
+    Generation,
+    GroupMembers,
+    GroupMembershipOperation,
+    ProtocolMetadata,
+)
+
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NO_GENERATION",
+    "AbstractCoordinator",
+    "Coordinator",
+    "Generation",
+    "GroupCallbacks",
+    "GroupMember",
+    "GroupMembers",
+    "GroupMembershipOperation",
+    "MemberConfig",
+    "MemberSnapshot",
+    "MemberState",
+    "OAuthToken",
+    "ProtocolMetadata",
+    "RebalanceEvent",
+    "SecuritySettings",
+]

@@ -1,0 +1,224 @@
+"""Hold a member's settings, under Kafka's configuration names."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal
+
+from groupsdk.errors import ConfigError
+from groupsdk.security import SecuritySettings
+
+
+DEFAULT_PORT: Final = 9092
+_MAX_INT32: Final = 2**31 - 1
+_INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_ALIASES: Final = {"sasl_mechanisms": "sasl_mechanism"}  # librdkafka's spelling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberConfig:
+    """The settings of one member.
+
+    Build it with `of`, which takes Kafka's dotted keys as well as keywords. Times are milliseconds.
+
+    Raises:
+        ConfigError: a value is missing, of the wrong type or out of bounds.
+    """
+
+    bootstrap_servers: str | Iterable[str]
+    """Where to ask first: "host:port,host:port" or a list; port 9092 where none is given."""
+    group_id: str
+    """The group to join."""
+    group_instance_id: str | None = None
+    """Makes the member static (KIP-345): a restart within the session timeout causes no rebalance."""
+    client_id: str = "groupsdk"
+    """Shown in the broker's logs and in the member id."""
+    session_timeout_ms: int = 45_000
+    """How long the group coordinator waits for a heartbeat before it expels the member."""
+    heartbeat_interval_ms: int = 3_000
+    """How often to heartbeat; less than the session timeout, commonly a third or less."""
+    rebalance_timeout_ms: int = 300_000
+    """How long the group waits for this member to rejoin."""
+    max_poll_interval_ms: int | None = None
+    """How long the caller may stay away before the member leaves; None: rebalance_timeout_ms."""
+    request_timeout_ms: int = 30_000
+    """How long to wait for an answer that is not parked by a rebalance."""
+    retry_backoff_ms: int = 100
+    """The first wait before a repetition; doubles each time (KIP-580)."""
+    retry_backoff_max_ms: int = 1_000
+    """The longest wait before a repetition."""
+    socket_connection_setup_timeout_ms: int = 10_000
+    """How long a connection may take, TLS and SASL included."""
+    receive_message_max_bytes: int = 100_000_000
+    """The largest answer accepted; a longer one closes the connection."""
+    heartbeat: Literal["thread", "process"] = "thread"
+    """Where the member runs: a background thread, or a child process that even native code which holds
+    the interpreter's lock for minutes cannot delay."""
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    """How connections are encrypted and authenticated; `of` takes its keys beside the others."""
+
+    def __post_init__(self) -> None:
+        servers = tuple(parse_servers(self.bootstrap_servers))
+        object.__setattr__(self, "bootstrap_servers", tuple(f"{h}:{p}" for h, p in servers))
+        if self.max_poll_interval_ms is None:
+            object.__setattr__(self, "max_poll_interval_ms", self.rebalance_timeout_ms)
+        _check_text("group.id", self.group_id)
+        _check_text("client.id", self.client_id)
+        _check_instance_id(self.group_instance_id)
+        for name in _MILLISECONDS:
+            _check_number(name, getattr(self, name), minimum=0 if "backoff" in name else 1)
+        _check_number("receive_message_max_bytes", self.receive_message_max_bytes, minimum=1_000)
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat.interval.ms ({self.heartbeat_interval_ms}) must be less than"
+                f" session.timeout.ms ({self.session_timeout_ms}), commonly a third of it or less"
+            )
+        if self.heartbeat not in ("thread", "process"):
+            raise ConfigError(f"heartbeat must be 'thread' or 'process', not {self.heartbeat!r}")
+        self.security.validate()
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "MemberConfig":
+        """Build a configuration from Kafka's dotted keys, keywords, or both.
+
+        Args:
+            settings: ``{"group.id": "g", "session.timeout.ms": 10000}``; underscores do as well.
+            keywords: ``group_id="g"``; wins over `settings`.
+
+        Raises:
+            ConfigError: a key is unknown (with the closest known one), or a value is wrong.
+        """
+        security_keys = {each.name for each in fields(SecuritySettings)}
+        known = {each.name for each in fields(cls)} | security_keys
+        values: dict[str, Any] = {}
+        security: dict[str, Any] = {}
+        for key, value in {**(settings or {}), **keywords}.items():
+            name = key.replace(".", "_")
+            name = _ALIASES.get(name, name)
+            if name not in known:
+                raise ConfigError(_unknown_key(key, known))
+            if name in security_keys:
+                security[name] = value
+            else:
+                values[name] = _number(key, value) if name in _NUMBERS else value
+        for required in ("bootstrap_servers", "group_id"):
+            if values.get(required) is None:
+                raise ConfigError(f"{required.replace('_', '.')} is missing")
+        if security:
+            values["security"] = SecuritySettings(**security)
+        return cls(**values)
+
+    @classmethod
+    def given(
+        cls, settings: "Mapping[str, Any] | MemberConfig | None", keywords: Mapping[str, Any]
+    ) -> "MemberConfig":
+        """Return `settings` where it is a configuration already, else what `of` makes of both.
+
+        Raises:
+            ConfigError: see `of`; also for keywords beside a ready configuration.
+        """
+        if not isinstance(settings, MemberConfig):
+            return cls.of(settings, **keywords)
+        if keywords:
+            raise ConfigError(
+                f"{', '.join(sorted(keywords))}: give a MemberConfig or keywords, not both"
+            )
+        return settings
+
+    @property
+    def servers(self) -> tuple[tuple[str, int], ...]:
+        """The bootstrap servers as (host, port)."""
+        return tuple(parse_servers(self.bootstrap_servers))
+
+    @property
+    def poll_interval_ms(self) -> int:
+        """max.poll.interval.ms, or the rebalance timeout where it is not set."""
+        return self.max_poll_interval_ms or self.rebalance_timeout_ms
+
+    @property
+    def join_timeout_ms(self) -> int:
+        """How long a join or sync may be parked: the rebalance timeout and 5 s, as in Kafka's client."""
+        return max(self.request_timeout_ms, min(self.rebalance_timeout_ms + 5_000, _MAX_INT32))
+
+
+_MILLISECONDS: Final = tuple(
+    each.name for each in fields(MemberConfig) if each.name.endswith("_ms")
+)
+_NUMBERS: Final = frozenset((*_MILLISECONDS, "receive_message_max_bytes"))
+
+
+def parse_servers(servers: str | Iterable[str]) -> list[tuple[str, int]]:
+    """Split "host:port,host:port", or a list of such, into pairs.
+
+    Raises:
+        ConfigError: there is none, or one is no address.
+    """
+    parts = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = [_parse_server(part.strip()) for part in parts if part.strip()]
+    if not addresses:
+        raise ConfigError("bootstrap.servers is empty; give host:port, several with commas")
+    return addresses
+
+
+def _parse_server(text: str) -> tuple[str, int]:
+    if "://" in text:
+        raise ConfigError(
+            f"bootstrap.servers: {text!r} is a URL; give host:port, and security.protocol apart"
+        )
+    if text.startswith("["):  # an IPv6 address with a port
+        host, bracket, rest = text[1:].partition("]")
+        port = rest.removeprefix(":")
+        malformed = not bracket or (rest != "" and not rest.startswith(":"))
+    elif text.count(":") > 1:  # an IPv6 address without one
+        host, port, malformed = text, "", False
+    else:
+        host, colon, port = text.partition(":")
+        malformed = bool(colon) and not port
+    if malformed or not host or (port and not (port.isdecimal() and 0 < int(port) < 65_536)):
+        raise ConfigError(f"bootstrap.servers: {text!r} is not host:port with a port of 1 to 65535")
+    return host, int(port) if port else DEFAULT_PORT
+
+
+def _unknown_key(key: str, known: set[str]) -> str:
+    # only for the error, so that importing groupsdk does not pay for it
+    from difflib import get_close_matches
+
+    dotted = {name.replace("_", "."): name for name in known}
+    close = get_close_matches(key.replace("_", "."), dotted, n=1)
+    hint = f"; did you mean {close[0]} ({dotted[close[0]]})?" if close else ""
+    return f"unknown setting {key!r}{hint}"
+
+
+def _number(key: str, value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            raise ConfigError(f"{key} must be a whole number, not {value!r}") from None
+    return value
+
+
+def _check_number(name: str, value: object, *, minimum: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"{name.replace('_', '.')} must be a whole number, not {value!r}")
+    if not minimum <= value <= _MAX_INT32:
+        raise ConfigError(
+            f"{name.replace('_', '.')} must be {minimum} to {_MAX_INT32}, not {value}"
+        )
+
+
+def _check_text(key: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{key} must be a text of at least one character, not {value!r}")
+    if len(value.encode("utf-8", "surrogatepass")) > 32_767:
+        raise ConfigError(f"{key} is longer than 32767 bytes")
+
+
+def _check_instance_id(value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str) or not _INSTANCE_ID.fullmatch(value) or value in (".", ".."):
+        raise ConfigError(
+            f"group.instance.id must be 1 to 249 of the characters a-z A-Z 0-9 . _ -,"
+            f" and not '.' or '..'; got {value!r}"
+        )

@@ -1,0 +1,109 @@
+"""Define the contract between a kind of group and the library: `Coordinator`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self, runtime_checkable
+
+from groupsdk.types import Generation, GroupMembers, GroupMembershipOperation
+
+
+Protocols = Sequence[tuple[str, bytes]] | Mapping[str, bytes]
+"""Protocol names with metadata, by preference: pairs such as `ProtocolMetadata`, or an ordered mapping."""
+
+
+class GroupCallbacks(Protocol):
+    """What a kind of group tells the library: the half of the contract that the user writes.
+
+    All of it runs on the thread (or in the task) that calls `poll`, `ensure_active_group` or `close`, never
+    on the one that heartbeats, and under no lock. It may take up to the rebalance timeout.
+    """
+
+    @property
+    def protocol_type(self) -> str:
+        """The kind of group, e.g. "consumer", "connect", "sr"; the same for all members."""
+        ...
+
+    def metadata(self) -> Protocols:
+        """Return what to join with: protocol names by preference, each with this member's metadata.
+
+        Never empty. Asked before every join. The group uses a protocol that all members offer, and the
+        leader gets every member's metadata under it.
+        """
+        ...
+
+    def on_join_prepare(self, generation: int, member_id: str) -> None:
+        """Give up what must not run twice; called once before each rebalance.
+
+        Args:
+            generation: the generation about to end; -1 where there is none (any more): then the work was
+                lost, and another member may have it already.
+            member_id: this member's id; "" where there is none (any more).
+
+        When it raises, the exception reaches the caller and the join goes on without it at the next poll.
+        """
+        ...
+
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> Mapping[str, bytes]:
+        """Share the work out, as the leader of the new generation.
+
+        Args:
+            leader_id: this member's id.
+            protocol: the protocol that the group agreed on.
+            members: member id to metadata, in the order of the ids.
+
+        Returns:
+            Member id to assignment. Members that are left out get empty bytes.
+        """
+        ...
+
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        """Take up the assignment of a new generation.
+
+        When it raises, the exception reaches the caller, and it is called again with the same bytes at the
+        next poll, unless the member is out of the generation by then.
+        """
+        ...
+
+    def on_leave_prepare(self) -> None:
+        """Give up all work, before the member leaves or closes. May be left out."""
+        ...
+
+
+@runtime_checkable
+class Coordinator(GroupCallbacks, Protocol):
+    """The whole contract, method by method that of Kafka's `AbstractCoordinator`.
+
+    `AbstractCoordinator` implements everything but `protocol_type`, `metadata`, `perform_assignment` and
+    `on_join_complete`.
+    """
+
+    def ensure_active_group(self, timeout: float | None = None) -> bool:
+        """Join, and wait until the member is in a stable generation; see `AbstractCoordinator`."""
+        ...
+
+    def generation(self) -> Generation:
+        """Return the current generation, stable or not."""
+        ...
+
+    def generation_if_stable(self) -> Generation | None:
+        """Return the current generation if it is stable and the session is certainly alive."""
+        ...
+
+    def member_id(self) -> str:
+        """Return the current member id; "" where there is none."""
+        ...
+
+    def close(
+        self,
+        timeout: float = 30.0,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> None:
+        """Leave the group and end the heartbeat."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...

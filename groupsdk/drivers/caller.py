@@ -1,0 +1,178 @@
+"""Decide what the caller does next, and check what user code returns; shared by all drivers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from groupsdk.drivers.mailbox import Publication
+from groupsdk.errors import AssignmentError, GroupSdkError, MemberClosedError, MetadataError
+from groupsdk.membership.actions import Call, CompleteJoin
+from groupsdk.membership.events import CallerEvent, FailureRaised
+from groupsdk.membership.state import MemberState
+from groupsdk.membership.view import MemberView
+from groupsdk.types import GroupMembers, ProtocolMetadata
+
+
+_MAX_NAME_BYTES = 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """Raise this to the caller, and post that it was raised."""
+
+    error: GroupSdkError
+    report: CallerEvent | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run the user's code for this call."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """There is nothing to do at present.
+
+    `settled` tells whether the view reflects everything that the caller has posted.
+    """
+
+    settled: bool
+
+
+class CallerSide:
+    """Remembers what the caller has been given, so that a view read twice makes nothing happen twice."""
+
+    def __init__(self) -> None:
+        self._posted = 0
+        self._last_call_id = 0
+        self._last_failure_id = 0
+
+    def posted(self) -> None:
+        """Note that an event was handed to the engine."""
+        self._posted += 1
+
+    def answered(self, call: Call) -> None:
+        """Note that a call was run, so that it is not run again."""
+        self._last_call_id = call.call_id
+
+    def step(self, publication: Publication, now_ms: int) -> Raise | Run | Wait:
+        """Return what to do about the latest publication."""
+        if publication.error is not None:
+            return Raise(publication.error, None)
+        view = publication.view
+        if view is None:
+            return Wait(settled=False)
+        failure = view.failure
+        if failure is not None and failure.error.fatal:
+            return Raise(failure.error, None)
+        if failure is not None and failure.failure_id > self._last_failure_id:
+            self._last_failure_id = failure.failure_id
+            return Raise(failure.error, FailureRaised(failure.failure_id))
+        if publication.handled < self._posted:
+            return Wait(settled=False)
+        if view.stopped:
+            return Raise(MemberClosedError("the member is closed"), None)
+        call = view.call
+        # An assignment may have waited while this process slept: only a member that is surely still one
+        # may act on it. The engine is asking the coordinator already.
+        if (
+            call is not None
+            and call.call_id > self._last_call_id
+            and (not isinstance(call, CompleteJoin) or view.believes_at(now_ms))
+        ):
+            return Run(call)
+        return Wait(settled=True)
+
+
+def is_active(view: MemberView | None, now_ms: int) -> bool:
+    """Tell whether the member is in a stable generation and has taken up its assignment."""
+    return view is not None and not view.joining and view.believes_at(now_ms)
+
+
+def is_idle(view: MemberView | None) -> bool:
+    """Tell whether the engine wants nothing of the caller."""
+    return (
+        view is not None
+        and view.state is MemberState.STABLE
+        and not view.joining
+        and view.failure is None
+        and not view.stopped
+    )
+
+
+def checked_protocol_type(value: Any) -> str:
+    """Return the protocol type, whether it is an attribute or a method.
+
+    Raises:
+        MetadataError: it is no text that can be sent.
+    """
+    protocol_type = value() if callable(value) else value
+    if not _is_name(protocol_type):
+        raise MetadataError(
+            f"protocol_type must be a text of 1 to 32767 bytes, e.g. 'work'; got {protocol_type!r}"
+        )
+    return str(protocol_type)
+
+
+def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
+    """Return what `metadata()` returned, as pairs.
+
+    Raises:
+        MetadataError: it is empty, or not pairs of a name and bytes.
+    """
+    try:
+        pairs = [(name, metadata) for name, metadata in _pairs(value)]
+    except (TypeError, ValueError):
+        raise MetadataError(
+            "metadata() must return pairs of protocol name and bytes, or a mapping;"
+            f" got {type(value).__name__}"
+        ) from None
+    if not pairs:
+        raise MetadataError("metadata() must offer at least one protocol; it returned none")
+    names = set()
+    for name, metadata in pairs:
+        if not _is_name(name):
+            raise MetadataError(f"metadata(): {name!r} is not a protocol name")
+        if name in names:
+            raise MetadataError(f"metadata() offers the protocol {name!r} twice")
+        names.add(name)
+        if not isinstance(metadata, bytes | bytearray | memoryview):
+            raise MetadataError(
+                f"metadata(): protocol {name!r} must come with bytes, not {type(metadata).__name__}"
+            )
+    return tuple(ProtocolMetadata(name, bytes(metadata)) for name, metadata in pairs)
+
+
+def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
+    """Return what `perform_assignment` returned, with empty bytes for members that it left out.
+
+    Raises:
+        AssignmentError: it is no mapping of the group's members to bytes.
+    """
+    if not isinstance(value, Mapping):
+        raise AssignmentError(
+            f"perform_assignment must return a mapping of member id to bytes, not {type(value).__name__}"
+        )
+    unknown = [member_id for member_id in value if member_id not in members]
+    if unknown:
+        raise AssignmentError(
+            f"perform_assignment assigned to {unknown[0]!r}, which is not one of the"
+            f" {len(members)} members"
+        )
+    for member_id, assignment in value.items():
+        if not isinstance(assignment, bytes | bytearray | memoryview):
+            raise AssignmentError(
+                f"perform_assignment: the assignment of {member_id!r} must be bytes,"
+                f" not {type(assignment).__name__}"
+            )
+    return {member_id: bytes(value.get(member_id, b"")) for member_id in members}
+
+
+def _pairs(value: Any) -> Any:
+    return value.items() if isinstance(value, Mapping) else value
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value.encode("utf-8", "replace")) <= _MAX_NAME_BYTES

@@ -1,0 +1,171 @@
+"""Run one member: feed its machine with what happens, carry out what it decides."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, assert_never
+
+from groupsdk.clock import Clock
+from groupsdk.config import MemberConfig
+from groupsdk.drivers.engine.connect import Connector
+from groupsdk.drivers.engine.connection import Connection
+from groupsdk.drivers.engine.link import CoordinatorLink
+from groupsdk.drivers.engine.lookup import CoordinatorLookup
+from groupsdk.errors import GroupSdkError
+from groupsdk.membership.actions import (
+    Action,
+    Disconnect,
+    FindCoordinator,
+    Node,
+    Send,
+    Stop,
+    Wake,
+)
+from groupsdk.membership.events import (
+    CallerEvent,
+    CoordinatorFound,
+    Event,
+    LookupDelayed,
+    LookupFailed,
+    TimerFired,
+)
+from groupsdk.membership.machine import MembershipMachine
+from groupsdk.membership.view import MemberView
+
+
+logger = logging.getLogger(__name__)
+
+
+class Engine:
+    """One member's machine, its timer and its connections, on one event loop that is nobody else's.
+
+    Args:
+        config: the member's settings.
+        clock: the time.
+        publish: takes the member's view whenever something happened, with the number of caller's
+            events that the view reflects; called on the loop.
+    """
+
+    def __init__(
+        self, config: MemberConfig, clock: Clock, publish: Callable[[int, MemberView], None]
+    ) -> None:
+        self._clock = clock
+        self._publish = publish
+        random = Random()
+        self._machine = MembershipMachine(config, random)
+        self._connector = Connector(config)
+        self._lookup = CoordinatorLookup(
+            config, self._connector, random, lambda error: self._on_event(LookupDelayed(error))
+        )
+        self._looking: asyncio.Task[None] | None = None
+        self._link: CoordinatorLink | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._events: deque[Event] = deque()
+        self._handling = False
+        self._handled = 0
+        self._stopped: asyncio.Future[None] | None = None
+
+    async def run(self) -> None:
+        """Run until the member is closed.
+
+        Raises:
+            Exception: a bug, here or in the machine; the member is of no more use.
+        """
+        self._stopped = asyncio.get_running_loop().create_future()
+        try:
+            await self._stopped
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._looking is not None:
+                self._looking.cancel()
+            self._disconnect()
+
+    def post(self, event: CallerEvent) -> None:
+        """Take an event of the caller; on the loop."""
+        self._handled += 1
+        self._on_event(event)
+
+    def abort(self) -> None:
+        """End `run` without further ado; on the loop."""
+        if self._stopped is not None and not self._stopped.done():
+            self._stopped.set_result(None)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the values of Kafka's coordinator metrics; on the loop."""
+        return self._machine.metrics(self._clock.now_ms())
+
+    def _on_event(self, event: Event) -> None:
+        # Carrying out an action may cause the next event: one after the other, never one within another.
+        self._events.append(event)
+        if self._handling or self._stopped is None or self._stopped.done():
+            return
+        self._handling = True
+        try:
+            while self._events:
+                for action in self._machine.handle(self._events.popleft(), self._clock.now_ms()):
+                    self._do(action)
+        except Exception as error:  # noqa: BLE001  # ends run(), which tells the caller
+            self._stopped.set_exception(error)
+        finally:
+            self._handling = False
+        self._publish(self._handled, self._machine.view)
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case FindCoordinator():
+                self._looking = self._spawn(self._look_up())
+            case Send(request_id, node, request):
+                link = self._link
+                if link is None or link.closed or link.node != node:
+                    link = self._connect_to(node, None)
+                link.send(request_id, request)
+            case Disconnect():
+                self._disconnect()
+            case Wake(at_ms):
+                self._wake_at(at_ms)
+            case Stop():
+                self.abort()
+            case _:
+                assert_never(action)
+
+    def _connect_to(self, node: Node, connection: Connection | None) -> CoordinatorLink:
+        self._disconnect()
+        self._link = CoordinatorLink(node, self._connector, self._on_event, self._spawn, connection)
+        return self._link
+
+    def _disconnect(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _wake_at(self, at_ms: int | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at_ms is not None:
+            delay_s = max(0, at_ms - self._clock.now_ms()) / 1000
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(delay_s, self._on_event, TimerFired())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._on_task_done)
+        return task
+
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._stopped is not None and not self._stopped.done():
+            self._stopped.set_exception(error)
+
+    async def _look_up(self) -> None:
+        try:
+            found = await self._lookup.run()
+        except GroupSdkError as error:
+            self._on_event(LookupFailed(error))
+            return
+        if found.connection is not None:
+            self._connect_to(found.node, found.connection)
+        self._on_event(CoordinatorFound(found.node))

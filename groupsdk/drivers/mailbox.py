@@ -1,0 +1,63 @@
+"""Hand the engine's view of a member to its caller."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from groupsdk.errors import EngineError
+from groupsdk.membership.view import MemberView
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What the engine has shown last."""
+
+    version: int
+    """Grows with every publication."""
+    handled: int
+    """How many of the caller's events the view reflects."""
+    view: MemberView | None
+    """None until the engine has handled a first event."""
+    error: EngineError | None
+    """Why the engine ended, if it did so by itself."""
+
+
+class Mailbox:
+    """Holds the latest publication. Thread-safe; its lock is the only one, and is never held for long."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition(threading.Lock())
+        self._latest = Publication(0, 0, None, None)
+        self._listener: Callable[[], None] | None = None
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called after each publication, on the publishing thread."""
+        self._listener = listener
+
+    def publish(self, handled: int, view: MemberView) -> None:
+        """Show a view; called by the engine."""
+        self._put(handled, view, None)
+
+    def crash(self, error: EngineError) -> None:
+        """Say that the engine has ended; called by its host."""
+        self._put(self._latest.handled, self._latest.view, error)
+
+    def wake(self) -> None:
+        """Make the caller look again, though nothing has changed."""
+        self._put(self._latest.handled, self._latest.view, self._latest.error)
+
+    def read(self) -> Publication:
+        """Return the latest publication."""
+        return self._latest
+
+    def wait_newer(self, version: int, timeout_ms: int) -> None:
+        """Wait until there is a publication newer than `version`, or the time is over."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._latest.version != version, timeout_ms / 1000)
+
+    def _put(self, handled: int, view: MemberView | None, error: EngineError | None) -> None:
+        with self._condition:
+            self._latest = Publication(self._latest.version + 1, handled, view, error)
+            self._condition.notify_all()
+        if self._listener is not None:
+            self._listener()

@@ -1,0 +1,1 @@
+"""Drive a member from a thread of the caller."""

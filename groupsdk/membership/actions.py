@@ -1,0 +1,114 @@
+"""Name everything that a member's machine asks of its driver, and of its caller."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from groupsdk.types import Generation, GroupMembers
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
+
+
+class Node(NamedTuple):
+    """A broker: its id in the cluster and where it listens."""
+
+    node_id: int
+    host: str
+    port: int
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (node {self.node_id})"
+
+
+MembershipRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
+"""The requests that a member sends to its group coordinator."""
+
+
+# To the driver, which owns the connections.
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinator:
+    """Look the coordinator up, with retries; report `CoordinatorFound` or `LookupFailed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this to `node`, connecting first where need be; report `ResponseReceived`.
+
+    Requests are answered in order. Where it cannot be sent or answered, report `Disconnected` (the
+    connection) or `RequestRefused` (this request alone).
+    """
+
+    request_id: int
+    node: Node
+    request: MembershipRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Drop the connection to the coordinator and whatever is outstanding on it, without a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Report `TimerFired` at this time; replaces the time asked for before. None: no time."""
+
+    at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Close everything: the member is closed."""
+
+
+Action = FindCoordinator | Send | Disconnect | Wake | Stop
+"""All that `MembershipMachine.handle` returns."""
+
+
+# To the caller, in whose thread the user's code runs. At most one is outstanding; its id tells a late answer.
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareJoin:
+    """Run `on_join_prepare` (where `run_callback`), then `metadata()`; answer `JoinPrepared`."""
+
+    call_id: int
+    generation: Generation
+    run_callback: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AssignGroup:
+    """Run `perform_assignment`, as the leader; answer `GroupAssigned`.
+
+    With `skip` the group keeps the assignments that it has (KIP-814): the plan is not asked for.
+    """
+
+    call_id: int
+    generation: Generation
+    leader_id: str
+    protocol_name: str
+    members: GroupMembers
+    skip: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteJoin:
+    """Run `on_join_complete`; answer `JoinDelivered`.
+
+    Not to be run while the member's session may have expired (`Published.valid_until_ms`).
+    """
+
+    call_id: int
+    generation: Generation
+    protocol_name: str
+    assignment: bytes
+
+
+Call = PrepareJoin | AssignGroup | CompleteJoin
+"""What the machine may ask of the caller."""

@@ -1,0 +1,160 @@
+"""Name everything that can happen to a member."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from groupsdk.errors import GroupSdkError
+from groupsdk.membership.actions import Node
+from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
+
+
+# From the caller's thread.
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """The caller is there: it may be handed calls, and its poll deadline starts anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinRequested:
+    """The caller wants a rebalance."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPrepared:
+    """Answers `PrepareJoin`: what to join with."""
+
+    call_id: int
+    protocol_type: str
+    protocols: tuple[ProtocolMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAssigned:
+    """Answers `AssignGroup`: the leader's plan, member id to assignment."""
+
+    call_id: int
+    plan: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinDelivered:
+    """Answers `CompleteJoin`: `on_join_complete` returned."""
+
+    call_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailed:
+    """Answers any call: the user's code raised, and the caller has the exception already."""
+
+    call_id: int
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRaised:
+    """The caller has been given this failure."""
+
+    failure_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRequested:
+    """The caller wants to leave the group, and may join it again later."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequested:
+    """The caller is done with this member for good."""
+
+    operation: GroupMembershipOperation
+    timeout_ms: int
+    reason: str
+
+
+# From the network.
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorFound:
+    """A lookup ended well."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class LookupDelayed:
+    """An attempt to find the coordinator failed and will be repeated by the driver."""
+
+    error: GroupSdkError
+
+
+@dataclass(frozen=True, slots=True)
+class LookupFailed:
+    """A lookup ended in an error that repeating does not mend."""
+
+    error: GroupSdkError
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The connection to the coordinator could not be made, or broke; what was sent on it has no answer."""
+
+    error: GroupSdkError
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReceived:
+    """The coordinator answered."""
+
+    request_id: int
+    response: object
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRefused:
+    """A request could not be sent as it is, for example since the broker is too old for it."""
+
+    request_id: int
+    error: GroupSdkError
+
+
+# From the clock.
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """The time asked for by the last `Wake` has come."""
+
+
+CallerEvent = (
+    Polled
+    | RejoinRequested
+    | JoinPrepared
+    | GroupAssigned
+    | JoinDelivered
+    | CallFailed
+    | FailureRaised
+    | LeaveRequested
+    | CloseRequested
+)
+"""What the caller's thread can report."""
+
+NetworkEvent = (
+    CoordinatorFound
+    | LookupDelayed
+    | LookupFailed
+    | Disconnected
+    | ResponseReceived
+    | RequestRefused
+)
+"""What the connection can report."""
+
+Event = CallerEvent | NetworkEvent | TimerFired
+"""All that `MembershipMachine.handle` takes."""

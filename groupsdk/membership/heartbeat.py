@@ -1,0 +1,120 @@
+"""Keep the deadlines of one member: next heartbeat, session, poll (Kafka's `Heartbeat`)."""
+
+from random import Random
+
+from groupsdk.backoff import ExponentialBackoff
+
+
+class HeartbeatTimer:
+    """Say when to heartbeat, when the session is over, and when the caller has stopped polling.
+
+    Times are integer milliseconds of one clock. Beyond Kafka's class it keeps `valid_until_ms`, which
+    counts from the time that an accepted request was *sent*: after it, nothing proves that the group
+    coordinator still counts this member in, whatever answers are still on their way.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_timeout_ms: int,
+        interval_ms: int,
+        max_poll_interval_ms: int,
+        backoff: ExponentialBackoff,
+        random: Random,
+    ) -> None:
+        self.enabled = False
+        self._session_timeout_ms = session_timeout_ms
+        self._interval_ms = interval_ms
+        self._max_poll_interval_ms = max_poll_interval_ms
+        self._backoff = backoff
+        self._random = random
+        self._failures = 0
+        self._next_ms = 0
+        self._session_until_ms = 0
+        self._proof_ms: int | None = None
+        self._poll_until_ms = 0
+
+    def enable(self, now_ms: int) -> None:
+        """Start all deadlines anew."""
+        self.enabled = True
+        self._failures = 0
+        self._next_ms = now_ms + self._interval_ms
+        self._session_until_ms = now_ms + self._session_timeout_ms
+
+    def disable(self) -> None:
+        """Send no heartbeats and expect none to be answered."""
+        self.enabled = False
+
+    def forget(self) -> None:
+        """Drop the proof of membership: the member is expelled, or has left."""
+        self.enabled = False
+        self._proof_ms = None
+
+    def sent(self, now_ms: int) -> None:
+        """Note that a heartbeat went out.
+
+        The next one is due an interval after this one was, so that lateness does not add up; unless this
+        one is late by a whole interval.
+        """
+        lateness_ms = now_ms - self._next_ms
+        anchor_ms = self._next_ms if 0 <= lateness_ms < self._interval_ms else now_ms
+        self._next_ms = anchor_ms + self._interval_ms
+
+    def received(self, now_ms: int) -> None:
+        """Note that the coordinator answered as to a living member."""
+        self._failures = 0
+        self._session_until_ms = now_ms + self._session_timeout_ms
+
+    def prove(self, sent_ms: int) -> None:
+        """Note that the coordinator accepted what was sent at `sent_ms`."""
+        self._proof_ms = max(sent_ms, self._proof_ms or sent_ms)
+
+    def failed(self, now_ms: int) -> None:
+        """Note that a heartbeat failed: the next comes after a backoff instead of an interval."""
+        delay_ms = self._backoff.backoff_ms(self._failures, self._random)
+        self._failures += 1
+        self._next_ms = now_ms + min(delay_ms, self._interval_ms)
+
+    def hurry(self, now_ms: int) -> None:
+        """Make a heartbeat due at once."""
+        self._next_ms = min(self._next_ms, now_ms)
+
+    def reset_session(self, now_ms: int) -> None:
+        """Start the session deadline anew, as when a new coordinator was found."""
+        self._session_until_ms = now_ms + self._session_timeout_ms
+
+    def polled(self, now_ms: int) -> None:
+        """Note that the caller is there."""
+        self._poll_until_ms = now_ms + self._max_poll_interval_ms
+
+    def due(self, now_ms: int) -> bool:
+        """Tell whether a heartbeat should go out."""
+        return self.enabled and now_ms >= self._next_ms
+
+    def session_expired(self, now_ms: int) -> bool:
+        """Tell whether the coordinator has been silent for the session timeout."""
+        return self.enabled and now_ms >= self._session_until_ms
+
+    def poll_expired(self, now_ms: int) -> bool:
+        """Tell whether the caller has been silent for max.poll.interval.ms."""
+        return now_ms >= self._poll_until_ms
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next heartbeat is due; None while there are none."""
+        return self._next_ms if self.enabled else None
+
+    @property
+    def session_until_ms(self) -> int | None:
+        """When a silent coordinator is given up; None while there are no heartbeats."""
+        return self._session_until_ms if self.enabled else None
+
+    @property
+    def poll_until_ms(self) -> int:
+        """When a silent caller's member leaves."""
+        return self._poll_until_ms
+
+    @property
+    def valid_until_ms(self) -> int | None:
+        """Until when the coordinator cannot have expelled the member for silence; None: not a member."""
+        return None if self._proof_ms is None else self._proof_ms + self._session_timeout_ms

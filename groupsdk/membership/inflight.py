@@ -1,0 +1,75 @@
+"""Keep the requests that wait for an answer: what was sent when, under which generation, until when."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from groupsdk.types import Generation
+from groupsdk.wire.schema import ApiKey
+
+
+PARKED: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+"""Requests that the coordinator may hold for long.
+
+Kafka reads nothing more from their connection meanwhile, and does not expel the member.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A request without an answer yet."""
+
+    request_id: int
+    api: ApiKey
+    sent_ms: int
+    deadline_ms: int
+    generation: Generation
+    """The generation at the time of sending: an error about an older one is ignored."""
+
+
+class RequestLedger:
+    """All requests in flight, by id. Ids are never used again."""
+
+    def __init__(self) -> None:
+        self._in_flight: dict[int, InFlight] = {}
+        self._last_id = 0
+
+    def add(self, api: ApiKey, generation: Generation, now_ms: int, timeout_ms: int) -> int:
+        """Note a request and return its id."""
+        self._last_id += 1
+        self._in_flight[self._last_id] = InFlight(
+            self._last_id, api, now_ms, now_ms + timeout_ms, generation
+        )
+        return self._last_id
+
+    def take(self, request_id: int) -> InFlight | None:
+        """Remove and return a request; None where it was abandoned."""
+        return self._in_flight.pop(request_id, None)
+
+    def abandon(self, *apis: ApiKey) -> bool:
+        """Forget the requests of these APIs, so that their answers are ignored; tell if there were any."""
+        gone = [request.request_id for request in self._in_flight.values() if request.api in apis]
+        for request_id in gone:
+            del self._in_flight[request_id]
+        return bool(gone)
+
+    def clear(self) -> tuple[InFlight, ...]:
+        """Forget all requests and return them."""
+        gone = tuple(self._in_flight.values())
+        self._in_flight.clear()
+        return gone
+
+    def has(self, *apis: ApiKey) -> bool:
+        """Tell whether a request of one of these APIs is in flight."""
+        return any(request.api in apis for request in self._in_flight.values())
+
+    def overdue(self, now_ms: int) -> InFlight | None:
+        """Return a request whose deadline has passed."""
+        for request in self._in_flight.values():
+            if now_ms >= request.deadline_ms:
+                return request
+        return None
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When the first request is overdue; None where nothing is in flight."""
+        return min((request.deadline_ms for request in self._in_flight.values()), default=None)

@@ -1,0 +1,269 @@
+"""Carry one member through its rebalances: prepare, join, assign, sync, complete."""
+
+import logging
+from collections.abc import Mapping
+
+from groupsdk.errors import GroupSdkError, MemberIdRequiredError
+from groupsdk.membership import events
+from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.membership.answers import joined_members, wrong_join, wrong_sync
+from groupsdk.membership.context import MemberContext
+from groupsdk.membership.inflight import PARKED, InFlight
+from groupsdk.membership.recorder import RebalanceEvent, RebalanceRecorder
+from groupsdk.membership.rejoin import Rejoin
+from groupsdk.membership.requests import join_request, sync_request
+from groupsdk.membership.state import Trigger
+from groupsdk.types import NO_GENERATION_ID, Generation, ProtocolMetadata
+from groupsdk.wire.messages.join_group import JoinGroupResponse
+from groupsdk.wire.messages.sync_group import SyncGroupResponse
+from groupsdk.wire.schema import ApiKey
+
+
+Answer = events.JoinPrepared | events.GroupAssigned | events.JoinDelivered
+"""How the caller answers a call."""
+
+_MEMBER_ID_REQUIRED = 79
+
+
+class Rebalance:
+    """The member's way into the next generation.
+
+    Three steps need the caller, in whose thread the user's code runs; each is a `Call` that stands in
+    `call` until it is answered. An answer to any other call is stale and changes nothing.
+    """
+
+    def __init__(self, context: MemberContext) -> None:
+        self.rejoin = Rejoin(context.backoff, context.random)
+        self.call: Call | None = None
+        self.assignment_epoch = 0
+        self._context = context
+        self._recorder = RebalanceRecorder()
+        self._protocol_type = ""
+        self._protocols: tuple[ProtocolMetadata, ...] = ()
+        self._member_count: int | None = None
+        self._last_call_id = 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether a join is needed or under way."""
+        return self.rejoin.needed or self.call is not None or self._context.requests.has(*PARKED)
+
+    @property
+    def can_start(self) -> bool:
+        """Whether a join could start as soon as its backoff is over."""
+        context = self._context
+        return (
+            self.rejoin.needed
+            and self.call is None
+            and context.caller_present
+            and context.failure is None
+            and context.discovery.coordinator is not None
+            and not context.requests.has(*PARKED)
+        )
+
+    def events(self) -> tuple[RebalanceEvent, ...]:
+        """Return the last rebalances, oldest first."""
+        return self._recorder.events()
+
+    def start(self) -> None:
+        """Ask the caller to prepare a join."""
+        context = self._context
+        if self._recorder.current is None:
+            self._recorder.begin(self.rejoin.reason, context.generation, context.now_ms)
+            context.log(logging.INFO, "rebalance starts: %s", self.rejoin.reason)
+        self._recorder.phase("prepare", context.now_ms)
+        self.call = PrepareJoin(self._next_call_id(), context.generation, self.rejoin.needs_prepare)
+
+    # What the caller answers.
+
+    def answered(self, answer: Answer) -> None:
+        """Take the caller's answer to a call."""
+        call, context = self.call, self._context
+        if call is None or call.call_id != answer.call_id:
+            context.log(logging.DEBUG, "stale %s dropped", type(answer).__name__)
+            return
+        self.call = None
+        match answer:
+            case events.JoinPrepared(_, protocol_type, protocols):
+                self.rejoin.prepared()
+                self._protocol_type = protocol_type
+                self._protocols = protocols
+                if context.discovery.coordinator is not None:
+                    self._send_join()
+            case events.GroupAssigned(_, plan):
+                self._send_sync(plan)
+            case events.JoinDelivered():
+                self._delivered()
+
+    def call_failed(self, call_id: int, description: str) -> None:
+        """Take note that the user's code raised; the caller has the exception."""
+        call, context = self.call, self._context
+        if call is None or call.call_id != call_id:
+            return
+        match call:
+            case PrepareJoin():
+                # Not repeated: the join goes on without it when the caller comes back, as in Kafka's client.
+                self.call = None
+                self.rejoin.prepared()
+                self.rejoin.again_later(self.rejoin.reason, context.now_ms)
+            case AssignGroup():
+                self.call = None
+                self.retry_later(description)
+            case CompleteJoin():
+                context.log(
+                    logging.WARNING,
+                    "on_join_complete raised %s; it is called again at the next poll",
+                    description,
+                )
+
+    # What the coordinator answers.
+
+    def joined(self, flight: InFlight, response: JoinGroupResponse) -> None:
+        """Take a join that was answered without an error."""
+        context = self._context
+        wrong = wrong_join(response, self._protocol_type, self._protocols)
+        if wrong is not None:
+            self.fail(wrong)
+            return
+        context.move(Trigger.JOIN_ANSWERED)
+        context.generation = Generation(
+            response.generation_id, response.member_id, response.protocol_name
+        )
+        context.is_leader = response.leader == response.member_id
+        context.heartbeat.enable(context.now_ms)
+        context.metrics.join_completed(context.now_ms - flight.sent_ms, context.now_ms)
+        self._member_count = len(response.members) if context.is_leader else None
+        if not context.is_leader:
+            context.log(logging.INFO, "joined; the leader is %s", response.leader)
+            self._send_sync({})
+            return
+        context.log(logging.INFO, "joined, as the leader of %d members", len(response.members))
+        self._recorder.phase("assign", context.now_ms)
+        self.call = AssignGroup(
+            self._next_call_id(),
+            context.generation,
+            response.leader,
+            response.protocol_name or "",
+            joined_members(response),
+            response.skip_assignment,
+        )
+
+    def member_id_given(self, member_id: str) -> None:
+        """Join again with the member id that the coordinator gave (KIP-394)."""
+        context = self._context
+        if not member_id or member_id == context.generation.member_id:
+            asked = f"JoinGroup of group {context.config.group_id!r} with member id {member_id!r}"
+            self.fail(MemberIdRequiredError(_MEMBER_ID_REQUIRED, asked))
+            return
+        context.generation = Generation(NO_GENERATION_ID, member_id, None)
+        context.log(logging.DEBUG, "the coordinator gave a member id")
+        self._send_join()
+
+    def synced(self, flight: InFlight, response: SyncGroupResponse) -> None:
+        """Take a sync that was answered without an error."""
+        context = self._context
+        wrong = wrong_sync(response, self._protocol_type, context.generation)
+        if wrong is not None:
+            self.fail(wrong)
+            return
+        context.move(Trigger.SYNC_ANSWERED)
+        self.rejoin.succeeded()
+        self.assignment_epoch += 1
+        # The coordinator counts the session from its answer, which may have waited for this process to
+        # run. What is certain is only that it accepted something sent then: a heartbeat settles the rest.
+        context.heartbeat.received(context.now_ms)
+        context.heartbeat.prove(flight.sent_ms)
+        waited_ms = context.now_ms - flight.sent_ms
+        if waited_ms >= context.config.heartbeat_interval_ms:
+            context.heartbeat.hurry(context.now_ms)
+        context.metrics.sync_completed(waited_ms, context.now_ms)
+        self._recorder.phase("complete", context.now_ms)
+        self.call = CompleteJoin(
+            self._next_call_id(),
+            context.generation,
+            context.generation.protocol_name or "",
+            response.assignment,
+        )
+
+    # What goes wrong.
+
+    def retry_now(self, why: str) -> None:
+        """Give this attempt up and join again at once."""
+        self._attempt_failed(why)
+        self.rejoin.again_now(f"rebalance failed: {why}", self._context.now_ms)
+
+    def retry_later(self, why: str) -> None:
+        """Give this attempt up and join again after a backoff."""
+        self._attempt_failed(why)
+        self.rejoin.again_later(f"rebalance failed: {why}", self._context.now_ms)
+
+    def fail(self, error: GroupSdkError) -> None:
+        """Give this attempt up and tell the caller, who may try again."""
+        self.retry_later(str(error))
+        self._recorder.fail(error, self._context.now_ms)
+        self._context.fail(error)
+
+    def expel(self, why: str, *, keep_member_id: bool) -> None:
+        """Be out of the group, and join again at once."""
+        self.rejoin.again_now(why, self._context.now_ms)
+        self.reset(why, keep_member_id=keep_member_id)
+
+    def reset(self, why: str, *, keep_member_id: bool) -> None:
+        """Be out of the group; the next join starts with `on_join_prepare`."""
+        context = self._context
+        context.forget_membership(keep_member_id=keep_member_id)
+        self.call = None
+        self.rejoin.expelled(why)
+        if self._recorder.lose(context.now_ms) is not None:
+            self._attempt_failed(why)
+
+    # Details.
+
+    def _send_join(self) -> None:
+        context = self._context
+        context.move(Trigger.JOIN_SENT)
+        context.heartbeat.disable()
+        self._recorder.attempt()
+        self._recorder.phase("join", context.now_ms)
+        request = join_request(
+            context.config,
+            context.generation.member_id,
+            self._protocol_type,
+            self._protocols,
+            self.rejoin.reason,
+        )
+        self.rejoin.sent()
+        context.send(request, ApiKey.JOIN_GROUP, context.config.join_timeout_ms)
+
+    def _send_sync(self, plan: Mapping[str, bytes]) -> None:
+        context = self._context
+        if context.discovery.coordinator is None:
+            self.retry_later("the group coordinator was lost")
+            return
+        self._recorder.phase("sync", context.now_ms)
+        context.send(
+            sync_request(context.config, context.generation, self._protocol_type, plan),
+            ApiKey.SYNC_GROUP,
+            context.config.join_timeout_ms,
+        )
+
+    def _delivered(self) -> None:
+        context = self._context
+        self.rejoin.delivered()
+        event = self._recorder.complete(
+            context.generation,
+            context.now_ms,
+            leader=context.is_leader,
+            member_count=self._member_count,
+        )
+        if event is not None and event.duration_ms is not None:
+            context.metrics.rebalance_completed(event.duration_ms, context.now_ms)
+            context.log(logging.INFO, "%s", event.summary())
+
+    def _attempt_failed(self, why: str) -> None:
+        self._context.metrics.rebalance_failed(self._context.now_ms)
+        self._context.log(logging.DEBUG, "attempt to join failed: %s", why)
+
+    def _next_call_id(self) -> int:
+        self._last_call_id += 1
+        return self._last_call_id

@@ -1,0 +1,74 @@
+"""Say whether, why and when a member joins again."""
+
+from random import Random
+from typing import Final
+
+from groupsdk.backoff import ExponentialBackoff
+
+
+FIRST_JOIN: Final = "the member joins for the first time"
+MAX_REASON_LENGTH: Final = 255
+"""Longer reasons are cut, as Kafka's client does (KIP-800)."""
+
+_IMMEDIATE_ATTEMPTS: Final = 3
+
+
+class Rejoin:
+    """Whether the member has to join, and the pace of its attempts.
+
+    Kafka's client repeats a join at once after some errors. So does this one, but only so many times in
+    a row: then it backs off, so that a coordinator that always answers the same cannot make it spin.
+    """
+
+    def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
+        self.needed = True
+        self.reason = FIRST_JOIN
+        self.needs_prepare = True
+        """Whether `on_join_prepare` is due: once per rebalance, not per attempt."""
+        self._backoff = backoff
+        self._random = random
+        self._failures = 0
+        self._immediate = 0
+        self.retry_at_ms = 0
+
+    def request(self, reason: str) -> None:
+        """Ask for a rebalance; the latest reason stands."""
+        self.needed = True
+        self.reason = reason
+
+    def prepared(self) -> None:
+        """Note that `on_join_prepare` was called, whether or not it raised."""
+        self.needs_prepare = False
+
+    def sent(self) -> None:
+        """Note that a join with the newest metadata is on its way."""
+        self.needed = False
+
+    def again_now(self, reason: str, now_ms: int) -> None:
+        """Join again without delay, unless that has just been tried too often."""
+        self._immediate += 1
+        if self._immediate > _IMMEDIATE_ATTEMPTS:
+            self.again_later(reason, now_ms)
+            return
+        self.request(reason)
+        self.retry_at_ms = now_ms
+
+    def again_later(self, reason: str, now_ms: int) -> None:
+        """Join again after a backoff that grows with every failure in a row."""
+        self.request(reason)
+        self.retry_at_ms = now_ms + self._backoff.backoff_ms(self._failures, self._random)
+        self._failures += 1
+
+    def expelled(self, reason: str) -> None:
+        """Start over: what was joined is lost, so `on_join_prepare` is due again."""
+        self.request(reason)
+        self.needs_prepare = True
+
+    def succeeded(self) -> None:
+        """Note that a generation is complete."""
+        self._failures = 0
+        self._immediate = 0
+
+    def delivered(self) -> None:
+        """Note that `on_join_complete` returned: the next join is another rebalance."""
+        self.needs_prepare = True

@@ -1,0 +1,75 @@
+"""Say which states a member has, and every move between them.
+
+Two rules: everything that moves a member from state to state is in `TRANSITIONS`, and a pair that is not
+in it is a bug. The diagram in docs/protocol.md is drawn from this table.
+"""
+
+from enum import Enum
+from typing import Final
+
+
+class MemberState(Enum):
+    """Where a member stands in Kafka's group protocol (`AbstractCoordinator.MemberState`)."""
+
+    UNJOINED = "unjoined"
+    """In no generation.
+
+    action: none until the caller asks to be active; no heartbeat.
+    transition: a join is sent => PREPARING_REBALANCE
+    """
+    PREPARING_REBALANCE = "preparing_rebalance"
+    """A JoinGroup is on its way, or parked at the group coordinator until all members have joined.
+
+    action: no heartbeat: the coordinator does not expire a member whose join it holds.
+    transition: the join is answered => COMPLETING_REBALANCE; sent again => PREPARING_REBALANCE;
+    expelled, left => UNJOINED
+    """
+    COMPLETING_REBALANCE = "completing_rebalance"
+    """In a new generation, without its assignment: the leader is still working it out.
+
+    action: heartbeat, unless a SyncGroup is parked on the connection.
+    transition: the sync is answered => STABLE; the group rebalances again => PREPARING_REBALANCE;
+    expelled, left => UNJOINED
+    """
+    STABLE = "stable"
+    """In a generation, with an assignment.
+
+    action: heartbeat.
+    transition: rejoins => PREPARING_REBALANCE; expelled, fenced, left => UNJOINED
+    """
+
+
+class Trigger(Enum):
+    """What moves a member to another state."""
+
+    JOIN_SENT = "join sent"
+    JOIN_ANSWERED = "join answered"
+    SYNC_ANSWERED = "sync answered"
+    RESET = "expelled, fenced or left"
+
+
+TRANSITIONS: Final[dict[tuple[MemberState, Trigger], MemberState]] = {
+    (MemberState.UNJOINED, Trigger.JOIN_SENT): MemberState.PREPARING_REBALANCE,
+    (MemberState.UNJOINED, Trigger.RESET): MemberState.UNJOINED,
+    (MemberState.PREPARING_REBALANCE, Trigger.JOIN_SENT): MemberState.PREPARING_REBALANCE,
+    (MemberState.PREPARING_REBALANCE, Trigger.JOIN_ANSWERED): MemberState.COMPLETING_REBALANCE,
+    (MemberState.PREPARING_REBALANCE, Trigger.RESET): MemberState.UNJOINED,
+    (MemberState.COMPLETING_REBALANCE, Trigger.JOIN_SENT): MemberState.PREPARING_REBALANCE,
+    (MemberState.COMPLETING_REBALANCE, Trigger.SYNC_ANSWERED): MemberState.STABLE,
+    (MemberState.COMPLETING_REBALANCE, Trigger.RESET): MemberState.UNJOINED,
+    (MemberState.STABLE, Trigger.JOIN_SENT): MemberState.PREPARING_REBALANCE,
+    (MemberState.STABLE, Trigger.RESET): MemberState.UNJOINED,
+}
+"""(state, trigger) -> next state."""
+
+
+def next_state(state: MemberState, trigger: Trigger) -> MemberState:
+    """Return the state that `trigger` leads to.
+
+    Raises:
+        ValueError: `TRANSITIONS` has no such move; the machine has a bug.
+    """
+    try:
+        return TRANSITIONS[state, trigger]
+    except KeyError:
+        raise ValueError(f"no transition from {state.name} on '{trigger.value}'") from None

@@ -1,0 +1,57 @@
+"""Show a member's whole state at one moment, for its caller."""
+
+from dataclasses import dataclass
+
+from groupsdk.errors import GroupSdkError
+from groupsdk.membership.actions import Call, Node
+from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.membership.state import MemberState
+from groupsdk.types import Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error for the caller's next call; the id tells whether it has been raised."""
+
+    failure_id: int
+    error: GroupSdkError
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """All that the caller's side needs, read at one moment; times are milliseconds of the member's clock."""
+
+    state: MemberState
+    generation: Generation
+    is_leader: bool
+    assignment_epoch: int
+    """Counts the assignments received."""
+    joining: bool
+    """Whether a join is needed or under way."""
+    coordinator: Node | None
+    valid_until_ms: int | None
+    """Until when the group cannot have expelled the member for silence; None: not a member."""
+    poll_until_ms: int
+    """When the member leaves, unless the caller polls before."""
+    call: Call | None
+    """What the caller is to run."""
+    failure: Failure | None
+    """What the caller is to raise."""
+    trouble: str | None
+    """Why the coordinator cannot be found or reached at present, in words."""
+    events: tuple[RebalanceEvent, ...]
+    stopped: bool
+    """Whether the member is closed."""
+
+    def believes_at(self, now_ms: int) -> bool:
+        """Tell whether the member may act as one of the group at `now_ms`.
+
+        False as soon as the clock shows that the session or the poll deadline has passed, even when
+        nothing was heard from the coordinator: by then another member may own what this one had.
+        """
+        return (
+            self.state is MemberState.STABLE
+            and self.valid_until_ms is not None
+            and now_ms < self.valid_until_ms
+            and now_ms < self.poll_until_ms
+        )

@@ -1,0 +1,85 @@
+"""Hold the plain values that every layer shares."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from typing_extensions import override
+
+
+NO_GENERATION_ID = -1
+"""Generation id of a member that is in no generation."""
+
+UNKNOWN_MEMBER_ID = ""
+"""Member id of a member that has none yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Name one completed join of one member; fences everything that is sent under an older one.
+
+    Mirrors `AbstractCoordinator.Generation`.
+    """
+
+    generation_id: int
+    """Counts the joins that the group has completed; -1 for none."""
+    member_id: str
+    """Given by the group coordinator; "" for none. May outlive the generation."""
+    protocol_name: str | None
+    """The protocol that the members agreed on; None until a join completed."""
+
+    @property
+    def has_member_id(self) -> bool:
+        """Tell whether the group coordinator has given a member id."""
+        return self.member_id != UNKNOWN_MEMBER_ID
+
+    @property
+    def is_reset(self) -> bool:
+        """Tell whether there is no generation; the member id may have been kept."""
+        return self.generation_id == NO_GENERATION_ID and self.protocol_name is None
+
+
+NO_GENERATION = Generation(NO_GENERATION_ID, UNKNOWN_MEMBER_ID, None)
+"""The generation of a member that never joined, or that was expelled."""
+
+
+class ProtocolMetadata(NamedTuple):
+    """One protocol that a member offers, and what it tells the leader under it."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMembers(Mapping[str, bytes]):
+    """Map member ids to the metadata that the members joined with, in the order of their ids.
+
+    This is what the leader assigns from. `instance_ids` holds the `group.instance.id` of the static ones.
+    """
+
+    metadata: Mapping[str, bytes]
+    instance_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @override
+    def __getitem__(self, member_id: str) -> bytes:
+        return self.metadata[member_id]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metadata)
+
+    @override
+    def __len__(self) -> int:
+        return len(self.metadata)
+
+
+class GroupMembershipOperation(Enum):
+    """Say what `close` does with the membership (KIP-1092)."""
+
+    DEFAULT = "default"
+    """A dynamic member leaves, a static one stays until its session times out."""
+    LEAVE_GROUP = "leave_group"
+    """Leave, whether static or not."""
+    REMAIN_IN_GROUP = "remain_in_group"
+    """Stay, whether static or not: the group notices after the session timeout."""
