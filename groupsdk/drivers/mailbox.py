@@ -26,7 +26,8 @@ class Mailbox:
     """Holds the latest publication. Thread-safe; its lock is the only one, and is never held for long."""
 
     def __init__(self) -> None:
-        self._condition = threading.Condition(threading.Lock())
+        # re-entrant: wakeup() may be called by a signal handler, which interrupts the thread that holds it
+        self._condition = threading.Condition(threading.RLock())
         self._latest = Publication(0, 0, None, None)
         self._listener: Callable[[], None] | None = None
 

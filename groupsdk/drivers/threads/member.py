@@ -70,7 +70,8 @@ class GroupMember:
         self._side = CallerSide()
         self._host: Host | None = None
         self._pid = os.getpid()
-        self._post_lock = threading.Lock()
+        # re-entrant: request_rejoin() may be called by a signal handler of the thread that holds it
+        self._post_lock = threading.RLock()
         self._guard = threading.RLock()
         self._inside = False
         self._woken = False
