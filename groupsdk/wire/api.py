@@ -13,6 +13,7 @@ from groupsdk.errors import DecodeError, EncodeError, UnsupportedVersionError
 from groupsdk.wire.compiler import decoder, encoder
 from groupsdk.wire.framing import frame
 from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
+from groupsdk.wire.releases import first_release
 from groupsdk.wire.schema import Api, ApiKey, Message, Request, Response
 
 
@@ -27,7 +28,7 @@ R = TypeVar("R", bound=Response)
 
 _HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of the client id
 _INT32 = struct.Struct(">i")
-_INT16 = struct.Struct(">h")
+_REFUSED = UNSUPPORTED_VERSION.to_bytes(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def decode_response(request: type[Request[R]], version: int, payload: bytes) -> 
     start = 4
     if api.key is ApiKey.API_VERSIONS:
         # always without tagged fields in its header: the client does not know the broker's versions yet
-        if payload[4:6] == _INT16.pack(UNSUPPORTED_VERSION):
+        if payload[4:6] == _REFUSED:
             version = 0
     elif api.is_flexible(version):
         start = _skip_tags(payload, start, f"{response.__name__} v{version}")
@@ -251,18 +252,10 @@ def _no_version(
     text = f"{name} is needed in a version from {ours_from} to {ours_to}, but the broker "
     text += "does not have it" if theirs is None else f"has {theirs[0]} to {theirs[1]}"
     if theirs is None or theirs[1] < ours_from:
-        release = _first_release(api.key, ours_from)
+        release = first_release(api.key, ours_from)
         if release is not None:
             text += f"; Apache Kafka has it from {release} on"
     return text
-
-
-def _first_release(key: ApiKey, version: int) -> str | None:
-    """Find the first release of Apache Kafka that offers at least this version."""
-    for newest, release in _RELEASES.get(key, ()):
-        if newest >= version:
-            return release
-    return None
 
 
 def next_api_versions_version(response: "ApiVersionsResponse", tried: int) -> int | None:
@@ -297,7 +290,3 @@ def messages() -> Iterator[type[Message]]:
         request = request_class(key)
         yield request
         yield request.response_class
-
-
-# The newest version of each API that a release of Apache Kafka offers, where it changed.
-_RELEASES: dict[ApiKey, tuple[tuple[int, str], ...]] = {}

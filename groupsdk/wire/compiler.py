@@ -56,7 +56,7 @@ def encode(message: Message, version: int) -> bytes:
     return encoder(type(message), version)(message)
 
 
-def decode(message: type[M], version: int, data: bytes) -> M:
+def decode(message: type[M], version: int, data: bytes | bytearray | memoryview) -> M:
     """Decode the body of a message, without header and length prefix; it has to take all of `data`.
 
     Trailing bytes are an error: they mean that the two sides disagree on the message.

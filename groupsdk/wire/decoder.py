@@ -136,7 +136,8 @@ class _Decoder(SourceWriter):
             if not known:
                 self.line(f"{unknown}, p = read_unknown_tags(d, p - 1, e)")
                 return unknown
-            tag, stop = self.variable("tag"), self.variable("stop")
+            tag, stop, kept = (self.variable(stem) for stem in ("tag", "stop", "kept"))
+            self.line(f"{kept} = []")
             self.line(f"{count}, p = read_uvarint(d, p - 1)")
             self.line("p += 1")
             with self.block(f"for _ in range({count}):"):
@@ -147,8 +148,9 @@ class _Decoder(SourceWriter):
                         self._tag(each, values[each.name], stop)
                     word = "elif"
                 with self.block("else:"):
-                    self.line(f"{unknown} += (TaggedField({tag}, d[p:{stop}]),)")
+                    self.line(f"{kept}.append(TaggedField({tag}, d[p:{stop}]))")
                     self.line(f"p = {stop}")
+            self.line(f"{unknown} = tuple({kept})")
         return unknown
 
     def _tag(self, each: Field, variable: str, stop: str) -> None:

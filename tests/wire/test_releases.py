@@ -1,0 +1,32 @@
+"""Tests the table of Kafka's releases."""
+
+import pytest
+
+from groupsdk.wire.api import request_class
+from groupsdk.wire.releases import first_release
+from groupsdk.wire.schema import ApiKey
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "release"),
+    [
+        (ApiKey.JOIN_GROUP, 0, "0.10.0"),
+        (ApiKey.JOIN_GROUP, 5, "2.3"),  # KIP-345, static members
+        (ApiKey.JOIN_GROUP, 8, "3.2"),  # KIP-800, reasons
+        (ApiKey.JOIN_GROUP, 9, "3.2"),  # KIP-814, skipAssignment
+        (ApiKey.FIND_COORDINATOR, 4, "3.0"),  # KIP-699, several keys
+        (ApiKey.SASL_AUTHENTICATE, 0, "1.0"),
+        (ApiKey.JOIN_GROUP, 10, None),
+    ],
+)
+def test_releases(key: ApiKey, version: int, release: str | None) -> None:
+    assert first_release(key, version) == release
+
+
+@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+def test_every_declared_version_has_a_release(key: ApiKey) -> None:
+    api = request_class(key).api
+
+    assert all(
+        first_release(key, version) for version in range(api.min_version, api.max_version + 1)
+    )

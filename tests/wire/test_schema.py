@@ -1,0 +1,160 @@
+"""Tests what a declaration may say."""
+
+from dataclasses import FrozenInstanceError, dataclass, field
+from typing import Annotated, ClassVar
+from uuid import UUID
+
+import pytest
+
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    NO_UUID,
+    Api,
+    ApiKey,
+    ArrayType,
+    Int8,
+    Int64,
+    Message,
+    Struct,
+    Versions,
+    Width,
+    between,
+    declared_fields,
+    nullable,
+    since,
+    tagged,
+    until,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inner(Struct):
+    flag: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outer(Struct):
+    small: Int8 = 0
+    large: Annotated[Int64, since(2), IGNORABLE] = -1
+    id: Annotated[UUID, between(1, 3)] = NO_UUID
+    name: Annotated[str | None, nullable(4)] = ""
+    inners: Annotated[tuple[Inner, ...] | None, until(3), nullable(1, 2)] = ()
+    numbers: Annotated[tuple[Int8, ...], since(3), tagged(9)] = ()
+
+
+def test_a_declaration_is_read_in_wire_order() -> None:
+    small, large, uuid, name, inners, numbers = declared_fields(Outer)
+
+    assert (small.name, small.type, small.default) == ("small", Width("b"), 0)
+    assert not small.ignorable
+    assert small.versions == Versions(0)
+    assert large.versions == Versions(2)
+    assert large.ignorable
+    assert uuid.type is UUID
+    assert uuid.versions == Versions(1, 3)
+    assert not name.is_nullable(3)
+    assert name.is_nullable(4)
+    assert inners.type == ArrayType(Inner)
+    assert [inners.is_nullable(version) for version in range(4)] == [False, True, True, False]
+    assert numbers.tag == 9
+    assert isinstance(numbers.type, ArrayType)
+
+
+@dataclass(frozen=True, slots=True)
+class NoSize(Struct):
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NoNullable(Struct):
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoNone(Struct):
+    name: Annotated[str, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoDefault(Struct):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoSuchType(Struct):
+    names: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoTypes(Struct):
+    name: str | bytes = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTuple(Struct):
+    pair: tuple[str, str] = ("", "")
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        (NoSize, r"NoSize\.count: an integer needs a size"),
+        (NoNullable, r"NoNullable\.name: `\| None` and nullable\(\) go together"),
+        (NoNone, r"NoNone\.name: `\| None` and nullable\(\) go together"),
+        (NoDefault, r"NoDefault\.name: a field needs Kafka's default"),
+        (NoSuchType, r"NoSuchType\.names: the wire has no list\[str\]"),
+        (TwoTypes, r"TwoTypes\.name: only `X \| None` is a union"),
+        (FixedTuple, r"FixedTuple\.pair: an array is a tuple\[X, \.\.\.\]"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(declared: type[Struct], problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        declared_fields(declared)
+
+
+def test_versions() -> None:
+    assert [version in Versions(2, 3) for version in range(1, 5)] == [False, True, True, False]
+    assert 99 in Versions(2)
+    assert str(Versions(2)) == "2+"
+    assert str(Versions(2, 3)) == "2-3"
+    assert str(Versions(2, 2)) == "2"
+
+
+def test_an_api_knows_its_versions() -> None:
+    api = Api(ApiKey.JOIN_GROUP, 2, 5, first_flexible=4)
+
+    assert [version in api for version in range(1, 7)] == [False, True, True, True, True, False]
+    assert [api.is_flexible(version) for version in (3, 4, 5)] == [False, True, True]
+    assert not Api(ApiKey.SASL_HANDSHAKE, 0, 1).is_flexible(1)
+
+
+def test_messages_are_values() -> None:
+    message = JoinGroupRequest("g", 10, member_id="m")
+
+    assert message == JoinGroupRequest("g", 10, member_id="m")
+    assert message != JoinGroupRequest("g", 11, member_id="m")
+    assert hash(message) == hash(JoinGroupRequest("g", 10, member_id="m"))
+    assert not hasattr(message, "__dict__")
+    with pytest.raises(FrozenInstanceError):
+        message.group_id = "h"  # type: ignore[misc]  # what is tested: it cannot be done
+
+
+def test_every_message_class_has_codecs_of_its_own() -> None:
+    @dataclass(frozen=True, slots=True)
+    class One(Message):
+        api: ClassVar[Api] = Api(ApiKey.JOIN_GROUP, 0, 0)
+
+    assert One.codecs is not JoinGroupRequest.codecs
+    assert not One.codecs.encoders
+
+
+def test_secrets_are_not_in_a_repr() -> None:
+    request = SaslAuthenticateRequest(auth_bytes=b"password")
+    response = SaslAuthenticateResponse(auth_bytes=b"password")
+
+    assert "password" not in repr((request, response))
