@@ -15,9 +15,8 @@ from groupsdk.types import (
     GroupMembershipOperation,
     ProtocolMetadata,
 )
+from groupsdk.version import __version__
 
-
-__version__ = "0.1.0"
 
 __all__ = [
     "NO_GENERATION",
@@ -35,4 +34,5 @@ __all__ = [
     "ProtocolMetadata",
     "RebalanceEvent",
     "SecuritySettings",
+    "__version__",
 ]

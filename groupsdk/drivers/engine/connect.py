@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-import groupsdk
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.sasl import SaslMechanism, mechanism_for
@@ -21,6 +20,7 @@ from groupsdk.errors import (
     ResolveError,
     broker_error,
 )
+from groupsdk.version import __version__
 from groupsdk.wire.api import ApiVersionRanges, next_api_versions_version
 from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -102,7 +102,7 @@ class Connector:
         version: int | None = ApiVersionsRequest.api.max_version
         request = ApiVersionsRequest(
             client_software_name="groupsdk-python",
-            client_software_version=groupsdk.__version__,
+            client_software_version=__version__,
         )
         while version is not None:
             try:
