@@ -1,0 +1,141 @@
+"""Tests what cannot be encoded, and what is left out."""
+
+from typing import Any
+
+import pytest
+
+from groupsdk.errors import EncodeError
+from groupsdk.wire.compiler import encode
+from groupsdk.wire.encoder import compile_encoder
+from groupsdk.wire.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
+from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
+from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from groupsdk.wire.primitives import TaggedField
+
+
+UNKNOWN = (TaggedField(9, b"x"),)
+
+
+def test_an_ignorable_field_is_left_out_where_the_version_lacks_it() -> None:
+    assert encode(JoinGroupRequest("g", reason="why"), 7) == encode(JoinGroupRequest("g"), 7)
+    assert encode(JoinGroupRequest("g", reason="why"), 8) != encode(JoinGroupRequest("g"), 8)
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "problem"),
+    [
+        (
+            HeartbeatRequest(group_instance_id="i"),
+            2,
+            r"HeartbeatRequest v2: group_instance_id is not in this version, only in 3\+",
+        ),
+        (
+            FindCoordinatorRequest(key="g"),
+            4,
+            r"v4: key is not in this version, only in 0-3; leave it at its default ''",
+        ),
+        (
+            MetadataRequest(include_cluster_authorized_operations=True),
+            11,
+            r"include_cluster_authorized_operations is not in this version, only in 8-10",
+        ),
+        (LeaveGroupRequest("g", members=(MemberIdentity(),)), 2, r"members is not in this version"),
+    ],
+)
+def test_any_other_field_must_have_its_default_there(
+    message: Any, version: int, problem: str
+) -> None:
+    with pytest.raises(EncodeError, match=problem):
+        encode(message, version)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        HeartbeatRequest(unknown_tagged_fields=UNKNOWN),
+        LeaveGroupRequest(members=(MemberIdentity(unknown_tagged_fields=UNKNOWN),)),
+    ],
+)
+def test_tagged_fields_need_a_flexible_version(message: HeartbeatRequest) -> None:
+    assert encode(message, 4).count(b"\x01\x09\x01x") == 1
+    with pytest.raises(EncodeError, match="v3: has tagged fields, which this version does not"):
+        encode(message, 3)
+
+
+@pytest.mark.parametrize("tag", [0, 1, 2])
+def test_an_unknown_tag_may_not_be_that_of_a_known_field(tag: int) -> None:
+    message = ApiVersionsResponse(
+        supported_features=(SupportedFeatureKey("f"),),
+        finalized_features_epoch=5,
+        unknown_tagged_fields=(TaggedField(tag, b""),),
+    )
+    if tag == 2:  # at its default, so not written: the number is free
+        assert encode(message, 3)
+        return
+    with pytest.raises(EncodeError, match=f"has the tag {tag} twice"):
+        encode(message, 3)
+
+
+@pytest.mark.parametrize("version", [0, 4])
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (HeartbeatRequest(group_id=None), "group_id is None, which it may not be"),  # type: ignore[arg-type]
+        (HeartbeatRequest(group_id=b"g"), "group_id has to be str, not bytes"),  # type: ignore[arg-type]
+        (
+            HeartbeatRequest(group_id="x" * 32768),
+            "group_id has 32768 bytes in UTF-8, over the limit",
+        ),
+        (HeartbeatRequest(member_id="\ud800"), "member_id has a character that UTF-8 cannot carry"),
+        (
+            HeartbeatRequest(generation_id=1 << 31),
+            "generation_id is 2147483648, which does not fit 32",
+        ),
+        (HeartbeatRequest(generation_id="1"), "generation_id has to be int, not str"),  # type: ignore[arg-type]
+        (HeartbeatRequest(generation_id=None), "generation_id is None"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_value_is_named(message: HeartbeatRequest, problem: str, version: int) -> None:
+    with pytest.raises(EncodeError, match=f"HeartbeatRequest v{version}: {problem}"):
+        encode(message, version)
+
+
+@pytest.mark.parametrize("version", [0, 5])
+def test_a_wrong_value_in_an_array_is_named(version: int) -> None:
+    good, bad = SyncGroupRequestAssignment("m"), SyncGroupRequestAssignment("n", "text")  # type: ignore[arg-type]
+
+    with pytest.raises(EncodeError, match=r"assignments\[1\]\.assignment has to be bytes, not str"):
+        encode(SyncGroupRequest("g", assignments=(good, bad)), version)
+
+
+@pytest.mark.parametrize("version", [0, 6])
+def test_a_string_is_no_array_of_strings(version: int) -> None:
+    with pytest.raises(EncodeError, match="groups has to be a tuple, not str"):
+        encode(DescribeGroupsRequest("abc"), version)  # type: ignore[arg-type]
+
+
+def test_null_where_the_version_lacks_it() -> None:
+    assert encode(MetadataRequest(None), 1)
+    with pytest.raises(
+        EncodeError, match="MetadataRequest v0: topics is None, which it may not be"
+    ):
+        encode(MetadataRequest(None), 0)
+
+
+def test_secrets_stay_out_of_errors() -> None:
+    with pytest.raises(EncodeError) as caught:
+        encode(HeartbeatRequest(member_id="secret\ud800" + "x" * 40000), 4)
+
+    assert "secret" not in str(caught.value)
+
+
+def test_a_compiled_function_can_be_used_alone() -> None:
+    assert compile_encoder(OffsetCommitRequest, 8)(OffsetCommitRequest("g")) == encode(
+        OffsetCommitRequest("g"), 8
+    )
