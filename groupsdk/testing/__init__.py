@@ -6,7 +6,7 @@ from groupsdk.testing.errors import (
     LocalKafkaError,
     MissingToolError,
 )
-from groupsdk.testing.local_kafka import LocalKafka
+from groupsdk.testing.local_kafka import LocalKafka, prepare
 from groupsdk.testing.node import Node
 
 
@@ -17,4 +17,5 @@ __all__ = [
     "LocalKafkaError",
     "MissingToolError",
     "Node",
+    "prepare",
 ]

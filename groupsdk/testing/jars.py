@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -71,7 +72,7 @@ def _copy_dependencies(mvn: str, coordinates: list[str], into: Path) -> None:
         )
 
 
-def fetch(coordinates: list[str] | tuple[str, ...], cache_dir: Path | None = None) -> list[Path]:
+def fetch(coordinates: Sequence[str], cache_dir: Path | None = None) -> list[Path]:
     """Return the jars of `coordinates` and of all they need at run time, sorted by name.
 
     They are fetched by the `mvn` command with the user's own settings the first time, and kept in

@@ -22,7 +22,7 @@ from groupsdk.testing.node import Node, deadline_in
 from groupsdk.testing.ports import ReservedPorts
 from groupsdk.testing.probe import UNKNOWN_MEMBER_ID
 from groupsdk.testing.properties import NodeLayout, node_properties, properties_text
-from groupsdk.testing.security import DEFAULT_USERS, Security, listener_protocols
+from groupsdk.testing.security import ADMIN, DEFAULT_USERS, Security, listener_protocols
 
 
 _LOG = logging.getLogger(__name__)
@@ -73,7 +73,9 @@ class LocalKafka:
             node: for a proxy in front of the brokers.
         data_dir: where data and logs are kept; what is in it is used again. A temporary directory when None.
         users: password by name, for SASL PLAIN and SCRAM. OAUTHBEARER takes unsigned tokens of anyone.
-        authorizer: refuse what no ACL allows, except to the user `admin` and on PLAINTEXT listeners.
+        authorizer: refuse what no ACL allows, except to `super_users` and to clients without a name (PLAINTEXT; SSL
+            without a certificate).
+        super_users: who may do everything where there is an authorizer.
         ssl_client_auth: "none", "requested" or "required".
         log: write the group coordinator's log at level info into `nodes[i].log_file`, not only errors.
         class_archive: whether to use, and make, the archive of loaded classes.
@@ -90,6 +92,7 @@ class LocalKafka:
         data_dir: Path | None = None,
         users: Mapping[str, str] = DEFAULT_USERS,
         authorizer: bool = False,
+        super_users: Sequence[str] = (ADMIN,),
         ssl_client_auth: str = "none",
         log: bool = False,
         class_archive: bool = True,
@@ -103,6 +106,7 @@ class LocalKafka:
             protocols=listener_protocols(listeners),
             users=users,
             authorizer=authorizer,
+            super_users=super_users,
             ssl_client_auth=ssl_client_auth,
         )
         self._advertised = self._checked(advertised or {})
@@ -202,9 +206,7 @@ class LocalKafka:
                     node.start()
             self.wait_ready()
             return
-        installation = install(self.version)
-        if self._class_archive:
-            _train(installation)
+        installation = prepare(self.version) if self._class_archive else install(self.version)
         for attempt in range(1, _START_ATTEMPTS + 1):
             self._lay_out(installation)
             try:
@@ -379,6 +381,20 @@ class LocalKafka:
         if self._class_archive and installation.class_archive.exists():
             options += [f"-XX:SharedArchiveFile={installation.class_archive}", "-Xlog:cds=off"]
         return options
+
+
+def prepare(version: str = DEFAULT_VERSION) -> Installation:
+    """Do now what the first start of a version does: fetch the jars and record the archive of classes.
+
+    Takes seconds to minutes the first time, and nothing later.
+
+    Raises:
+        MissingToolError: no Java 17 or later, or no Maven.
+        FetchError: the jars could not be fetched.
+    """
+    installation = install(version)
+    _train(installation)
+    return installation
 
 
 def _train(installation: Installation) -> None:

@@ -13,6 +13,7 @@ from groupsdk.testing.ports import LOOPBACK
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM_MECHANISMS, "OAUTHBEARER")
+CLIENT_AUTH = ("none", "requested", "required")
 ADMIN = "admin"
 DEFAULT_USERS: Mapping[str, str] = {ADMIN: "admin-secret", "alice": "alice-secret"}
 """User name to password; `admin` may do everything when there is an authorizer."""
@@ -56,6 +57,8 @@ class Security:
     """Password by user name, for PLAIN and both SCRAM mechanisms."""
     authorizer: bool = False
     """Whether access is refused where no ACL and no right of a super user grants it."""
+    super_users: Sequence[str] = (ADMIN,)
+    """Who may do everything when there is an authorizer, besides ANONYMOUS."""
     ssl_client_auth: str = "none"
 
     def __post_init__(self) -> None:
@@ -64,6 +67,8 @@ class Security:
                 raise ValueError(f"user {name!r}: letters, digits and . _ ~ - in name and password")
         if ADMIN not in self.users:
             raise ValueError(f"users need {ADMIN!r}, whom the brokers themselves log in as")
+        if self.ssl_client_auth not in CLIENT_AUTH:
+            raise ValueError(f"ssl_client_auth {self.ssl_client_auth!r}: one of {CLIENT_AUTH}")
 
     @property
     def uses_tls(self) -> bool:
@@ -94,7 +99,9 @@ class Security:
             result |= {
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 # ANONYMOUS is who the brokers are to each other on the internal listener.
-                "super.users": f"User:ANONYMOUS;User:{ADMIN}",
+                "super.users": ";".join(
+                    f"User:{name}" for name in ("ANONYMOUS", *self.super_users)
+                ),
                 "allow.everyone.if.no.acl.found": "false",
             }
         return result

@@ -68,6 +68,10 @@ class Watchdog:
                 start_new_session=True,
             )
 
+    def watch(self, pid: int) -> None:
+        """Watch a child that was started by other means, until `forget`."""
+        os.write(self._ensure(), f"+ {pid}\n".encode())
+
     def forget(self, pid: int) -> None:
         """Stop watching a process that has ended, before its number is used again."""
         if self._owner == os.getpid():
