@@ -101,9 +101,10 @@ class Tagged:
     tag: int
 
 
-@dataclass(frozen=True, slots=True)
 class Ignorable:
     """Mark a field as one that may be left out silently where the version lacks it."""
+
+    __slots__ = ()
 
 
 IGNORABLE = Ignorable()
@@ -182,31 +183,34 @@ class Codecs:
         self.decoders: dict[int, Decode] = {}
 
 
-@dataclass(frozen=True, slots=True)
 class Message(Struct):
     """Base of requests and responses."""
+
+    # no dataclasses themselves, as they add no field: making one costs most of the time of an import
+    __slots__ = ()
 
     api: ClassVar[Api]
     codecs: ClassVar[Codecs]
 
     @override
     def __init_subclass__(cls) -> None:
-        # named in full: a slotted dataclass is a second class, which a bare super() does not know
-        super(Message, cls).__init_subclass__()
+        super().__init_subclass__()
         cls.codecs = Codecs()
 
 
-@dataclass(frozen=True, slots=True)
 class Response(Message):
     """Base of the answers of a broker."""
+
+    __slots__ = ()
 
 
 R = TypeVar("R", bound=Response)
 
 
-@dataclass(frozen=True, slots=True)
 class Request(Message, Generic[R]):
     """Base of requests; names the class of the answer for the type checker and at run time."""
+
+    __slots__ = ()
 
     response_class: ClassVar[type[Response]]
 
