@@ -6,8 +6,7 @@ from groupsdk.error_code import ErrorCode, describe
 
 
 def test_a_code_is_its_number() -> None:
-    assert ErrorCode.UNKNOWN_MEMBER_ID == 25
-    assert ErrorCode(25) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert int(ErrorCode.UNKNOWN_MEMBER_ID) == 25
     assert ErrorCode.of(25) is ErrorCode.UNKNOWN_MEMBER_ID
     assert ErrorCode.of(-1) is ErrorCode.UNKNOWN_SERVER_ERROR
 
