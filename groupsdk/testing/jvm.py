@@ -58,9 +58,9 @@ def _probe(java: Path) -> Jvm | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     found: dict[str, str] = dict(_PROPERTY.findall(done.stderr))
-    specification = found.get("java.specification.version", "")
+    # Java 8 says 1.8 here, which later releases do not.
+    specification = found.get("java.specification.version", "").removeprefix("1.")
     if done.returncode != 0 or not specification.isdecimal():
-        # Java 8 says 1.8 here, which is no feature release and too old in any case.
         return None
     return Jvm(
         java=java,

@@ -23,6 +23,7 @@ from groupsdk.testing.ports import ReservedPorts
 from groupsdk.testing.probe import UNKNOWN_MEMBER_ID
 from groupsdk.testing.properties import NodeLayout, node_properties, properties_text
 from groupsdk.testing.security import ADMIN, DEFAULT_USERS, Security, listener_protocols
+from groupsdk.testing.watchdog import WATCHDOG
 
 
 _LOG = logging.getLogger(__name__)
@@ -329,6 +330,7 @@ class LocalKafka:
         scratch = None
         if self._data_dir is None:
             scratch = Path(tempfile.mkdtemp(prefix="groupsdk-kafka-"))
+            WATCHDOG.remove_at_end(scratch)
         else:
             self._data_dir.mkdir(parents=True, exist_ok=True)
         self._directory = scratch or self._data_dir

@@ -7,19 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-# Reads "+ pid" and "- pid" until the end of the pipe, which comes when the last process that can write to it is
-# gone: this Python process. A pipe and not prctl(PR_SET_PDEATHSIG), because that signal comes when the *thread* that
-# started the child ends, needs code between fork and exec, and exists on Linux only.
+# Reads lines until the end of the pipe, which comes when the last process that can write to it is gone: this Python
+# process. "+ pid" and "- pid" watch a process and no longer, "d path" names a directory to remove at the end. A pipe
+# and not prctl(PR_SET_PDEATHSIG), because that signal comes when the *thread* that started the child ends, needs
+# code between fork and exec, and exists on Linux only.
 _WATCH = """
 trap '' INT TERM HUP
 pids=
-while read -r sign pid; do
+while read -r sign what; do
+  if [ "$sign" = d ]; then set -- "$@" "$what"; continue; fi
   rest=
-  for known in $pids; do [ "$known" = "$pid" ] || rest="$rest $known"; done
+  for known in $pids; do [ "$known" = "$what" ] || rest="$rest $known"; done
   pids=$rest
-  [ "$sign" = - ] || pids="$pids $pid"
+  [ "$sign" = - ] || pids="$pids $what"
 done
 for known in $pids; do kill -9 "$known" 2>/dev/null; done
+for path in "$@"; do rm -rf -- "$path"; done
 """
 
 # The child announces itself before it becomes the program, so no moment is left in which it runs unwatched. It is
@@ -71,6 +74,13 @@ class Watchdog:
     def watch(self, pid: int) -> None:
         """Watch a child that was started by other means, until `forget`."""
         os.write(self._ensure(), f"+ {pid}\n".encode())
+
+    def remove_at_end(self, directory: Path) -> None:
+        """Have `directory`, which is ours alone, removed when this process has ended."""
+        name = str(directory.resolve())
+        if "\n" in name:
+            raise ValueError(f"a directory's name with a line end cannot be handed on: {name!r}")
+        os.write(self._ensure(), f"d {name}\n".encode())
 
     def forget(self, pid: int) -> None:
         """Stop watching a process that has ended, before its number is used again."""

@@ -198,7 +198,8 @@ def test_broker_does_not_outlive_its_process(kafka_installed: None) -> None:
         kafka = LocalKafka()
         kafka.start()
         kafka.pause()
-        print(kafka.nodes[0].pid, kafka.nodes[0].layout.internal_port, flush=True)
+        node = kafka.nodes[0]
+        print(node.pid, node.layout.internal_port, kafka.directory, flush=True)
         sys.stdin.read()
     """)
     root = Path(__file__).parents[2]
@@ -206,17 +207,18 @@ def test_broker_does_not_outlive_its_process(kafka_installed: None) -> None:
         [sys.executable, "-c", program], stdin=-1, stdout=-1, text=True, cwd=root
     ) as parent:
         assert parent.stdout is not None
-        pid, port = map(int, parent.stdout.readline().split())
-        with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S) as connection:
+        pid, port, directory = parent.stdout.readline().split()
+        with socket.create_connection(("127.0.0.1", int(port)), timeout=_TIMEOUT_S) as connection:
             parent.send_signal(signal.SIGKILL)
             # The end of the broker's process ends its connections; a paused one would keep them.
             with contextlib.suppress(ConnectionError):
                 assert connection.recv(1) == b""
     for _ in range(100):
-        if not _alive(pid):
+        if not _alive(int(pid)) and not Path(directory).exists():
             break
         time.sleep(0.05)
-    assert not _alive(pid)
+    assert not _alive(int(pid))
+    assert not Path(directory).exists()
 
 
 def _alive(pid: int) -> bool:

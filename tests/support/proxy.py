@@ -148,8 +148,10 @@ class _Link:
     ) -> None:
         try:
             self._pump(source, target, handle)
-            # This end has finished; the other may still have something to say.
-            target.shutdown(socket.SHUT_WR)
+            # This end has finished; the other may still have something to say. (Unless it was `close` that
+            # ended the reading: a FIN from here would come before its RST.)
+            if not self._closed.is_set():
+                target.shutdown(socket.SHUT_WR)
         except _EndLinkError as end:
             self.close(orderly=end.orderly)
         except OSError:
