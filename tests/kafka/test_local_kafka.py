@@ -149,6 +149,8 @@ def test_temporary_directory_is_removed(own_kafka: StartKafka) -> None:
     assert not directory.exists()
 
 
+# The first time it fetches another Kafka.
+@pytest.mark.timeout(300)
 def test_other_version(own_kafka: StartKafka) -> None:
     kafka = own_kafka(version="4.1.0")
     assert _brokers(kafka.bootstrap_servers) == {1}
