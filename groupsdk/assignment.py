@@ -1,0 +1,130 @@
+"""Define the contract of partition assignors: what they are given, what they return.
+
+Partitions stand grouped by topic, ``{topic: [partition, ...]}``, as they do on the wire: a million partitions
+are a million small integers, not a million objects.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple, Protocol, runtime_checkable
+
+
+class TopicPartition(NamedTuple):
+    """Name one partition; made only where a user asks for it."""
+
+    topic: str
+    partition: int
+
+
+class RebalanceProtocol(IntEnum):
+    """Say what members give up for a rebalance (KIP-429); a greater value gives up less."""
+
+    EAGER = 0
+    """Everything, before joining."""
+    COOPERATIVE = 1
+    """Only what moves, after the assignment; whoever gets it does so in a further rebalance."""
+
+
+Partitions = Mapping[str, Sequence[int]]
+"""Topic to partition numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The topics that can be assigned.
+
+    Attributes:
+        partition_counts: topic to number of partitions, which are numbered from 0. A topic that is not in
+            here is not known, and nothing of it is assigned.
+        replica_racks: topic to the racks of each partition's replicas, in the order of the partitions; for
+            topics whose racks are known.
+    """
+
+    partition_counts: Mapping[str, int]
+    replica_racks: Mapping[str, Sequence[Collection[str]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What one member joined with (`ConsumerPartitionAssignor.Subscription`).
+
+    Attributes:
+        topics: what it wants to read.
+        user_data: the assignor's own; None where there is none.
+        owned_partitions: what it owns at present, or claims to.
+        generation_id: the generation in which it got them; -1 where it does not say.
+        rack_id: where it runs; None where it does not say.
+        group_instance_id: of a static member; taken from the group, not from the member's own bytes.
+    """
+
+    topics: Sequence[str]
+    user_data: bytes | None = None
+    owned_partitions: Partitions = field(default_factory=dict)
+    generation_id: int = -1
+    rack_id: str | None = None
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What one member gets (`ConsumerPartitionAssignor.Assignment`)."""
+
+    partitions: Partitions = field(default_factory=dict)
+    user_data: bytes | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.partitions.values()))
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        for topic, partitions in self.partitions.items():
+            for partition in partitions:
+                yield TopicPartition(topic, partition)
+
+
+GroupSubscription = Mapping[str, Subscription]
+"""Member id to subscription."""
+
+GroupAssignment = Mapping[str, Assignment]
+"""Member id to assignment."""
+
+
+@runtime_checkable
+class PartitionAssignor(Protocol):
+    """One way to share the partitions of topics out (`ConsumerPartitionAssignor`).
+
+    An assignor runs in the leader of a group, for all members; `subscription_user_data` and `on_assignment`
+    run in every member. One object serves one member, and one thread at a time.
+    """
+
+    @property
+    def name(self) -> str:
+        """The protocol's name on the wire, e.g. "range"; the same in all members."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The version of the user data; for the assignor's own use."""
+        ...
+
+    @property
+    def supported_protocols(self) -> frozenset[RebalanceProtocol]:
+        """Under which rebalance protocols it may be used."""
+        ...
+
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        """Return what this member's assignor tells the leader's; called before every join."""
+        ...
+
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        """Share out, as the leader.
+
+        Every partition of a known topic with a subscriber goes to exactly one subscriber; every member is in
+        the result, also with nothing. The result depends on nothing but the arguments, and not on the order
+        of mappings and sets in them. The arguments are not changed.
+        """
+        ...
+
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+        """Take note of what this member was given."""
+        ...
