@@ -1,20 +1,37 @@
 """Carry requests and answers over one connection to one broker."""
 
 import asyncio
+import logging
 from collections import deque
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from typing_extensions import override
 
 from groupsdk.errors import DecodeError, DisconnectedError, GroupSdkError, WireError
 from groupsdk.wire.api import ApiVersionRanges, correlation_id_of, decode_response, encode_request
 from groupsdk.wire.framing import FrameDecoder
-from groupsdk.wire.schema import Request, Response
+from groupsdk.wire.schema import ApiKey, Request, Response
 
+
+logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Response)
 
-_MAX_CORRELATION_ID = 2**31 - 1
+_MAX_CORRELATION_ID: Final = 2**31 - 1
+
+THROTTLED_SINCE: Final = {
+    ApiKey.API_VERSIONS: 2,
+    ApiKey.METADATA: 6,
+    ApiKey.FIND_COORDINATOR: 2,
+    ApiKey.JOIN_GROUP: 3,
+    ApiKey.SYNC_GROUP: 2,
+    ApiKey.HEARTBEAT: 2,
+    ApiKey.LEAVE_GROUP: 2,
+}
+"""From which version on the client keeps quiet for an answer's throttle_time_ms (KIP-219).
+
+Before these, the broker holds the answer back instead.
+"""
 
 
 class _Pending:
@@ -37,21 +54,39 @@ class Connection(asyncio.Protocol):
     """One connection: frames in, frames out, answers in the order of the requests.
 
     Belongs to one event loop. When it breaks, every request without an answer fails with the same error.
+    Memory is bounded: a length prefix over `max_frame_bytes` ends the connection, and nothing is set
+    aside for bytes that have only been announced.
+
+    Args:
+        host: whom it leads to, for errors.
+        port: the same.
+        client_id: goes out with every request.
+        max_frame_bytes: the largest answer to accept.
+        registry: holds the connection for as long as it has a socket.
     """
 
-    def __init__(self, host: str, port: int, client_id: str, max_frame_bytes: int) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        max_frame_bytes: int,
+        registry: "set[Connection]",
+    ) -> None:
         self.host = host
         self.port = port
         self.versions = ApiVersionRanges({})
         self.expires_at: float | None = None
         """When the broker wants new credentials (KIP-368), in the loop's seconds; None: never."""
         self._client_id = client_id
+        self._registry = registry
         self._frames = FrameDecoder(max_frame_bytes)
         self._pending: deque[_Pending] = deque()
         self._transport: asyncio.Transport | None = None
         self._last_id = 0
         self._error: GroupSdkError | None = None
-        self._answered = False
+        self._quiet_until = 0.0
+        self._lost: asyncio.Future[None] | None = None
 
     @override
     def __repr__(self) -> str:
@@ -68,9 +103,9 @@ class Connection(asyncio.Protocol):
         return not self._pending
 
     @property
-    def answered(self) -> bool:
-        """Tell whether the broker has ever answered on this connection."""
-        return self._answered
+    def throttled_s(self) -> float:
+        """Tell how many seconds the broker wants nothing to be sent on this connection (KIP-219)."""
+        return max(0.0, self._quiet_until - asyncio.get_running_loop().time())
 
     @property
     def error(self) -> GroupSdkError | None:
@@ -106,8 +141,15 @@ class Connection(asyncio.Protocol):
             error or DisconnectedError(f"the connection to {self.host}:{self.port} was closed")
         )
 
+    async def wait_closed(self) -> None:
+        """Wait until the socket is closed, which is soon after `close`."""
+        if self._lost is not None:
+            await self._lost
+
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._lost = asyncio.get_running_loop().create_future()
+        self._registry.add(self)
         self._transport = cast("asyncio.Transport", transport)
 
     @override
@@ -127,6 +169,9 @@ class Connection(asyncio.Protocol):
         error = DisconnectedError(f"the broker {where} closed the connection{why}")
         error.__cause__ = exc
         self._end(error)
+        self._registry.discard(self)
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(None)
 
     def _on_frame(self, payload: bytes) -> None:
         correlation_id = correlation_id_of(payload)
@@ -136,14 +181,22 @@ class Connection(asyncio.Protocol):
         pending = self._pending[0]
         _, response = decode_response(pending.request_class, pending.version, payload)
         self._pending.popleft()
-        self._answered = True
+        self._note_throttle(pending, response)
         if not pending.future.done():
             pending.future.set_result(response)
+
+    def _note_throttle(self, pending: _Pending, response: Response) -> None:
+        since = THROTTLED_SINCE.get(pending.request_class.api.key)
+        throttle_ms: int = getattr(response, "throttle_time_ms", 0)
+        if since is not None and pending.version >= since and throttle_ms > 0:
+            now = asyncio.get_running_loop().time()
+            self._quiet_until = max(self._quiet_until, now + throttle_ms / 1000)
 
     def _end(self, error: GroupSdkError) -> None:
         if self._error is not None:
             return
         self._error = error
+        logger.debug("the connection to %s:%d ended: %s", self.host, self.port, error)
         if self._transport is not None:
             self._transport.abort()
         pending, self._pending = self._pending, deque()

@@ -59,7 +59,7 @@ class Engine:
         self._lookup = CoordinatorLookup(
             config, self._connector, random, lambda error: self._on_event(LookupDelayed(error))
         )
-        self._looking: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._link: CoordinatorLink | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._events: deque[Event] = deque()
@@ -68,20 +68,19 @@ class Engine:
         self._stopped: asyncio.Future[None] | None = None
 
     async def run(self) -> None:
-        """Run until the member is closed.
+        """Run until the member is closed; then close every connection.
 
         Raises:
             Exception: a bug, here or in the machine; the member is of no more use.
         """
-        self._stopped = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._stopped = loop.create_future()
+        loop.set_exception_handler(self._on_loop_error)
         try:
+            self._handle_events()  # the caller may have been faster
             await self._stopped
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
-            if self._looking is not None:
-                self._looking.cancel()
-            self._disconnect()
+            await self._tidy()
 
     def post(self, event: CallerEvent) -> None:
         """Take an event of the caller; on the loop."""
@@ -100,7 +99,10 @@ class Engine:
     def _on_event(self, event: Event) -> None:
         # Carrying out an action may cause the next event: one after the other, never one within another.
         self._events.append(event)
-        if self._handling or self._stopped is None or self._stopped.done():
+        self._handle_events()
+
+    def _handle_events(self) -> None:
+        if self._handling or not self._events or self._stopped is None or self._stopped.done():
             return
         self._handling = True
         try:
@@ -108,7 +110,8 @@ class Engine:
                 for action in self._machine.handle(self._events.popleft(), self._clock.now_ms()):
                     self._do(action)
         except Exception as error:  # noqa: BLE001  # ends run(), which tells the caller
-            self._stopped.set_exception(error)
+            self._crash(error)
+            return
         finally:
             self._handling = False
         self._publish(self._handled, self._machine.view)
@@ -116,7 +119,7 @@ class Engine:
     def _do(self, action: Action) -> None:
         match action:
             case FindCoordinator():
-                self._looking = self._spawn(self._look_up())
+                self._spawn(self._look_up())
             case Send(request_id, node, request):
                 link = self._link
                 if link is None or link.closed or link.node != node:
@@ -152,13 +155,37 @@ class Engine:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
         task.add_done_callback(self._on_task_done)
         return task
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and self._stopped is not None and not self._stopped.done():
+        if error is not None:
+            self._crash(error)
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Take what a callback of the loop raised; errors of sockets never come here."""
+        error = context.get("exception")
+        if isinstance(error, Exception):
+            self._crash(error)
+        else:
+            loop.default_exception_handler(context)
+
+    def _crash(self, error: BaseException) -> None:
+        if self._stopped is not None and not self._stopped.done():
             self._stopped.set_exception(error)
+
+    async def _tidy(self) -> None:
+        """Leave nothing behind on the loop, so that it can be closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._disconnect()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._connector.close()
 
     async def _look_up(self) -> None:
         try:

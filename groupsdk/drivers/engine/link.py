@@ -8,7 +8,13 @@ from typing import Any
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.fitting import fit
-from groupsdk.errors import DisconnectedError, EncodeError, GroupSdkError, UnsupportedVersionError
+from groupsdk.errors import (
+    DisconnectedError,
+    EncodeError,
+    GroupSdkError,
+    ResolveError,
+    UnsupportedVersionError,
+)
 from groupsdk.membership.actions import MembershipRequest, Node
 from groupsdk.membership.events import (
     Disconnected,
@@ -45,33 +51,46 @@ class CoordinatorLink:
         self._connection = connection
         self._waiting: list[tuple[int, MembershipRequest]] = []
         self._connecting: asyncio.Task[None] | None = None
+        self._throttle: asyncio.TimerHandle | None = None
 
     def send(self, request_id: int, request: MembershipRequest) -> None:
-        """Send a request, as soon as there is a connection."""
+        """Send a request, as soon as there is a connection and the broker does not throttle it."""
         self._waiting.append((request_id, request))
-        if self._connecting is not None:
+        if self._connecting is not None or self._throttle is not None:
             return
-        if self._connection is not None and self._connection.usable and not self._expired:
-            self._flush(self._connection)
-            return
-        self._connecting = self._spawn(self._connect())
+        self._go_on()
 
     def close(self) -> None:
         """End the connection; nothing is reported from here on."""
         self.closed = True
         if self._connecting is not None:
             self._connecting.cancel()
+        if self._throttle is not None:
+            self._throttle.cancel()
         if self._connection is not None:
             self._connection.close()
 
-    @property
-    def _expired(self) -> bool:
-        """Whether the broker wants new credentials (KIP-368).
+    def _go_on(self, *, fresh: bool = False) -> None:
+        self._throttle = None
+        connection = self._connection
+        # a fresh one is used at least once, however short the broker says that it lasts
+        expired = connection is not None and not fresh and self._expired(connection)
+        if connection is None or not connection.usable or expired:
+            self._connecting = self._spawn(self._connect())
+        elif connection.throttled_s > 0:
+            # A broker under a quota reads nothing of what is sent too early (KIP-219), so it may as well
+            # stay here, where a request that is given up meanwhile costs the broker nothing.
+            loop = asyncio.get_running_loop()
+            self._throttle = loop.call_later(connection.throttled_s, self._go_on)
+        else:
+            self._flush(connection)
+
+    def _expired(self, connection: Connection) -> bool:
+        """Tell whether the broker wants new credentials (KIP-368).
 
         A new connection brings them: the group knows its members by their ids, not by their connections.
         """
-        connection = self._connection
-        if connection is None or connection.expires_at is None or not connection.idle:
+        if connection.expires_at is None or not connection.idle:
             return False
         return asyncio.get_running_loop().time() >= connection.expires_at
 
@@ -79,14 +98,20 @@ class CoordinatorLink:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        node = self.node
         try:
-            self._connection = await self._connector.open(self.node.host, self.node.port)
+            self._connection = await self._connector.open(node.host, node.port)
+        except ResolveError as error:
+            # The name comes from a broker, so something resolved before: it may be a passing failure.
+            why = (
+                f"the group coordinator {node} has no address here (advertised.listeners): {error}"
+            )
+            self._lost(DisconnectedError(why))
         except GroupSdkError as error:
-            self._connecting = None
             self._lost(error)
-            return
-        self._connecting = None
-        self._flush(self._connection)
+        else:
+            self._connecting = None
+            self._go_on(fresh=True)
 
     def _flush(self, connection: Connection) -> None:
         waiting, self._waiting = self._waiting, []
@@ -107,12 +132,15 @@ class CoordinatorLink:
         error = future.exception()
         if error is None:
             self._report(ResponseReceived(request_id, future.result()))
+        elif isinstance(error, GroupSdkError):
+            self._lost(error)
         else:
-            self._lost(error if isinstance(error, GroupSdkError) else DisconnectedError(str(error)))
+            raise error  # a bug, which the engine makes known
 
     def _lost(self, error: GroupSdkError) -> None:
         if self.closed:
             return
+        self._connecting = None  # where it is this very task, it is not to be cancelled
         self.close()
         asyncio.get_running_loop().call_soon(self._report, Disconnected(error))
 

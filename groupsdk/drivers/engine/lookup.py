@@ -2,35 +2,60 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any, Final
 
 from groupsdk.backoff import ExponentialBackoff, retry_strategy
 from groupsdk.config import MemberConfig
-from groupsdk.drivers.engine.connect import Connector, FirstRequestRefusedError
+from groupsdk.drivers.engine.connect import (
+    Connector,
+    FirstRequestRefusedError,
+    WrongProtocolError,
+)
 from groupsdk.drivers.engine.connection import Connection
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     AuthenticationError,
     BootstrapError,
     CoordinatorNotAvailableError,
+    DisconnectedError,
     GroupSdkError,
     NetworkError,
     RequestTimeoutError,
     ResolveError,
+    TlsError,
+    UnsupportedVersionError,
+    WireError,
     broker_error,
 )
 from groupsdk.membership.actions import Node
-from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
-from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from groupsdk.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 
 logger = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
-_BATCHED_SINCE = 4  # FindCoordinator names several keys from v4 on
-_REFUSALS = 3
+_BATCHED_SINCE: Final = 4  # FindCoordinator names several keys from v4 on
+_REFUSALS: Final = 3
+_MAX_LEARNED: Final = 100
+_METADATA_GRACE_S: Final = 0.1  # commonly the answer is there together with the coordinator
+
+_OF_THIS_BROKER: Final = (
+    NetworkError,
+    CoordinatorNotAvailableError,
+    WireError,
+    UnsupportedVersionError,
+    TlsError,
+    WrongProtocolError,
+)
+"""Errors that may be one broker's alone, so that another one is worth asking.
+
+Refused credentials are not: tried at every broker, they may lock the user out.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +67,14 @@ class Found:
 
 
 class CoordinatorLookup:
-    """Asks bootstrap servers, and the brokers learned from them, which of them coordinates the group."""
+    """Asks bootstrap servers, and the brokers learned from them, which of them coordinates the group.
+
+    Args:
+        config: the member's settings.
+        connector: opens the connections.
+        random: where jitter and the order of the servers come from.
+        on_delay: takes the error of each failed attempt.
+    """
 
     def __init__(
         self,
@@ -90,7 +122,7 @@ class CoordinatorLookup:
         for host, port in self._candidates():
             try:
                 return await self._ask(host, port)
-            except (NetworkError, CoordinatorNotAvailableError) as error:
+            except _OF_THIS_BROKER as error:
                 errors[f"{host}:{port}"] = error
         self._check_refused(list(errors.values()))
         raise self._all_failed(errors)
@@ -107,53 +139,95 @@ class CoordinatorLookup:
         self._connected_before = True
         self._refusals = 0
         handed_over = False
+        timeout_ms = self._config.request_timeout_ms
         try:
-            async with asyncio.timeout(self._config.request_timeout_ms / 1000):
-                node = await self._find(connection)
-                await self._learn(connection)
-            handed_over = (node.host, node.port) == (host, port)
+            async with asyncio.timeout(timeout_ms / 1000):
+                await asyncio.sleep(connection.throttled_s)
+                answer = self._send_find(connection)
+                metadata = self._send_metadata(connection)
+                node = self._node_in(await answer)
+                learned = await self._learn(metadata)
+            # not where the brokers' list still blocks the connection
+            handed_over = learned and connection.usable and (node.host, node.port) == (host, port)
             return Found(node, connection if handed_over else None)
         except TimeoutError as error:
             raise RequestTimeoutError(
-                f"{host}:{port} did not answer within {self._config.request_timeout_ms} ms"
+                f"{host}:{port} did not answer within {timeout_ms} ms"
             ) from error
+        except DisconnectedError as error:
+            raise self._explain_refusal(error) from error
         finally:
             if not handed_over:
                 connection.close()
 
-    async def _find(self, connection: Connection) -> Node:
+    def _send_find(self, connection: Connection) -> "asyncio.Future[FindCoordinatorResponse]":
         group_id = self._config.group_id
         version = connection.versions.negotiate(FindCoordinatorRequest)
-        asked = f"FindCoordinator of group {group_id!r}"
         if version >= _BATCHED_SINCE:
-            batch = await connection.request(
-                FindCoordinatorRequest(coordinator_keys=(group_id,)), version
+            return connection.request(FindCoordinatorRequest(coordinator_keys=(group_id,)), version)
+        return connection.request(FindCoordinatorRequest(key=group_id), version)
+
+    def _node_in(self, answer: FindCoordinatorResponse) -> Node:
+        group_id = self._config.group_id
+        asked = f"FindCoordinator of group {group_id!r}"
+        found: Any = answer
+        if answer.coordinators:
+            found = next((each for each in answer.coordinators if each.key == group_id), None)
+        if found is None:
+            raise _not_available(f"{asked}: the answer does not name the group")
+        if found.error_code:
+            raise broker_error(found.error_code, asked)
+        if not _is_address(found.host, found.port):
+            raise _not_available(
+                f"{asked}: the answer names no address, but {found.host[:100]!r} port {found.port}"
             )
-            for each in batch.coordinators:
-                if each.key == group_id:
-                    if each.error_code:
-                        raise broker_error(each.error_code, asked)
-                    return Node(each.node_id, each.host, each.port)
-            raise CoordinatorNotAvailableError(15, f"{asked}: the answer does not name the group")
-        single = await connection.request(FindCoordinatorRequest(key=group_id), version)
-        if single.error_code:
-            raise broker_error(single.error_code, asked)
-        return Node(single.node_id, single.host, single.port)
+        return Node(found.node_id, found.host, found.port)
 
-    async def _learn(self, connection: Connection) -> None:
-        """Note the other brokers, for the day when no bootstrap server answers."""
-        version = connection.versions.negotiate(MetadataRequest, min_version=1)
-        response = await connection.request(
-            MetadataRequest(topics=(), allow_auto_topic_creation=False)
-            if version >= 4
-            else MetadataRequest(topics=()),
-            version,
-        )
-        learned = [(broker.host, broker.port) for broker in response.brokers if broker.host]
+    def _send_metadata(self, connection: Connection) -> "asyncio.Future[MetadataResponse] | None":
+        try:
+            version = connection.versions.negotiate(MetadataRequest, min_version=1)
+            if version >= 4:
+                request = MetadataRequest(topics=(), allow_auto_topic_creation=False)
+            else:
+                request = MetadataRequest(topics=())
+            return connection.request(request, version)
+        except GroupSdkError as error:
+            logger.debug("group=%s: no list of brokers: %s", self._config.group_id, error)
+            return None
+
+    async def _learn(self, metadata: "asyncio.Future[MetadataResponse] | None") -> bool:
+        """Note the other brokers, for the day when no bootstrap server answers.
+
+        That is a precaution only: where the answer fails or is slow, the lookup goes on without it.
+
+        Returns:
+            Whether the connection is free for other requests.
+        """
+        if metadata is None:
+            return True
+        await asyncio.wait([metadata], timeout=_METADATA_GRACE_S)
+        if not metadata.done():
+            logger.debug("group=%s: the list of brokers is slow to come", self._config.group_id)
+            return False
+        error = metadata.exception()
+        if error is not None:
+            logger.debug("group=%s: no list of brokers: %s", self._config.group_id, error)
+            return False
+        brokers = metadata.result().brokers
+        learned = [(each.host, each.port) for each in brokers if _is_address(each.host, each.port)]
         self._random.shuffle(learned)
-        self._learned = learned
+        self._learned = learned[:_MAX_LEARNED] or self._learned
+        return True
 
-    def _check_refused(self, errors: list[GroupSdkError]) -> None:
+    def _explain_refusal(self, error: DisconnectedError) -> DisconnectedError:
+        if self._config.security.uses_sasl:
+            return error
+        return DisconnectedError(
+            f"{error}, asked for the group coordinator: it went down, or the port wants SASL"
+            " (security.protocol)"
+        )
+
+    def _check_refused(self, errors: Sequence[GroupSdkError]) -> None:
         """Take a broker that never answers the first request for a wrong setting, not for an outage."""
         if self._connected_before or not errors:
             return
@@ -163,6 +237,10 @@ class CoordinatorLookup:
                 raise AuthenticationError(str(errors[0]))
 
     def _all_failed(self, errors: dict[str, GroupSdkError]) -> GroupSdkError:
+        """Choose what to raise: an error that needs the user, else what a coordinator-to-be said."""
+        for error in errors.values():
+            if not error.retriable and not isinstance(error, ResolveError):
+                return error
         unavailable = [e for e in errors.values() if isinstance(e, CoordinatorNotAvailableError)]
         if unavailable:
             return unavailable[0]
@@ -171,3 +249,11 @@ class CoordinatorLookup:
         if unresolved and not self._connected_before:
             return ResolveError(f"no bootstrap server has an address: {text}")
         return BootstrapError(f"no broker could be reached: {text}")
+
+
+def _is_address(host: str, port: int) -> bool:
+    return bool(host) and 0 < port < 65_536
+
+
+def _not_available(text: str) -> CoordinatorNotAvailableError:
+    return CoordinatorNotAvailableError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)

@@ -1,0 +1,117 @@
+"""Authenticate a connection: the SASL exchange over Kafka's requests (KIP-152, KIP-368)."""
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from groupsdk.drivers.engine.blocking import BlockingCalls
+from groupsdk.drivers.engine.connection import Connection
+from groupsdk.drivers.engine.sasl import SaslMechanism, mechanism_for
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import AuthenticationError, DisconnectedError, GroupSdkError, broker_error
+from groupsdk.security import OAuthToken, SecuritySettings
+from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
+
+
+_MAX_STEPS: Final = 10
+_REAUTHENTICATE_AT: Final = 0.85  # of the session's lifetime, as in Kafka's client
+
+
+class Authenticator:
+    """Authenticates connections as one member's settings say. Belongs to one event loop."""
+
+    def __init__(self, security: SecuritySettings, blocking: BlockingCalls) -> None:
+        self._security = security
+        self._blocking = blocking
+
+    async def authenticate(self, connection: Connection) -> None:
+        """Go through the whole exchange; notes on the connection when the broker wants another one.
+
+        Raises:
+            AuthenticationError: the broker refused us, we refused it, or the token provider raised.
+            NetworkError: the broker closed the connection.
+            UnsupportedVersionError: the broker has no SaslAuthenticate.
+            ConfigError: the settings do not fit, or the token provider returned no token.
+        """
+        where = f"{connection.host}:{connection.port}"
+        connection.versions.negotiate(SaslAuthenticateRequest)
+        # before anything is sent: a broker drops who does not go on in time
+        settings = await self._with_token()
+        # Not on this loop, here and below: SCRAM loads many modules, and computes for long.
+        mechanism, message = await self._blocking.run(object(), lambda: _begin(settings))
+        try:
+            await self._handshake(connection, mechanism.name)
+            for _ in range(_MAX_STEPS):
+                if message is None:
+                    break
+                message = await self._step(connection, mechanism, message)
+        except DisconnectedError as error:
+            raise DisconnectedError(
+                f"{where} closed the connection during the {mechanism.name} exchange: it went down,"
+                " or does not accept these credentials and does not say so"
+            ) from error
+        if message is not None or not mechanism.complete:
+            raise AuthenticationError(f"{where}: the {mechanism.name} exchange did not end")
+
+    async def _with_token(self) -> SecuritySettings:
+        """Return the settings with a provider that returns the token at once.
+
+        The user's one is asked off the loop, by one thread at a time, however long it blocks.
+        """
+        provider = self._security.sasl_oauth_token_provider
+        if provider is None:
+            return self._security
+        try:
+            token: str | OAuthToken = await self._blocking.run("token", provider)
+        except GroupSdkError:
+            raise
+        except Exception as error:
+            # its text may hold what must not be logged; it is at hand as the cause
+            raise AuthenticationError(
+                f"sasl_oauth_token_provider raised {type(error).__name__}"
+            ) from error
+        return replace(self._security, sasl_oauth_token_provider=lambda: token)
+
+    async def _handshake(self, connection: Connection, mechanism: str) -> None:
+        answer = await connection.request(SaslHandshakeRequest(mechanism=mechanism))
+        if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            raise AuthenticationError(
+                f"{connection.host}:{connection.port} does not accept sasl.mechanism"
+                f" {mechanism}; it offers {', '.join(answer.mechanisms) or 'none'}"
+            )
+        if answer.error_code:
+            raise AuthenticationError(
+                f"{connection.host}:{connection.port} refused sasl.mechanism {mechanism}:"
+                f" {broker_error(answer.error_code, 'SaslHandshake')}"
+            )
+
+    async def _step(
+        self, connection: Connection, mechanism: SaslMechanism, message: bytes
+    ) -> bytes | None:
+        answer = await connection.request(SaslAuthenticateRequest(auth_bytes=message))
+        if answer.error_code:
+            raise _refused(connection, mechanism, answer.error_code, answer.error_message)
+        if answer.session_lifetime_ms > 0:
+            lifetime_s = answer.session_lifetime_ms / 1000
+            now = asyncio.get_running_loop().time()
+            connection.expires_at = now + lifetime_s * _REAUTHENTICATE_AT
+        auth_bytes = answer.auth_bytes
+        return await self._blocking.run(object(), lambda: mechanism.respond(auth_bytes))
+
+
+def _begin(settings: SecuritySettings) -> tuple[SaslMechanism, bytes | None]:
+    mechanism = mechanism_for(settings)
+    return mechanism, mechanism.start()
+
+
+def _refused(
+    connection: Connection, mechanism: SaslMechanism, code: int, text: str | None
+) -> AuthenticationError:
+    if mechanism.failure is not None:
+        return mechanism.failure
+    said = code == ErrorCode.SASL_AUTHENTICATION_FAILED and text
+    why = text if said else str(broker_error(code, "SaslAuthenticate"))
+    return AuthenticationError(
+        f"{connection.host}:{connection.port} refused {mechanism.name}: {why}"
+    )

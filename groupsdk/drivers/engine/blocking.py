@@ -1,0 +1,72 @@
+"""Run functions that may block, without blocking the event loop and without keeping threads."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+
+T = TypeVar("T")
+
+
+class BlockingCalls:
+    """Runs each function on a thread of its own, one at a time per key. Belongs to one event loop.
+
+    Not asyncio's executor: that keeps its threads for every member, and waits for them at exit. A function
+    that hangs (a name server, a token provider) holds one thread, not one for every attempt: whoever asks
+    under the same key meanwhile waits for that one's result.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, asyncio.Future[Any]] = {}
+
+    async def run(self, key: Hashable, function: Callable[[], T]) -> T:
+        """Return what the function returns.
+
+        Raises:
+            Exception: what the function raised; StopIteration and what is no Exception, such as SystemExit,
+                as a RuntimeError: they would end the event loop, and are meant for the thread alone.
+        """
+        future: asyncio.Future[T] | None = self._running.get(key)
+        if future is None:
+            future = self._start(key, function)
+        # shielded: one waiter that gives up must not take the result from the others
+        return await asyncio.shield(future)
+
+    def _start(self, key: Hashable, function: Callable[[], T]) -> "asyncio.Future[T]":
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._running[key] = future
+
+        def finish(error: Exception | None, results: list[T]) -> None:
+            del self._running[key]
+            if error is not None:
+                future.set_exception(error)
+                future.exception()  # nobody may be waiting any more, which is no fault
+            else:
+                future.set_result(results[0])
+
+        def work() -> None:
+            error, results = _outcome(function)
+            try:
+                loop.call_soon_threadsafe(finish, error, results)
+            except RuntimeError:
+                return  # the loop is closed: the member has ended, and nobody waits
+
+        threading.Thread(target=work, name="groupsdk-blocking", daemon=True).start()
+        return future
+
+
+def _outcome(function: Callable[[], T]) -> tuple[Exception | None, list[T]]:
+    """Call the function; return what it raised, or its result in a list."""
+    try:
+        return None, [function()]
+    except StopIteration as error:
+        wrapped = RuntimeError("a blocking call raised StopIteration")
+        wrapped.__cause__ = error
+    except Exception as error:  # noqa: BLE001  # handed over to whoever awaits
+        return error, []
+    except BaseException as error:  # noqa: BLE001  # the same
+        wrapped = RuntimeError(f"a blocking call raised {type(error).__name__}")
+        wrapped.__cause__ = error
+    return wrapped, []
