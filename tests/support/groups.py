@@ -1,0 +1,67 @@
+"""Ask a real broker how it sees a group, with our own messages over one blocking connection."""
+
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from groupsdk.wire.api import decode_response, encode_request
+from groupsdk.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+
+
+_TIMEOUT_S: Final = 10.0
+_MAX_ANSWER: Final = 1 << 22
+_VERSION: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """A group as its coordinator describes it; "Dead" where there is none."""
+
+    state: str
+    protocol_type: str
+    protocol_name: str
+    assignments: dict[str, bytes]
+    """Member id to assignment."""
+    instance_ids: dict[str, str]
+    """Member id to group.instance.id, of static members."""
+
+    @property
+    def member_ids(self) -> set[str]:
+        """The ids of all members."""
+        return set(self.assignments)
+
+
+def describe_group(address: str, group_id: str) -> GroupSeen:
+    """Return how the broker at `address` (host:port, PLAINTEXT), which has to be the coordinator, sees a group."""
+    host, _, port = address.rpartition(":")
+    request = DescribeGroupsRequest(groups=(group_id,))
+    with socket.create_connection((host, int(port)), timeout=_TIMEOUT_S) as sock:
+        sock.sendall(encode_request(request, _VERSION, 1, "test"))
+        (size,) = struct.unpack(">i", _receive(sock, 4))
+        assert 0 <= size <= _MAX_ANSWER
+        _, response = decode_response(DescribeGroupsRequest, _VERSION, _receive(sock, size))
+    (group,) = response.groups
+    assert isinstance(group, DescribedGroup)
+    assert group.error_code == 0, f"DescribeGroups of {group_id!r}: error {group.error_code}"
+    return GroupSeen(
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_data,
+        assignments={member.member_id: member.member_assignment for member in group.members},
+        instance_ids={
+            member.member_id: member.group_instance_id
+            for member in group.members
+            if member.group_instance_id is not None
+        },
+    )
+
+
+def _receive(sock: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        chunk = sock.recv(size - len(data))
+        if not chunk:
+            raise ConnectionResetError("the broker closed the connection")
+        data += chunk
+    return bytes(data)
