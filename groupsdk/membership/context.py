@@ -9,7 +9,7 @@ from groupsdk.errors import GroupSdkError
 from groupsdk.membership.actions import Action, Disconnect, MembershipRequest, Send
 from groupsdk.membership.discovery import Discovery
 from groupsdk.membership.heartbeat import HeartbeatTimer
-from groupsdk.membership.inflight import PARKED, RequestLedger
+from groupsdk.membership.inflight import PARKED, InFlight, RequestLedger
 from groupsdk.membership.metrics import CoordinatorMetrics
 from groupsdk.membership.state import MemberState, Trigger, next_state
 from groupsdk.membership.view import Failure
@@ -29,7 +29,9 @@ class MemberContext:
         self.backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.heartbeat = HeartbeatTimer(
             session_timeout_ms=config.session_timeout_ms,
-            interval_ms=config.heartbeat_interval_ms,
+            rebalance_timeout_ms=config.rebalance_timeout_ms,
+            # A member that heartbeats more rarely than that could not hear of a rebalance in time.
+            interval_ms=min(config.heartbeat_interval_ms, max(1, config.rebalance_timeout_ms // 2)),
             max_poll_interval_ms=config.poll_interval_ms,
             backoff=self.backoff,
             random=random,
@@ -58,6 +60,11 @@ class MemberContext:
         request_id = self.requests.add(api, self.generation, self.now_ms, timeout_ms)
         self.actions.append(Send(request_id, node, request))
 
+    def drop_connection(self) -> tuple[InFlight, ...]:
+        """Drop the connection to the coordinator; return what will have no answer."""
+        self.actions.append(Disconnect())
+        return self.requests.clear()
+
     def fail(self, error: GroupSdkError) -> None:
         """Keep an error for the caller's next call; a fatal one is never replaced."""
         if self.failure is None or not self.failure.error.fatal:
@@ -81,8 +88,8 @@ class MemberContext:
     def forget_membership(self, *, keep_member_id: bool) -> None:
         """Be in no generation, and ignore what is still answered about the old one."""
         # A parked request would hold up whatever follows it on the connection.
-        if self.requests.abandon(*PARKED):
-            self.actions.append(Disconnect())
+        if self.requests.has(*PARKED):
+            self.drop_connection()
         self.requests.abandon(ApiKey.HEARTBEAT)
         self.move(Trigger.RESET)
         member_id = self.generation.member_id if keep_member_id else UNKNOWN_MEMBER_ID

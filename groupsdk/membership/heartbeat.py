@@ -9,7 +9,7 @@ class HeartbeatTimer:
     """Say when to heartbeat, when the session is over, and when the caller has stopped polling.
 
     Times are integer milliseconds of one clock. Beyond Kafka's class it keeps `valid_until_ms`, which
-    counts from the time that an accepted request was *sent*: after it, nothing proves that the group
+    counts from the times that accepted requests were *sent*: after it, nothing proves that the group
     coordinator still counts this member in, whatever answers are still on their way.
     """
 
@@ -17,6 +17,7 @@ class HeartbeatTimer:
         self,
         *,
         session_timeout_ms: int,
+        rebalance_timeout_ms: int,
         interval_ms: int,
         max_poll_interval_ms: int,
         backoff: ExponentialBackoff,
@@ -24,6 +25,7 @@ class HeartbeatTimer:
     ) -> None:
         self.enabled = False
         self._session_timeout_ms = session_timeout_ms
+        self._rebalance_timeout_ms = rebalance_timeout_ms
         self._interval_ms = interval_ms
         self._max_poll_interval_ms = max_poll_interval_ms
         self._backoff = backoff
@@ -32,6 +34,7 @@ class HeartbeatTimer:
         self._next_ms = 0
         self._session_until_ms = 0
         self._proof_ms: int | None = None
+        self._settled_ms: int | None = None
         self._poll_until_ms = 0
 
     def enable(self, now_ms: int) -> None:
@@ -49,6 +52,7 @@ class HeartbeatTimer:
         """Drop the proof of membership: the member is expelled, or has left."""
         self.enabled = False
         self._proof_ms = None
+        self._settled_ms = None
 
     def sent(self, now_ms: int) -> None:
         """Note that a heartbeat went out.
@@ -65,9 +69,17 @@ class HeartbeatTimer:
         self._failures = 0
         self._session_until_ms = now_ms + self._session_timeout_ms
 
-    def prove(self, sent_ms: int) -> None:
-        """Note that the coordinator accepted what was sent at `sent_ms`."""
-        self._proof_ms = max(sent_ms, self._proof_ms or sent_ms)
+    def prove(self, sent_ms: int, *, rebalancing: bool = False) -> None:
+        """Note that the coordinator accepted what was sent at `sent_ms`.
+
+        Args:
+            sent_ms: when it was sent.
+            rebalancing: whether the coordinator said that the group rebalances. It expels members that have
+                not rejoined within the rebalance timeout, however well they heartbeat.
+        """
+        self._proof_ms = _latest(self._proof_ms, sent_ms)
+        if not rebalancing or self._settled_ms is None:
+            self._settled_ms = _latest(self._settled_ms, sent_ms)
 
     def failed(self, now_ms: int) -> None:
         """Note that a heartbeat failed: the next comes after a backoff instead of an interval."""
@@ -116,5 +128,18 @@ class HeartbeatTimer:
 
     @property
     def valid_until_ms(self) -> int | None:
-        """Until when the coordinator cannot have expelled the member for silence; None: not a member."""
-        return None if self._proof_ms is None else self._proof_ms + self._session_timeout_ms
+        """Until when the coordinator cannot have expelled the member; None: not a member.
+
+        It may do so for silence (the session timeout), or for not rejoining in a rebalance: the earliest
+        that one can have begun is when the coordinator was last seen without one.
+        """
+        if self._proof_ms is None or self._settled_ms is None:
+            return None
+        return min(
+            self._proof_ms + self._session_timeout_ms,
+            self._settled_ms + self._rebalance_timeout_ms,
+        )
+
+
+def _latest(known_ms: int | None, new_ms: int) -> int:
+    return new_ms if known_ms is None else max(known_ms, new_ms)

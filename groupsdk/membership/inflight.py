@@ -45,12 +45,11 @@ class RequestLedger:
         """Remove and return a request; None where it was abandoned."""
         return self._in_flight.pop(request_id, None)
 
-    def abandon(self, *apis: ApiKey) -> bool:
-        """Forget the requests of these APIs, so that their answers are ignored; tell if there were any."""
+    def abandon(self, *apis: ApiKey) -> None:
+        """Forget the requests of these APIs, so that their answers are ignored."""
         gone = [request.request_id for request in self._in_flight.values() if request.api in apis]
         for request_id in gone:
             del self._in_flight[request_id]
-        return bool(gone)
 
     def clear(self) -> tuple[InFlight, ...]:
         """Forget all requests and return them."""

@@ -13,7 +13,7 @@ from groupsdk.errors import (
     broker_error,
 )
 from groupsdk.membership import events
-from groupsdk.membership.actions import Action, Disconnect, FindCoordinator, Stop, Wake
+from groupsdk.membership.actions import Action, FindCoordinator, Stop, Wake
 from groupsdk.membership.context import MemberContext
 from groupsdk.membership.inflight import PARKED, InFlight
 from groupsdk.membership.rebalance import Rebalance
@@ -113,8 +113,9 @@ class MembershipMachine:
                 self._leave(GroupMembershipOperation.LEAVE_GROUP, reason)
                 context.caller_present = False
             case events.CloseRequested(operation, timeout_ms, reason):
-                self._leave(operation, reason)
-                self._close_by_ms = context.now_ms + timeout_ms
+                if self._close_by_ms is None:
+                    self._leave(operation, reason)
+                    self._close_by_ms = context.now_ms + timeout_ms
             case _:
                 assert_never(event)
 
@@ -142,7 +143,6 @@ class MembershipMachine:
             case events.ResponseReceived(request_id, response):
                 flight = context.requests.take(request_id)
                 if flight is not None:
-                    context.discovery.answered()
                     self._on_response(flight, response)
             case events.RequestRefused(request_id, error):
                 flight = context.requests.take(request_id)
@@ -153,39 +153,50 @@ class MembershipMachine:
 
     def _on_response(self, flight: InFlight, response: object) -> None:
         match response:
-            case JoinGroupResponse():
-                reply = reply_to(ApiKey.JOIN_GROUP, response.error_code)
-                if reply.reaction is Reaction.PROCEED:
-                    self._rebalance.joined(flight, response)
-                elif reply.reaction is Reaction.KEEP_GIVEN_ID:
-                    self._rebalance.member_id_given(response.member_id)
-                else:
-                    self._react(reply, flight, response.error_code)
-            case SyncGroupResponse():
-                reply = reply_to(ApiKey.SYNC_GROUP, response.error_code)
-                if reply.reaction is Reaction.PROCEED:
-                    self._rebalance.synced(flight, response)
-                else:
-                    self._react(reply, flight, response.error_code)
-            case HeartbeatResponse():
-                self._on_heartbeat_answered(flight, response.error_code)
+            case JoinGroupResponse() | SyncGroupResponse() | HeartbeatResponse():
+                self._on_coordinator_answered(flight, response)
             case LeaveGroupResponse():
                 self._on_leave_answered(response)
             case _:
                 raise AssertionError(f"no member sends what {type(response).__name__} answers")
 
-    def _on_heartbeat_answered(self, flight: InFlight, code: int) -> None:
+    def _on_coordinator_answered(
+        self, flight: InFlight, response: JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
+    ) -> None:
         context = self._context
-        reply = reply_to(ApiKey.HEARTBEAT, code)
-        if reply.reaction not in (Reaction.PROCEED, Reaction.REBALANCING):
-            self._react(reply, flight, code)
+        reply = reply_to(flight.api, response.error_code)
+        if reply.reaction is not Reaction.REDISCOVER:
+            context.discovery.answered()
+        if flight.api in PARKED:
+            # No heartbeat went out meanwhile: only this shows that the coordinator is there.
+            context.heartbeat.reset_session(context.now_ms)
+        else:
+            context.metrics.heartbeat_received(context.now_ms - flight.sent_ms, context.now_ms)
+        if reply.reaction not in (
+            Reaction.PROCEED,
+            Reaction.KEEP_GIVEN_ID,
+            Reaction.REBALANCING,
+        ):
+            self._react(reply, flight, response.error_code)
             return
-        context.metrics.heartbeat_received(context.now_ms - flight.sent_ms, context.now_ms)
+        match response:
+            case JoinGroupResponse() if reply.reaction is Reaction.KEEP_GIVEN_ID:
+                self._rebalance.member_id_given(response.member_id)
+            case JoinGroupResponse():
+                self._rebalance.joined(flight, response)
+            case SyncGroupResponse():
+                self._rebalance.synced(flight, response)
+            case HeartbeatResponse():
+                self._on_heartbeat_accepted(flight, reply)
+
+    def _on_heartbeat_accepted(self, flight: InFlight, reply: Reply) -> None:
+        context = self._context
         if flight.generation != context.generation:
             return
+        rebalancing = reply.reaction is Reaction.REBALANCING
         context.heartbeat.received(context.now_ms)
-        context.heartbeat.prove(flight.sent_ms)
-        if reply.reaction is Reaction.REBALANCING and context.state is MemberState.STABLE:
+        context.heartbeat.prove(flight.sent_ms, rebalancing=rebalancing)
+        if rebalancing and context.state is MemberState.STABLE:
             context.log(logging.INFO, "the group rebalances, which is a normal part of its life")
             self._rebalance.rejoin.request("the group is already rebalancing")
 
@@ -225,7 +236,7 @@ class MembershipMachine:
             case Reaction.REDISCOVER:
                 if flight.api in PARKED:
                     rebalance.retry_later(why)
-                self._give_up_coordinator(error)
+                self._lose_coordinator(error)
             case Reaction.RESET_GENERATION:
                 rebalance.expel(why, keep_member_id=True)
             case Reaction.RESET_MEMBER:
@@ -249,13 +260,8 @@ class MembershipMachine:
 
     # Losing the coordinator.
 
-    def _give_up_coordinator(self, error: GroupSdkError) -> None:
-        """Drop the connection and look for the coordinator again, because of what was (not) answered."""
-        if self._context.discovery.coordinator is not None:
-            self._lose_coordinator(error)
-            self._context.actions.append(Disconnect())
-
     def _lose_coordinator(self, error: GroupSdkError) -> None:
+        """Look for the coordinator again, because of what was or was not answered."""
         context = self._context
         if context.discovery.coordinator is None:
             return
@@ -263,7 +269,7 @@ class MembershipMachine:
         context.discovery.lost(context.now_ms)
         context.heartbeat.reset_session(context.now_ms)
         self._trouble = str(error)
-        for flight in context.requests.clear():
+        for flight in context.drop_connection():
             if flight.api in PARKED:
                 self._rebalance.retry_later("the group coordinator was lost")
 
@@ -285,7 +291,7 @@ class MembershipMachine:
         if tell:
             context.log(logging.INFO, "leaves the group: %s", reason)
         # First, since it drops a connection on which the leave would wait behind a parked join or sync.
-        self._rebalance.reset(reason, keep_member_id=False)
+        self._rebalance.leave(reason)
         if tell:
             context.send(
                 leave_request(self._config, generation.member_id, reason),
@@ -319,13 +325,13 @@ class MembershipMachine:
         overdue = context.requests.overdue(now_ms)
         if overdue is not None:
             waited_ms = now_ms - overdue.sent_ms
-            self._give_up_coordinator(
+            self._lose_coordinator(
                 RequestTimeoutError(f"no answer to {overdue.api.name} within {waited_ms} ms")
             )
         if context.caller_present and context.heartbeat.poll_expired(now_ms):
             self._leave_for_poll_timeout()
         if self._watches_session and context.heartbeat.session_expired(now_ms):
-            self._give_up_coordinator(
+            self._lose_coordinator(
                 NetworkError(f"no heartbeat answered for {self._config.session_timeout_ms} ms")
             )
         if self._wants_coordinator and context.discovery.due(now_ms):
@@ -338,7 +344,9 @@ class MembershipMachine:
 
     def _advance_close(self, close_by_ms: int) -> None:
         context = self._context
-        if context.now_ms >= close_by_ms or not context.requests.has(ApiKey.LEAVE_GROUP):
+        # Beyond a deadline nothing is worth waiting for, however long the caller would.
+        overdue = context.now_ms >= close_by_ms or context.requests.overdue(context.now_ms)
+        if overdue or not context.requests.has(ApiKey.LEAVE_GROUP):
             self._stopped = True
             context.actions.append(Stop())
 

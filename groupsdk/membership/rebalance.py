@@ -42,6 +42,8 @@ class Rebalance:
         self._protocols: tuple[ProtocolMetadata, ...] = ()
         self._member_count: int | None = None
         self._last_call_id = 0
+        self._joining_since_ms: int | None = None
+        """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
     @property
     def pending(self) -> bool:
@@ -103,9 +105,10 @@ class Rebalance:
         match call:
             case PrepareJoin():
                 # Not repeated: the join goes on without it when the caller comes back, as in Kafka's client.
+                # Without a backoff: it is the caller who sets this pace.
                 self.call = None
                 self.rejoin.prepared()
-                self.rejoin.again_later(self.rejoin.reason, context.now_ms)
+                context.log(logging.WARNING, "preparing to join raised %s", description)
             case AssignGroup():
                 self.call = None
                 self.retry_later(description)
@@ -151,7 +154,7 @@ class Rebalance:
     def member_id_given(self, member_id: str) -> None:
         """Join again with the member id that the coordinator gave (KIP-394)."""
         context = self._context
-        if not member_id or member_id == context.generation.member_id:
+        if not member_id or context.generation.has_member_id:
             asked = f"JoinGroup of group {context.config.group_id!r} with member id {member_id!r}"
             self.fail(MemberIdRequiredError(_MEMBER_ID_REQUIRED, asked))
             return
@@ -177,6 +180,10 @@ class Rebalance:
         if waited_ms >= context.config.heartbeat_interval_ms:
             context.heartbeat.hurry(context.now_ms)
         context.metrics.sync_completed(waited_ms, context.now_ms)
+        if self._joining_since_ms is not None:
+            took_ms = context.now_ms - self._joining_since_ms
+            context.metrics.rebalance_completed(took_ms, context.now_ms)
+            self._joining_since_ms = None
         self._recorder.phase("complete", context.now_ms)
         self.call = CompleteJoin(
             self._next_call_id(),
@@ -199,25 +206,33 @@ class Rebalance:
 
     def fail(self, error: GroupSdkError) -> None:
         """Give this attempt up and tell the caller, who may try again."""
-        self.retry_later(str(error))
-        self._recorder.fail(error, self._context.now_ms)
+        self.retry_later(type(error).__name__)
+        self._log_end(self._recorder.fail(error, self._context.now_ms), logging.WARNING)
         self._context.fail(error)
 
     def expel(self, why: str, *, keep_member_id: bool) -> None:
         """Be out of the group, and join again at once."""
         self.rejoin.again_now(why, self._context.now_ms)
-        self.reset(why, keep_member_id=keep_member_id)
-
-    def reset(self, why: str, *, keep_member_id: bool) -> None:
-        """Be out of the group; the next join starts with `on_join_prepare`."""
-        context = self._context
-        context.forget_membership(keep_member_id=keep_member_id)
-        self.call = None
-        self.rejoin.expelled(why)
-        if self._recorder.lose(context.now_ms) is not None:
+        self._reset(why, keep_member_id=keep_member_id)
+        event = self._recorder.lose(self._context.now_ms)
+        if event is not None:
             self._attempt_failed(why)
+            self._log_end(event, logging.INFO)
+
+    def leave(self, why: str) -> None:
+        """Be out of the group by our own choice; joining again is up to the caller."""
+        self._reset(why, keep_member_id=False)
+        event = self._recorder.leave(self._context.now_ms)
+        if event is not None:
+            self._attempt_failed(why)
+            self._log_end(event, logging.INFO)
 
     # Details.
+
+    def _reset(self, why: str, *, keep_member_id: bool) -> None:
+        self._context.forget_membership(keep_member_id=keep_member_id)
+        self.call = None
+        self.rejoin.expelled(why)
 
     def _send_join(self) -> None:
         context = self._context
@@ -225,6 +240,8 @@ class Rebalance:
         context.heartbeat.disable()
         self._recorder.attempt()
         self._recorder.phase("join", context.now_ms)
+        if self._joining_since_ms is None:
+            self._joining_since_ms = context.now_ms
         request = join_request(
             context.config,
             context.generation.member_id,
@@ -256,13 +273,15 @@ class Rebalance:
             leader=context.is_leader,
             member_count=self._member_count,
         )
-        if event is not None and event.duration_ms is not None:
-            context.metrics.rebalance_completed(event.duration_ms, context.now_ms)
-            context.log(logging.INFO, "%s", event.summary())
+        self._log_end(event, logging.INFO)
 
     def _attempt_failed(self, why: str) -> None:
         self._context.metrics.rebalance_failed(self._context.now_ms)
         self._context.log(logging.DEBUG, "attempt to join failed: %s", why)
+
+    def _log_end(self, event: RebalanceEvent | None, level: int) -> None:
+        if event is not None:
+            self._context.log(level, "%s", event.summary())
 
     def _next_call_id(self) -> int:
         self._last_call_id += 1

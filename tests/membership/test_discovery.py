@@ -1,0 +1,60 @@
+"""Test when the coordinator is looked for."""
+
+from random import Random
+
+import pytest
+
+from groupsdk.backoff import ExponentialBackoff
+from groupsdk.membership.discovery import Discovery
+from tests.membership.driving import NODE
+
+
+@pytest.fixture
+def discovery() -> Discovery:
+    return Discovery(ExponentialBackoff(100, 1_000, jitter=0), Random(0))
+
+
+def test_the_first_lookup_is_due_at_once(discovery: Discovery) -> None:
+    assert discovery.due(0)
+    assert discovery.retry_at_ms == 0
+
+
+def test_one_lookup_at_a_time(discovery: Discovery) -> None:
+    discovery.started()
+    assert not discovery.due(10**9)
+    assert discovery.retry_at_ms is None
+
+
+def test_none_is_due_while_the_coordinator_is_known(discovery: Discovery) -> None:
+    discovery.started()
+    discovery.found(NODE)
+    assert discovery.coordinator == NODE
+    assert not discovery.due(10**9)
+    assert discovery.retry_at_ms is None
+
+
+def test_a_failed_lookup_backs_off(discovery: Discovery) -> None:
+    waits = []
+    for _ in range(5):
+        discovery.started()
+        discovery.failed(1_000)
+        retry_at_ms = discovery.retry_at_ms
+        assert retry_at_ms is not None
+        waits.append(retry_at_ms - 1_000)
+        assert not discovery.due(retry_at_ms - 1)
+        assert discovery.due(retry_at_ms)
+    assert waits == [100, 200, 400, 800, 1_000]
+
+
+def test_the_first_loss_is_free_and_those_after_it_back_off_until_an_answer(
+    discovery: Discovery,
+) -> None:
+    def wait_after_loss() -> int:
+        discovery.found(NODE)
+        discovery.lost(1_000)
+        assert discovery.retry_at_ms is not None
+        return discovery.retry_at_ms - 1_000
+
+    assert [wait_after_loss() for _ in range(3)] == [0, 200, 400]
+    discovery.answered()
+    assert wait_after_loss() == 0

@@ -1,0 +1,93 @@
+"""Test that the machine takes every event in every state, also when it makes no sense there."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from groupsdk.errors import DisconnectedError
+from groupsdk.membership import events
+from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
+from tests.membership.driving import NODE, Driver, beaten
+
+
+ERROR = DisconnectedError("gone")
+SAMPLES: list[events.Event] = [
+    events.Polled(),
+    events.RejoinRequested("why"),
+    events.JoinPrepared(99, "work", (ProtocolMetadata("even", b""),)),
+    events.GroupAssigned(99, {}),
+    events.JoinDelivered(99),
+    events.CallFailed(99, "ValueError"),
+    events.FailureRaised(99),
+    events.LeaveRequested("why"),
+    events.CloseRequested(GroupMembershipOperation.DEFAULT, 1_000, "why"),
+    events.CoordinatorFound(NODE),
+    events.LookupDelayed(ERROR),
+    events.LookupFailed(ERROR),
+    events.Disconnected(ERROR),
+    events.ResponseReceived(99, beaten()),
+    events.RequestRefused(99, ERROR),
+    events.TimerFired(),
+]
+
+
+def _idle(driver: Driver) -> None: ...
+
+
+def _closed(driver: Driver) -> None:
+    driver.handle(events.CloseRequested(GroupMembershipOperation.DEFAULT, 0, "done"))
+
+
+STANDINGS: dict[str, Callable[[Driver], object]] = {
+    "idle": _idle,
+    "looking": Driver.poll,
+    "joining": Driver.start_join,
+    "leading": Driver.lead,
+    "syncing": Driver.start_sync,
+    "stable": Driver.join,
+    "closed": _closed,
+}
+
+
+def test_the_samples_are_all_events() -> None:
+    assert {type(event) for event in SAMPLES} == set(
+        (*get_args(events.CallerEvent), *get_args(events.NetworkEvent), events.TimerFired)
+    )
+
+
+@pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("standing", STANDINGS)
+def test_any_event_is_taken_anywhere(standing: str, event: events.Event) -> None:
+    driver = Driver()
+    STANDINGS[standing](driver)
+    driver.handle(event)
+    driver.advance(120_000)  # does not spin either
+
+
+@pytest.mark.parametrize(
+    "stale",
+    [
+        events.JoinPrepared(99, "work", ()),
+        events.GroupAssigned(99, {}),
+        events.JoinDelivered(99),
+        events.CallFailed(99, "ValueError"),
+        events.FailureRaised(99),
+        events.ResponseReceived(99, beaten()),
+        events.RequestRefused(99, ERROR),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+@pytest.mark.parametrize("standing", STANDINGS)
+def test_answers_to_nothing_change_nothing(standing: str, stale: events.Event) -> None:
+    driver = Driver()
+    STANDINGS[standing](driver)
+    before = driver.view
+    assert driver.handle(stale) == []
+    assert driver.view == before
+
+
+@pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
+def test_events_are_values(event: events.Event) -> None:
+    assert dataclasses.replace(event) == event

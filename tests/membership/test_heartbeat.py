@@ -1,0 +1,133 @@
+"""Test the deadlines of one member."""
+
+from random import Random
+
+import pytest
+
+from groupsdk.backoff import ExponentialBackoff
+from groupsdk.membership.heartbeat import HeartbeatTimer
+
+
+@pytest.fixture
+def heartbeat() -> HeartbeatTimer:
+    return HeartbeatTimer(
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        interval_ms=3_000,
+        max_poll_interval_ms=60_000,
+        backoff=ExponentialBackoff(100, 1_000, jitter=0),
+        random=Random(0),
+    )
+
+
+def test_nothing_is_due_before_it_is_enabled(heartbeat: HeartbeatTimer) -> None:
+    assert not heartbeat.due(10**9)
+    assert not heartbeat.session_expired(10**9)
+    assert (heartbeat.next_ms, heartbeat.session_until_ms) == (None, None)
+
+
+def test_enabling_starts_interval_and_session(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.enable(1_000)
+    assert (heartbeat.next_ms, heartbeat.session_until_ms) == (4_000, 11_000)
+    assert [heartbeat.due(at) for at in (3_999, 4_000)] == [False, True]
+    assert [heartbeat.session_expired(at) for at in (10_999, 11_000)] == [False, True]
+
+
+def test_small_lateness_does_not_add_up(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.enable(0)
+    for late_ms in (3_020, 6_010, 9_300):
+        heartbeat.sent(late_ms)
+    assert heartbeat.next_ms == 12_000
+
+
+def test_a_whole_interval_late_starts_a_new_beat(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.enable(0)
+    heartbeat.sent(6_500)
+    assert heartbeat.next_ms == 9_500
+
+
+def test_hurrying_makes_it_due_and_the_next_one_normal(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.enable(0)
+    heartbeat.hurry(1_000)
+    assert heartbeat.due(1_000)
+    heartbeat.sent(1_000)
+    assert heartbeat.next_ms == 4_000
+    heartbeat.sent(4_000)
+    heartbeat.hurry(9_000)
+    assert heartbeat.next_ms == 7_000, "hurrying never puts off"
+
+
+def test_an_answer_extends_the_session(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.enable(0)
+    heartbeat.received(9_000)
+    assert heartbeat.session_until_ms == 19_000
+
+
+def test_failures_back_off_but_never_beyond_the_interval(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.enable(0)
+    waits = []
+    for _ in range(6):
+        heartbeat.failed(5_000)
+        assert heartbeat.next_ms is not None
+        waits.append(heartbeat.next_ms - 5_000)
+    assert waits == [100, 200, 400, 800, 1_000, 1_000]
+    heartbeat.received(5_000)
+    heartbeat.failed(5_000)
+    assert heartbeat.next_ms == 5_100
+
+
+def test_a_new_coordinator_gets_a_whole_session(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.enable(0)
+    heartbeat.reset_session(9_999)
+    assert heartbeat.session_until_ms == 19_999
+
+
+def test_the_poll_deadline_counts_from_the_last_poll(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.polled(1_000)
+    assert heartbeat.poll_until_ms == 61_000
+    assert [heartbeat.poll_expired(at) for at in (60_999, 61_000)] == [False, True]
+
+
+def test_validity_counts_from_the_time_of_sending(heartbeat: HeartbeatTimer) -> None:
+    assert heartbeat.valid_until_ms is None
+    heartbeat.prove(5_000)
+    assert heartbeat.valid_until_ms == 15_000
+
+
+def test_validity_never_shrinks_with_an_older_proof(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.prove(5_000)
+    heartbeat.prove(4_000)
+    assert heartbeat.valid_until_ms == 15_000
+
+
+def test_a_proof_at_time_zero_counts(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.prove(0)
+    heartbeat.prove(-5)  # the zero point of a clock means nothing
+    assert heartbeat.valid_until_ms == 10_000
+
+
+def test_validity_ends_with_the_rebalance_timeout_however_well_the_member_heartbeats(
+    heartbeat: HeartbeatTimer,
+) -> None:
+    heartbeat.prove(0)
+    for sent_ms in range(3_000, 90_000, 3_000):
+        heartbeat.prove(sent_ms, rebalancing=True)
+    assert heartbeat.valid_until_ms == 60_000
+    heartbeat.prove(90_000)
+    assert heartbeat.valid_until_ms == 100_000
+
+
+def test_forgetting_drops_the_proof(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.enable(0)
+    heartbeat.prove(0)
+    heartbeat.forget()
+    assert heartbeat.valid_until_ms is None
+    assert not heartbeat.enabled
+
+
+def test_disabling_keeps_the_proof(heartbeat: HeartbeatTimer) -> None:
+    heartbeat.enable(0)
+    heartbeat.prove(0)
+    heartbeat.disable()
+    assert heartbeat.next_ms is None
+    assert heartbeat.valid_until_ms == 10_000

@@ -1,0 +1,60 @@
+"""Test the ledger of requests without an answer."""
+
+from groupsdk.membership.inflight import PARKED, RequestLedger
+from groupsdk.types import NO_GENERATION, Generation
+from groupsdk.wire.schema import ApiKey
+
+
+GENERATION = Generation(1, "m-1", "even")
+
+
+def test_a_request_is_taken_once_with_what_it_was_sent_under() -> None:
+    ledger = RequestLedger()
+    request_id = ledger.add(ApiKey.HEARTBEAT, GENERATION, 1_000, 500)
+    flight = ledger.take(request_id)
+    assert flight is not None
+    assert (flight.api, flight.generation, flight.sent_ms, flight.deadline_ms) == (
+        ApiKey.HEARTBEAT,
+        GENERATION,
+        1_000,
+        1_500,
+    )
+    assert ledger.take(request_id) is None
+
+
+def test_ids_are_never_used_again() -> None:
+    ledger = RequestLedger()
+    first = ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 1)
+    ledger.clear()
+    assert ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 1) != first
+
+
+def test_abandoned_requests_are_forgotten_and_the_others_kept() -> None:
+    ledger = RequestLedger()
+    join = ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 1)
+    leave = ledger.add(ApiKey.LEAVE_GROUP, NO_GENERATION, 0, 1)
+    ledger.abandon(*PARKED)
+    assert ledger.take(join) is None
+    assert not ledger.has(*PARKED)
+    assert ledger.has(ApiKey.LEAVE_GROUP)
+    assert ledger.take(leave) is not None
+
+
+def test_clearing_returns_what_had_no_answer() -> None:
+    ledger = RequestLedger()
+    ids = [ledger.add(api, NO_GENERATION, 0, 1) for api in (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP)]
+    assert [flight.request_id for flight in ledger.clear()] == ids
+    assert ledger.clear() == ()
+
+
+def test_deadlines() -> None:
+    ledger = RequestLedger()
+    assert ledger.next_deadline_ms is None
+    assert ledger.overdue(10**9) is None
+    ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 65_000)
+    ledger.add(ApiKey.HEARTBEAT, NO_GENERATION, 0, 40_000)
+    assert ledger.next_deadline_ms == 40_000
+    assert ledger.overdue(39_999) is None
+    overdue = ledger.overdue(40_000)
+    assert overdue is not None
+    assert overdue.api is ApiKey.HEARTBEAT

@@ -1,0 +1,71 @@
+"""Test what a member asks of its coordinator."""
+
+from groupsdk.config import MemberConfig
+from groupsdk.membership.rejoin import MAX_REASON_LENGTH
+from groupsdk.membership.requests import (
+    heartbeat_request,
+    join_request,
+    leave_request,
+    sync_request,
+)
+from groupsdk.types import Generation, ProtocolMetadata
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.membership.driving import SETTINGS
+
+
+CONFIG = MemberConfig.of(SETTINGS, group_instance_id="worker-3")
+GENERATION = Generation(7, "m-1", "even")
+LONG = "why " * 100
+
+
+def test_join_carries_the_offer_in_order_of_preference() -> None:
+    offer = (ProtocolMetadata("even", b"1"), ProtocolMetadata("any", b"2"))
+    assert join_request(CONFIG, "m-1", "work", offer, "new shards") == JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        member_id="m-1",
+        group_instance_id="worker-3",
+        protocol_type="work",
+        protocols=(
+            JoinGroupRequestProtocol(name="even", metadata=b"1"),
+            JoinGroupRequestProtocol(name="any", metadata=b"2"),
+        ),
+        reason="new shards",
+    )
+
+
+def test_reasons_are_cut_to_what_the_wire_carries() -> None:
+    join = join_request(CONFIG, "", "work", (), LONG)
+    leave = leave_request(CONFIG, "m-1", LONG)
+    assert join.reason == leave.members[0].reason == LONG[:MAX_REASON_LENGTH]
+
+
+def test_sync_names_type_and_protocol_and_sorts_the_plan() -> None:
+    assert sync_request(CONFIG, GENERATION, "work", {"b": b"2", "a": b"1"}) == SyncGroupRequest(
+        group_id="g",
+        generation_id=7,
+        member_id="m-1",
+        group_instance_id="worker-3",
+        protocol_type="work",
+        protocol_name="even",
+        assignments=(
+            SyncGroupRequestAssignment(member_id="a", assignment=b"1"),
+            SyncGroupRequestAssignment(member_id="b", assignment=b"2"),
+        ),
+    )
+
+
+def test_heartbeat_carries_the_instance_id_so_that_a_fenced_member_learns_it() -> None:
+    assert heartbeat_request(CONFIG, GENERATION) == HeartbeatRequest(
+        group_id="g", generation_id=7, member_id="m-1", group_instance_id="worker-3"
+    )
+
+
+def test_leave_names_the_process_and_not_the_instance() -> None:
+    assert leave_request(CONFIG, "m-1", "bye") == LeaveGroupRequest(
+        group_id="g", members=(MemberIdentity(member_id="m-1", reason="bye"),)
+    )
