@@ -53,7 +53,8 @@ class MemberConfig:
     """The largest answer accepted; a longer one closes the connection."""
     heartbeat: Literal["thread", "process"] = "thread"
     """Where the member runs: a background thread, or a child process that even native code which holds
-    the interpreter's lock for minutes cannot delay."""
+    the interpreter's lock for minutes cannot delay. The child cannot have ssl.context, and imports the
+    module of sasl.oauth.token.provider."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
     """How connections are encrypted and authenticated; `of` takes its keys beside the others."""
 
@@ -76,6 +77,8 @@ class MemberConfig:
         if self.heartbeat not in ("thread", "process"):
             raise ConfigError(f"heartbeat must be 'thread' or 'process', not {self.heartbeat!r}")
         self.security.validate()
+        if self.heartbeat == "process":
+            _check_sendable(self.security)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "MemberConfig":
@@ -221,4 +224,35 @@ def _check_instance_id(value: object) -> None:
         raise ConfigError(
             f"group.instance.id must be 1 to 249 of the characters a-z A-Z 0-9 . _ -,"
             f" and not '.' or '..'; got {value!r}"
+        )
+
+
+def _check_sendable(security: SecuritySettings) -> None:
+    """Refuse settings that cannot go to the child process of heartbeat='process'."""
+    if security.ssl_context is not None:
+        raise ConfigError(
+            "ssl.context cannot be sent to the child process of heartbeat='process': use"
+            " ssl.ca.location, ssl.certificate.location, ssl.key.location and the like"
+        )
+    if security.sasl_oauth_token_provider is None:
+        return
+    # only where there is something to check, so that importing groupsdk does not pay for it
+    import pickle
+    import pickletools
+
+    remedy = (
+        "the child process of heartbeat='process' imports it: give a function, or an object of a class,"
+        " that stands at the top of a module"
+    )
+    try:
+        data = pickle.dumps(security.sasl_oauth_token_provider)
+    except Exception as error:  # noqa: BLE001  # pickling runs the user's code
+        # not the text of the error, which may show what the provider holds
+        raise ConfigError(
+            f"sasl.oauth.token.provider cannot be pickled ({type(error).__name__}); {remedy}"
+        ) from None
+    if any(argument == "__main__" for _, argument, _ in pickletools.genops(data)):
+        raise ConfigError(
+            "sasl.oauth.token.provider is defined in the program that was started (__main__), which"
+            f" another process cannot import; {remedy}"
         )

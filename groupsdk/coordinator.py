@@ -1,6 +1,6 @@
 """Define the contract between a kind of group and the library: `Coordinator`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol, Self, runtime_checkable
 
 from groupsdk.types import Generation, GroupMembers, GroupMembershipOperation
@@ -68,6 +68,43 @@ class GroupCallbacks(Protocol):
         ...
 
     def on_leave_prepare(self) -> None:
+        """Give up all work, before the member leaves or closes. May be left out."""
+        ...
+
+
+class AsyncGroupCallbacks(Protocol):
+    """The same for asyncio: each function may be a `def` or an `async def`.
+
+    All of it runs in the task that calls `poll`, `ensure_active_group`, `leave_group` or `close`, on the
+    user's loop, where nothing of the library runs that could be delayed. What it means: `GroupCallbacks`.
+    """
+
+    @property
+    def protocol_type(self) -> str:
+        """The kind of group; not awaited."""
+        ...
+
+    def metadata(self) -> Protocols | Awaitable[Protocols]:
+        """Return what to join with."""
+        ...
+
+    def on_join_prepare(self, generation: int, member_id: str) -> Awaitable[None] | None:
+        """Give up what must not run twice."""
+        ...
+
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> Mapping[str, bytes] | Awaitable[Mapping[str, bytes]]:
+        """Share the work out, as the leader of the new generation."""
+        ...
+
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> Awaitable[None] | None:
+        """Take up the assignment of a new generation."""
+        ...
+
+    def on_leave_prepare(self) -> Awaitable[None] | None:
         """Give up all work, before the member leaves or closes. May be left out."""
         ...
 

@@ -1,19 +1,27 @@
 """Decide what the caller does next, and check what user code returns; shared by all drivers."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.drivers.mailbox import Publication
 from groupsdk.errors import AssignmentError, GroupSdkError, MemberClosedError, MetadataError
-from groupsdk.membership.actions import Call, CompleteJoin
-from groupsdk.membership.events import CallerEvent, FailureRaised
+from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.membership.events import (
+    CallerEvent,
+    FailureRaised,
+    GroupAssigned,
+    JoinDelivered,
+    JoinPrepared,
+)
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.types import GroupMembers, ProtocolMetadata
 
 
 _MAX_NAME_BYTES = 32_767
+_MAX_TIMEOUT_MS = 2**62  # nobody waits for so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,11 @@ class CallerSide:
         self._posted = 0
         self._last_call_id = 0
         self._last_failure_id = 0
+
+    @property
+    def posted_count(self) -> int:
+        """How many events were handed to the engine."""
+        return self._posted
 
     def posted(self) -> None:
         """Note that an event was handed to the engine."""
@@ -102,6 +115,37 @@ def is_idle(view: MemberView | None) -> bool:
     )
 
 
+def run_call(call: Call, user: AsyncGroupCallbacks) -> Generator[object, Any, CallerEvent]:
+    """Run the user's code for a call, and return what to post.
+
+    Yields what each of the user's functions returned, and wants to be sent the value to go on with: the
+    same, or what it came to once it was awaited.
+
+    Raises:
+        MetadataError: `protocol_type` or `metadata()` is of no use.
+        AssignmentError: what `perform_assignment` returned is of no use.
+        Exception: whatever the user's code raised.
+    """
+    generation = call.generation
+    match call:
+        case PrepareJoin():
+            if call.run_callback:
+                yield user.on_join_prepare(generation.generation_id, generation.member_id)
+            protocol_type = checked_protocol_type(user.protocol_type)
+            protocols = yield user.metadata()
+            return JoinPrepared(call.call_id, protocol_type, checked_protocols(protocols))
+        case AssignGroup():
+            if call.skip:
+                return GroupAssigned(call.call_id, {})
+            plan = yield user.perform_assignment(call.leader_id, call.protocol_name, call.members)
+            return GroupAssigned(call.call_id, checked_plan(plan, call.members))
+        case CompleteJoin():
+            yield user.on_join_complete(
+                generation.generation_id, generation.member_id, call.protocol_name, call.assignment
+            )
+            return JoinDelivered(call.call_id)
+
+
 def checked_protocol_type(value: Any) -> str:
     """Return the protocol type, whether it is an attribute or a method.
 
@@ -113,7 +157,7 @@ def checked_protocol_type(value: Any) -> str:
         raise MetadataError(
             f"protocol_type must be a text of 1 to 32767 bytes, e.g. 'work'; got {protocol_type!r}"
         )
-    return str(protocol_type)
+    return _plain(protocol_type)
 
 
 def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
@@ -142,7 +186,7 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
             raise MetadataError(
                 f"metadata(): protocol {name!r} must come with bytes, not {type(metadata).__name__}"
             )
-    return tuple(ProtocolMetadata(name, bytes(metadata)) for name, metadata in pairs)
+    return tuple(ProtocolMetadata(_plain(name), bytes(metadata)) for name, metadata in pairs)
 
 
 def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
@@ -170,9 +214,48 @@ def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
     return {member_id: bytes(value.get(member_id, b"")) for member_id in members}
 
 
+def checked_reason(value: object) -> str:
+    """Return a reason to rejoin or to leave.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"the reason must be a text, not {type(value).__name__}")
+    # it is only for people to read: what UTF-8 cannot carry is no reason to fail
+    return value.encode("utf-8", "replace").decode()
+
+
+def checked_timeout_ms(seconds: float | None) -> int | None:
+    """Return a timeout in milliseconds; a negative one is none at all, and None or infinity no limit.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not a number (NaN).
+    """
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"the timeout must be seconds or None, not {seconds!r}")
+    if seconds != seconds:  # NaN is the one number that is not itself
+        raise ValueError("the timeout must be seconds or None, not NaN")
+    timeout_ms = max(0.0, seconds * 1000)
+    return None if timeout_ms > _MAX_TIMEOUT_MS else int(timeout_ms)
+
+
 def _pairs(value: Any) -> Any:
     return value.items() if isinstance(value, Mapping) else value
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value.encode("utf-8", "replace")) <= _MAX_NAME_BYTES
+    if not isinstance(value, str):
+        return False
+    try:
+        return 0 < len(value.encode()) <= _MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+def _plain(value: Any) -> str:
+    """Return the text itself of a `str`, an enum of texts among them, whose class stays with the user."""
+    return str.__str__(value)

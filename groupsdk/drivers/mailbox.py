@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groupsdk.errors import EngineError
 from groupsdk.membership.view import MemberView
@@ -31,21 +31,24 @@ class Mailbox:
         self._latest = Publication(0, 0, None, None)
         self._listener: Callable[[], None] | None = None
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called after each publication, on the publishing thread."""
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        """Have `listener`, and no other any more, called after each publication, on the publishing thread.
+
+        It may be called once more shortly after it was replaced. It must not raise.
+        """
         self._listener = listener
 
     def publish(self, handled: int, view: MemberView) -> None:
         """Show a view; called by the engine."""
-        self._put(handled, view, None)
+        self._put(lambda latest: Publication(latest.version + 1, handled, view, None))
 
     def crash(self, error: EngineError) -> None:
         """Say that the engine has ended; called by its host."""
-        self._put(self._latest.handled, self._latest.view, error)
+        self._put(lambda latest: replace(latest, version=latest.version + 1, error=error))
 
     def wake(self) -> None:
         """Make the caller look again, though nothing has changed."""
-        self._put(self._latest.handled, self._latest.view, self._latest.error)
+        self._put(lambda latest: replace(latest, version=latest.version + 1))
 
     def read(self) -> Publication:
         """Return the latest publication."""
@@ -56,9 +59,11 @@ class Mailbox:
         with self._condition:
             self._condition.wait_for(lambda: self._latest.version != version, timeout_ms / 1000)
 
-    def _put(self, handled: int, view: MemberView | None, error: EngineError | None) -> None:
+    def _put(self, successor: Callable[[Publication], Publication]) -> None:
         with self._condition:
-            self._latest = Publication(self._latest.version + 1, handled, view, error)
+            # Under the lock: who wakes the caller must not put back a view that was replaced meanwhile.
+            self._latest = successor(self._latest)
             self._condition.notify_all()
-        if self._listener is not None:
-            self._listener()
+        listener = self._listener
+        if listener is not None:
+            listener()

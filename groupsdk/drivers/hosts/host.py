@@ -1,48 +1,87 @@
 """Say what a place to run the engine in offers, and open one."""
 
-from typing import Protocol
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Protocol, TypeVar
 
-from groupsdk.clock import Clock
+from groupsdk.clock import Clock, SystemClock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.errors import ConfigError
 from groupsdk.membership.events import CallerEvent
+
+
+T = TypeVar("T")
 
 
 class Host(Protocol):
     """Runs one member's engine where user code cannot starve it, and publishes to a `Mailbox`.
 
-    All methods may be called from any thread.
+    All methods may be called from any thread, and none of them waits.
     """
 
+    @property
+    def ended(self) -> Future[None]:
+        """Done once the engine has ended and nothing of it is left, whatever ended it."""
+        ...
+
     def start(self) -> None:
-        """Start the engine; once."""
+        """Start the engine; once.
+
+        Raises:
+            EngineError: the machine has no room for it.
+        """
         ...
 
     def post(self, event: CallerEvent) -> None:
         """Hand the engine an event; events arrive in the order of the calls. No-op once it has ended."""
         ...
 
-    def metrics(self, timeout_ms: int) -> dict[str, float]:
-        """Return Kafka's coordinator metrics; the last known ones once the engine has ended.
+    def metrics(self) -> Future[dict[str, float]]:
+        """Ask for Kafka's coordinator metrics; the last known ones once the engine has ended."""
+        ...
 
-        Raises:
-            EngineError: the engine did not answer in time.
+    def abandon(self) -> None:
+        """Have the engine end by itself since its caller is gone: a dynamic member leaves the group.
+
+        May be called by the garbage collector.
         """
         ...
 
-    def stop(self, timeout_ms: int) -> None:
-        """Wait for the engine to end, and end it by force after the timeout."""
+    def abort(self) -> None:
+        """End the engine at once, without leaving the group; for one that does not react."""
         ...
 
 
+OpenHost = Callable[[MemberConfig, Clock, Mailbox], Host]
+"""What makes a host; tests give their own."""
+
+
 def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
-    """Return the host that the configuration asks for, not started yet."""
+    """Return the host that the configuration asks for, not started yet.
+
+    Raises:
+        ConfigError: the host cannot work with this clock.
+        EngineError: the host cannot work on this platform.
+    """
     # Here and not above: the engine needs asyncio and tenacity, whose import takes longer than that of
     # all the rest, and not everyone who imports groupsdk starts a member.
     if config.heartbeat == "process":
         from groupsdk.drivers.hosts.process import ProcessHost
 
+        if not isinstance(clock, SystemClock):
+            raise ConfigError(
+                "heartbeat='process' goes by the machine's clock, which another process can read:"
+                " leave `clock` out"
+            )
         return ProcessHost(config, mailbox)
     from groupsdk.drivers.hosts.thread import ThreadHost
 
     return ThreadHost(config, clock, mailbox)
+
+
+def promise() -> Future[T]:
+    """Return a future that nobody who waits for it can cancel."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+    return future

@@ -2,19 +2,24 @@
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, TimeoutError as FutureTimeoutError
+from concurrent.futures import Future
 
 from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.engine import Engine
+from groupsdk.drivers.hosts.host import promise
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError
-from groupsdk.membership.events import CallerEvent
+from groupsdk.membership.events import CallerEvent, CloseRequested
+from groupsdk.types import GroupMembershipOperation
 
 
 logger = logging.getLogger(__name__)
+
+_ABANDONED_MS = 5_000
 
 
 class ThreadHost:
@@ -25,53 +30,68 @@ class ThreadHost:
     """
 
     def __init__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> None:
+        self.ended: Future[None] = promise()
         self._config = config
         self._mailbox = mailbox
-        self._loop = asyncio.new_event_loop()
+        self._pid = os.getpid()
         self._engine = Engine(config, clock, mailbox.publish)
-        self._thread = threading.Thread(
-            target=self._run, name=f"groupsdk-{config.group_id}", daemon=True
-        )
+        self._loop = asyncio.new_event_loop()
+        # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
+        self._lock = threading.RLock()
+        self._open = True
+        self._running = threading.Event()
         self._last_metrics: dict[str, float] = {}
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        name = f"groupsdk-{self._config.group_id}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._open = False
+            self._loop.close()
+            self.ended.set_result(None)
+            raise EngineError(
+                f"cannot start the background thread of the member: {error}"
+            ) from error
+        # Nothing is posted before: the engine takes events only once it runs.
+        self._running.wait()
 
     def post(self, event: CallerEvent) -> None:
         """Hand the engine an event."""
         self._call(lambda: self._engine.post(event))
 
-    def metrics(self, timeout_ms: int) -> dict[str, float]:
-        """Return the coordinator metrics."""
-        answer: Future[dict[str, float]] = Future()
+    def metrics(self) -> Future[dict[str, float]]:
+        """Ask for the coordinator metrics."""
+        answer: Future[dict[str, float]] = promise()
         if not self._call(lambda: answer.set_result(self._engine.metrics())):
-            return self._last_metrics
-        try:
-            return answer.result(timeout_ms / 1000)
-        except FutureTimeoutError:
-            if not self._thread.is_alive():
-                return self._last_metrics
-            raise EngineError(f"no answer from the background thread in {timeout_ms} ms") from None
+            answer.set_result(self._last_metrics)
+        return answer
 
-    def stop(self, timeout_ms: int) -> None:
-        """Wait for the thread to end; after the timeout make it end."""
-        self._thread.join(timeout_ms / 1000)
-        if self._thread.is_alive():
-            self._call(self._engine.abort)
-            self._thread.join(1)
+    def abandon(self) -> None:
+        """Close the member, without anyone who waits for it."""
+        if os.getpid() == self._pid:  # in a fork, the member is that of the parent
+            operation = GroupMembershipOperation.DEFAULT
+            self.post(CloseRequested(operation, _ABANDONED_MS, "the member was never closed"))
+
+    def abort(self) -> None:
+        """End the thread at once."""
+        self._call(self._engine.abort)
 
     def _call(self, function: Callable[[], object]) -> bool:
-        try:
-            self._loop.call_soon_threadsafe(function)
-        except RuntimeError:  # the loop is closed
-            return False
-        return True
+        """Have a function called on the loop, unless nothing is called there any more."""
+        with self._lock:
+            if self._open:
+                self._loop.call_soon_threadsafe(function)
+            return self._open
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        running = self._loop.create_task(self._engine.run())
+        self._running.set()
         try:
-            self._loop.run_until_complete(self._engine.run())
+            self._loop.run_until_complete(running)
         except Exception as error:
             logger.exception(
                 "group=%s: the background thread of a member ended", self._config.group_id
@@ -80,6 +100,18 @@ class ThreadHost:
             crash.__cause__ = error
             self._mailbox.crash(crash)
         finally:
-            self._last_metrics = self._engine.metrics()
-            self._loop.run_until_complete(asyncio.sleep(0))  # lets transports close their sockets
-            self._loop.close()
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._open = False
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        # Besides, what was called in time is done, and transports close their sockets.
+        self._loop.run_until_complete(
+            asyncio.wait([*left, self._loop.create_task(asyncio.sleep(0))])
+        )
+        self._last_metrics = self._engine.metrics()
+        self._loop.close()
+        self.ended.set_result(None)

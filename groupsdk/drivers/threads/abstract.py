@@ -1,19 +1,20 @@
 """Offer Java's shape: a class to subclass, `AbstractCoordinator`."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
+
+from typing_extensions import override
 
 from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import Protocols
+from groupsdk.drivers.coordinator_base import CoordinatorBase
 from groupsdk.drivers.threads.member import GroupMember
-from groupsdk.membership.recorder import RebalanceEvent
-from groupsdk.snapshot import MemberSnapshot
-from groupsdk.types import Generation, GroupMembers, GroupMembershipOperation
+from groupsdk.types import GroupMembers, GroupMembershipOperation
 
 
-class AbstractCoordinator(ABC):
+class AbstractCoordinator(CoordinatorBase[GroupMember]):
     """A member of a group of your own kind: subclass it and fill in four methods.
 
     It mirrors Kafka's `AbstractCoordinator`. Yours: `protocol_type`, `metadata`, `perform_assignment` and
@@ -33,16 +34,9 @@ class AbstractCoordinator(ABC):
         ConfigError: a setting is unknown, missing or wrong.
     """
 
-    def __init__(
-        self,
-        settings: Mapping[str, Any] | MemberConfig | None = None,
-        /,
-        *,
-        clock: Clock | None = None,
-        **keywords: Any,
-    ) -> None:
-        config = MemberConfig.given(settings, keywords)
-        self._member = GroupMember(self, config, clock)
+    @override
+    def _make_member(self, config: MemberConfig, clock: Clock | None) -> GroupMember:
+        return GroupMember(self, config, clock)
 
     # Yours to fill in.
 
@@ -67,10 +61,10 @@ class AbstractCoordinator(ABC):
     ) -> None:
         """Take up the assignment of a new generation; called again with the same bytes when it raised."""
 
-    def on_join_prepare(self, generation: int, member_id: str) -> None:  # noqa: B027  # optional
+    def on_join_prepare(self, generation: int, member_id: str) -> None:
         """Give up what must not run twice, before each rebalance; -1 and "": it is lost already."""
 
-    def on_leave_prepare(self) -> None:  # noqa: B027  # optional
+    def on_leave_prepare(self) -> None:
         """Give up all work, before the member leaves or closes."""
 
     # The library's.
@@ -108,41 +102,13 @@ class AbstractCoordinator(ABC):
         """
         return self._member.poll(timeout)
 
-    def request_rejoin(self, reason: str) -> None:
-        """Ask for a rebalance at the next poll; the reason is shown in the broker's log (KIP-800)."""
-        self._member.request_rejoin(reason)
-
     def leave_group(self, reason: str) -> None:
         """Leave the group now; the next `poll` or `ensure_active_group` joins again."""
         self._member.leave_group(reason)
 
-    def wakeup(self) -> None:
-        """Make a waiting `poll` or `ensure_active_group` of another thread return soon, once."""
-        self._member.wakeup()
-
-    def generation(self) -> Generation:
-        """Return the current generation, stable or not."""
-        return self._member.generation()
-
-    def generation_if_stable(self) -> Generation | None:
-        """Return the current generation if it is stable and the session is certainly alive, else None."""
-        return self._member.generation_if_stable()
-
-    def member_id(self) -> str:
-        """Return the current member id; "" where there is none."""
-        return self._member.member_id()
-
-    def snapshot(self) -> MemberSnapshot:
-        """Return generation, member id, state and assignment epoch, read at once."""
-        return self._member.snapshot()
-
     def metrics(self) -> dict[str, float]:
         """Return Kafka's coordinator metrics under Kafka's names."""
         return self._member.metrics()
-
-    def events(self) -> tuple[RebalanceEvent, ...]:
-        """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""
-        return self._member.events()
 
     def close(
         self,

@@ -1,0 +1,70 @@
+"""Keep what the coordinators to subclass have in common: how they are made, and what can be read."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from groupsdk.clock import Clock
+from groupsdk.config import MemberConfig
+from groupsdk.drivers.member_base import MemberBase
+from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import Generation
+
+
+MemberT = TypeVar("MemberT", bound=MemberBase)
+
+
+class CoordinatorBase(ABC, Generic[MemberT]):
+    """A coordinator and its member. What is here may be called from any thread at any time.
+
+    Args:
+        settings: Kafka's keys, e.g. ``{"bootstrap.servers": "...", "group.id": "..."}``, or a `MemberConfig`.
+        clock: the time; for tests.
+        keywords: the same as keywords, e.g. ``group_id="..."``.
+
+    Raises:
+        ConfigError: a setting is unknown, missing or wrong.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | MemberConfig | None = None,
+        /,
+        *,
+        clock: Clock | None = None,
+        **keywords: Any,
+    ) -> None:
+        self._member = self._make_member(MemberConfig.given(settings, keywords), clock)
+
+    @abstractmethod
+    def _make_member(self, config: MemberConfig, clock: Clock | None) -> MemberT:
+        """Return the member that calls this coordinator back."""
+
+    def request_rejoin(self, reason: str) -> None:
+        """Ask for a rebalance at the next poll; the reason is shown in the broker's log (KIP-800)."""
+        self._member.request_rejoin(reason)
+
+    def wakeup(self) -> None:
+        """Make a waiting `poll` or `ensure_active_group` return soon, once; signal handlers may call it."""
+        self._member.wakeup()
+
+    def generation(self) -> Generation:
+        """Return the current generation, stable or not."""
+        return self._member.generation()
+
+    def generation_if_stable(self) -> Generation | None:
+        """Return the current generation if it is stable and the session is certainly alive, else None."""
+        return self._member.generation_if_stable()
+
+    def member_id(self) -> str:
+        """Return the current member id; "" where there is none."""
+        return self._member.member_id()
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return generation, member id, state and assignment epoch, read at once."""
+        return self._member.snapshot()
+
+    def events(self) -> tuple[RebalanceEvent, ...]:
+        """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""
+        return self._member.events()

@@ -1,0 +1,255 @@
+"""Run the engine in a child process: what `ProcessHost` starts."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections import deque
+from contextlib import suppress
+from typing import NoReturn
+
+from typing_extensions import override
+
+from groupsdk.clock import SystemClock
+from groupsdk.drivers.engine.engine import Engine
+from groupsdk.drivers.hosts.forward import ForwardingHandler
+from groupsdk.drivers.hosts.frames import (
+    Ended,
+    FrameReader,
+    Logged,
+    MetricsAsked,
+    MetricsTold,
+    Start,
+    ToChild,
+    ToParent,
+    ViewSender,
+    encode,
+)
+from groupsdk.membership.events import CloseRequested
+from groupsdk.membership.view import MemberView
+from groupsdk.types import GroupMembershipOperation
+
+
+logger = logging.getLogger(__name__)
+
+_LEAVE_MS = 5_000  # how long to wait for the coordinator's answer when the parent is dead
+_FLUSH_S = 1.0
+_MAX_LOGGED = 1_000  # records that wait for a parent that does not read
+_WATCH_S = 1.0
+
+
+class ParentLink(asyncio.Protocol):
+    """The socket to the parent, which may not read for as long as its native code likes.
+
+    So nothing waits for it, and what waits is bounded: of the views only the latest, and so many log
+    records.
+    """
+
+    def __init__(self, child: "Child", reader: FrameReader) -> None:
+        self.closed = asyncio.get_running_loop().create_future()
+        self._child = child
+        self._transport: asyncio.Transport | None = None
+        self._reader = reader
+        self._views = ViewSender()
+        self._view: tuple[int, MemberView] | None = None
+        self._told: deque[MetricsTold | Ended] = deque()
+        self._logged: deque[Logged] = deque(maxlen=_MAX_LOGGED)
+        self._paused = False
+
+    def show(self, handled: int, view: MemberView) -> None:
+        """Send a view, in place of one that is not sent yet."""
+        self._view = (handled, view)
+        self._flush()
+
+    def tell(self, message: MetricsTold | Ended) -> None:
+        """Send an answer, or the last message."""
+        self._told.append(message)
+        self._flush()
+
+    def log(self, logged: Logged) -> None:
+        """Send a log record."""
+        self._logged.append(logged)
+        self._flush()
+
+    async def finish(self) -> None:
+        """Close the socket once all is sent, or after a while."""
+        if self._transport is not None:
+            self._transport.close()
+        await asyncio.wait([self.closed], timeout=_FLUSH_S)
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=0)
+        self._transport = transport
+        self._flush()
+        self.data_received(b"")  # what came together with the first frame
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        for message in self._reader.feed(data):
+            self._child.take(message)  # type: ignore[arg-type]  # the parent sends nothing else
+
+    @override
+    def eof_received(self) -> bool:
+        self._child.orphaned("its parent has dropped it")
+        return True  # what is left to say may still find a reader
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.closed.set_result(None)
+        self._child.orphaned("the process that it belongs to has died")
+
+    @override
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    @override
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._flush()
+
+    def _flush(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        while not self._paused and (message := self._next()) is not None:
+            transport.write(encode(message))
+
+    def _next(self) -> ToParent | None:
+        """Return what to send next: `Ended` comes after all else."""
+        if self._view is not None:
+            (handled, view), self._view = self._view, None
+            return self._views.shown(handled, view)
+        if self._logged:
+            return self._logged.popleft()
+        return self._told.popleft() if self._told else None
+
+
+class Child:
+    """The engine, and what connects it to the parent."""
+
+    def __init__(self, sock: socket.socket, start: Start, reader: FrameReader) -> None:
+        self._socket = sock
+        self._start = start
+        self._reader = reader
+        self._engine = Engine(start.config, SystemClock(), self._show)
+        self._link: ParentLink | None = None
+        self._orphaned = False
+
+    async def run(self) -> None:
+        """Run until the member is closed, or its parent is dead."""
+        loop = asyncio.get_running_loop()
+        running = loop.create_task(self._engine.run())
+        await asyncio.sleep(0)  # it takes events from here on
+        link = self._link = ParentLink(self, self._reader)
+        self._log_to(link)
+        await loop.create_connection(lambda: link, sock=self._socket)
+        self._watch_parent()
+        await asyncio.wait([running])
+        failure = None if running.cancelled() else running.exception()
+        error = None
+        if failure is not None:
+            logger.error(
+                "group=%s: the engine of a member ended",
+                self._start.config.group_id,
+                exc_info=failure,
+            )
+            await asyncio.sleep(0)  # which sends the record first
+            error = f"{type(failure).__name__}: {failure}"
+        link.tell(Ended(error, self._engine.metrics()))
+        await link.finish()
+
+    def take(self, message: ToChild) -> None:
+        """Do what the parent wants."""
+        match message:
+            case MetricsAsked(request_id):
+                if self._link is not None:
+                    self._link.tell(MetricsTold(request_id, self._engine.metrics()))
+            case Start():
+                raise AssertionError("started twice")
+            case _:
+                self._engine.post(message)
+
+    def orphaned(self, why: str) -> None:
+        """End, since nobody can use the member any more.
+
+        A dead process does no work, so a dynamic member leaves at once: others can go on before the
+        session timeout is over. A static one falls silent: it may be back before that.
+        """
+        if not self._orphaned:
+            self._orphaned = True
+            self._engine.post(CloseRequested(GroupMembershipOperation.DEFAULT, _LEAVE_MS, why))
+
+    def _show(self, handled: int, view: MemberView) -> None:
+        if self._link is not None:
+            self._link.show(handled, view)
+
+    def _log_to(self, link: ParentLink) -> None:
+        loop = asyncio.get_running_loop()
+
+        def forward(logged: Logged) -> None:
+            # from any thread: tokens are fetched and passwords hashed elsewhere
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(link.log, logged)
+
+        root = logging.getLogger()
+        root.addHandler(ForwardingHandler(forward))
+        root.setLevel(self._start.log_level)
+
+    def _watch_parent(self) -> None:
+        """Notice that the parent has died even if a fork of it keeps the socket open."""
+        loop = asyncio.get_running_loop()
+        try:
+            descriptor = os.pidfd_open(self._start.parent_pid)
+        except ProcessLookupError:
+            self.orphaned("the process that it belongs to has died")
+        except (AttributeError, OSError):  # not on this platform
+            loop.call_later(_WATCH_S, self._look_for_parent)
+        else:
+            loop.add_reader(descriptor, self._parent_died, descriptor)
+
+    def _parent_died(self, descriptor: int) -> None:
+        asyncio.get_running_loop().remove_reader(descriptor)
+        self.orphaned("the process that it belongs to has died")
+
+    def _look_for_parent(self) -> None:
+        try:
+            os.kill(self._start.parent_pid, 0)
+        except ProcessLookupError:
+            self.orphaned("the process that it belongs to has died")
+        except PermissionError:
+            pass  # it lives, under another user by now
+        asyncio.get_running_loop().call_later(_WATCH_S, self._look_for_parent)
+
+
+def main(descriptor: int) -> NoReturn:
+    """Run one member's engine for the process at the other end of a socket, and exit."""
+    # Ctrl-C goes to all processes of the terminal. The parent closes the member in good order, or dies.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    status = 1
+    with socket.socket(fileno=descriptor) as sock:
+        try:
+            reader = FrameReader()
+            start = _first_frame(sock, reader)
+            if start is not None:
+                asyncio.run(Child(sock, start, reader).run())
+            status = 0
+        except Exception as error:  # noqa: BLE001  # the parent raises it
+            with suppress(OSError):
+                sock.setblocking(True)
+                sock.sendall(encode(Ended(f"{type(error).__name__}: {error}", {})))
+    # At once: threads that wait for a name server must not hold the process up.
+    os._exit(status)
+
+
+def _first_frame(sock: socket.socket, reader: FrameReader) -> Start | None:
+    """Return what to run; None where the parent is gone already."""
+    while data := sock.recv(65_536):
+        for message in reader.feed(data):
+            assert isinstance(message, Start), message
+            return message
+    return None

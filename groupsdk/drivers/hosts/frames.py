@@ -1,0 +1,176 @@
+"""Speak between a member's process and the child process that runs its engine: pickles with a length.
+
+Only these two processes have the socket, which has no name, so what comes over it is our own.
+"""
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from groupsdk.config import MemberConfig
+from groupsdk.errors import FrameError
+from groupsdk.membership.actions import Call
+from groupsdk.membership.events import CallerEvent
+from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.membership.view import MemberView
+
+
+MAX_FRAME_BYTES: Final = 1 << 30
+"""More than any group can need: a broker's answer may be a tenth of it."""
+
+_PREFIX_BYTES: Final = 4
+
+
+# To the child.
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first frame: what to run."""
+
+    config: MemberConfig
+    parent_pid: int
+    log_level: int
+    """Log records below it are of no use to the parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsAsked:
+    """The parent wants the metrics."""
+
+    request_id: int
+
+
+ToChild: TypeAlias = Start | MetricsAsked | CallerEvent
+"""What the parent sends."""
+
+
+# To the parent.
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the engine published, without what the parent has already."""
+
+    handled: int
+    view: MemberView
+    same_call: bool
+    """Whether the call is the one of the view before, and left out here."""
+    same_events: bool
+    """Whether the rebalances are those of the view before, and left out here."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsTold:
+    """Answers `MetricsAsked`."""
+
+    request_id: int
+    values: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One log record, as plain values."""
+
+    name: str
+    level: int
+    message: str
+    created: float
+    thread: str
+    path: str
+    line: int
+    function: str
+    trace: str | None
+    """The exception's traceback, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last frame: the engine has ended."""
+
+    error: str | None
+    """Why, if not because it was asked to."""
+    metrics: dict[str, float]
+
+
+ToParent: TypeAlias = Shown | MetricsTold | Logged | Ended
+"""What the child sends."""
+
+
+def encode(message: ToChild | ToParent) -> bytes:
+    """Return a message as a frame.
+
+    Raises:
+        FrameError: it is too large.
+    """
+    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    if len(body) > MAX_FRAME_BYTES:
+        raise FrameError(
+            f"{type(message).__name__} of {len(body)} bytes, more than {MAX_FRAME_BYTES}"
+        )
+    return len(body).to_bytes(_PREFIX_BYTES) + body
+
+
+class FrameReader:
+    """Puts frames together from the pieces that arrive."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[object]:
+        """Take in a piece, and yield the messages that are complete.
+
+        Raises:
+            FrameError: this is no frame of ours.
+            Exception: a message names what cannot be imported here.
+        """
+        buffer = self._buffer
+        buffer += data
+        while len(buffer) >= _PREFIX_BYTES:
+            size = int.from_bytes(buffer[:_PREFIX_BYTES])
+            if size > MAX_FRAME_BYTES:
+                raise FrameError(f"a frame of {size} bytes, more than {MAX_FRAME_BYTES}")
+            end = _PREFIX_BYTES + size
+            if len(buffer) < end:
+                return
+            body = bytes(buffer[_PREFIX_BYTES:end])
+            del buffer[:end]
+            yield pickle.loads(body)
+
+
+class ViewSender:
+    """Leaves out of a view what the other side has: assignments and histories can be large."""
+
+    def __init__(self) -> None:
+        self._call: Call | None = None
+        self._events: tuple[RebalanceEvent, ...] = ()
+
+    def shown(self, handled: int, view: MemberView) -> Shown:
+        """Return what to send; it has to be sent, as the next one builds on it."""
+        same_call = view.call is self._call
+        same_events = view.events == self._events
+        self._call, self._events = view.call, view.events
+        if same_call:
+            view = replace(view, call=None)
+        if same_events:
+            view = replace(view, events=())
+        return Shown(handled, view, same_call, same_events)
+
+
+class ViewReceiver:
+    """Makes views whole again."""
+
+    def __init__(self) -> None:
+        self._call: Call | None = None
+        self._events: tuple[RebalanceEvent, ...] = ()
+
+    def view(self, shown: Shown) -> MemberView:
+        """Return the view as the engine published it."""
+        view = shown.view
+        if shown.same_call:
+            view = replace(view, call=self._call)
+        if shown.same_events:
+            view = replace(view, events=self._events)
+        self._call, self._events = view.call, view.events
+        return view

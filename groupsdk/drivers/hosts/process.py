@@ -1,0 +1,249 @@
+"""Run the engine in a child process, which no native code of this one can hold up."""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+from groupsdk.config import MemberConfig
+from groupsdk.drivers.hosts.forward import log_here, lowest_level
+from groupsdk.drivers.hosts.frames import (
+    Ended,
+    FrameReader,
+    Logged,
+    MetricsAsked,
+    MetricsTold,
+    Shown,
+    Start,
+    ToChild,
+    ViewReceiver,
+    encode,
+)
+from groupsdk.drivers.hosts.host import promise
+from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.errors import EngineError
+from groupsdk.membership.events import CallerEvent
+
+
+logger = logging.getLogger(__name__)
+
+# The paths as they are here, whatever set them, and nothing besides: "-P" keeps the working directory
+# out, where a file of the user's could stand in for a module of Python's own.
+_PROGRAM: Final = (
+    "import sys; sys.path[:] = sys.argv[2:];"
+    " from groupsdk.drivers.hosts.child import main; main(int(sys.argv[1]))"
+)
+_REAP_S: Final = 10.0  # a child that has closed its socket has nothing left to do but exit
+
+
+class ProcessHost:
+    """A child process with the whole engine: heartbeats, connections and the deadline of `poll`.
+
+    Native code may hold this interpreter's lock for as long as it likes; only max.poll.interval.ms bounds
+    it. The child is Python anew, not a fork: of the user's modules it imports those that
+    sasl.oauth.token.provider needs, and no other.
+
+    When this process dies, even by SIGKILL, the child stops heartbeating at once and exits. A dynamic member
+    leaves the group before, so that others can take over without waiting for the session timeout; a static
+    one falls silent, since it may be back before that. When the child dies, the caller is told so by an
+    `EngineError`.
+    """
+
+    def __init__(self, config: MemberConfig, mailbox: Mailbox) -> None:
+        self.ended: Future[None] = promise()
+        self._config = config
+        self._mailbox = mailbox
+        self._pid = os.getpid()
+        self._process: subprocess.Popen[bytes] | None = None
+        # its put() is re-entrant: signal handlers and the garbage collector may post
+        self._outbox: SimpleQueue[ToChild | None] = SimpleQueue()
+        self._asked: dict[int, Future[dict[str, float]]] = {}
+        self._asked_lock = threading.RLock()
+        self._last_asked = 0
+        self._last_metrics: dict[str, float] = {}
+        self._views = ViewReceiver()
+        self._last: Ended | None = None
+
+    def start(self) -> None:
+        """Start the child and the two threads that speak with it; does not wait for the child."""
+        if not sys.executable or getattr(sys, "frozen", False):
+            raise EngineError(
+                "heartbeat='process' starts a Python interpreter (sys.executable), and this program has"
+                " none of its own: use heartbeat='thread'"
+            )
+        ours, theirs = socket.socketpair()
+        started = False
+        try:
+            with theirs, _sigint_blocked():
+                self._process = subprocess.Popen(
+                    [
+                        sys.executable,
+                        *("-P", "-c", _PROGRAM, str(theirs.fileno())),
+                        *(str(Path(path).absolute()) for path in sys.path),
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                )
+            self._outbox.put(Start(self._config, self._pid, lowest_level()))
+            name = f"groupsdk-{self._config.group_id}"
+            writer = threading.Thread(
+                target=self._write, args=(ours,), name=f"{name}-to-child", daemon=True
+            )
+            reader = threading.Thread(
+                target=self._read, args=(ours, writer), name=name, daemon=True
+            )
+            reader.start()
+            started = True
+        except (OSError, RuntimeError) as error:
+            raise EngineError(f"cannot start the child process of the member: {error}") from error
+        finally:
+            if not started:
+                ours.close()
+                if self._process is not None:
+                    self._process.kill()
+                    self._process.wait()
+
+    def post(self, event: CallerEvent) -> None:
+        """Hand the engine an event."""
+        self._outbox.put(event)
+
+    def metrics(self) -> Future[dict[str, float]]:
+        """Ask for the coordinator metrics."""
+        answer: Future[dict[str, float]] = promise()
+        with self._asked_lock:
+            if self.ended.done():
+                answer.set_result(self._last_metrics)
+            else:
+                self._last_asked += 1
+                self._asked[self._last_asked] = answer
+                self._outbox.put(MetricsAsked(self._last_asked))
+        return answer
+
+    def abandon(self) -> None:
+        """Close the way to the child, which it takes for the end of its parent."""
+        if os.getpid() == self._pid:  # in a fork, the member is that of the parent
+            self._outbox.put(None)
+
+    def abort(self) -> None:
+        """Kill the child; one that is stopped as well."""
+        if self._process is not None and os.getpid() == self._pid:
+            self._process.kill()
+
+    # On the writer's thread.
+
+    def _write(self, sock: socket.socket) -> None:
+        try:
+            while (message := self._outbox.get()) is not None:
+                sock.sendall(encode(message))
+            sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # a child that is gone is the reader's business
+        except Exception:
+            logger.exception(
+                "group=%s: cannot speak to a member's child process", self._config.group_id
+            )
+            self.abort()
+
+    # On the reader's thread.
+
+    def _read(self, sock: socket.socket, writer: threading.Thread) -> None:
+        trouble = ""
+        frames = FrameReader()
+        try:
+            writer.start()
+            while data := sock.recv(65_536):
+                for message in frames.feed(data):
+                    self._take(message)
+        except ConnectionResetError:
+            pass  # it died with something of ours unread
+        except Exception as error:
+            logger.exception(
+                "group=%s: cannot go on with a member's child process", self._config.group_id
+            )
+            trouble = f"{type(error).__name__}: {error}"
+        finally:
+            self._end(sock, writer, trouble)
+
+    def _take(self, message: object) -> None:
+        match message:
+            case Shown(handled):
+                self._mailbox.publish(handled, self._views.view(message))
+            case MetricsTold(request_id, values):
+                with self._asked_lock:
+                    answer = self._asked.pop(request_id, None)
+                if answer is not None:
+                    answer.set_result(values)
+            case Logged():
+                assert self._process is not None
+                log_here(message, self._process.pid)
+            case Ended():
+                self._last = message
+                self._last_metrics = message.metrics
+            case _:
+                raise AssertionError(f"a child sends no {type(message).__name__}")
+
+    def _end(self, sock: socket.socket, writer: threading.Thread, trouble: str) -> None:
+        """Leave nothing behind: no process, no thread, no socket; and say how it ended."""
+        status = self._reap(kill=bool(trouble))
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)  # ends a send, which close() does not
+        self._outbox.put(None)
+        if writer.ident is not None:
+            writer.join()
+        sock.close()
+        if trouble or self._last is None or self._last.error is not None:
+            self._mailbox.crash(EngineError(self._what_happened(trouble, status)))
+        with self._asked_lock:
+            self.ended.set_result(None)
+            asked, self._asked = self._asked, {}
+        for answer in asked.values():
+            answer.set_result(self._last_metrics)
+
+    def _reap(self, *, kill: bool) -> int:
+        assert self._process is not None
+        if kill:
+            self._process.kill()
+        try:
+            return self._process.wait(_REAP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def _what_happened(self, trouble: str, status: int) -> str:
+        if trouble:
+            return f"the child process of the member was ended: {trouble}"
+        if self._last is not None:
+            return f"the engine in the child process ended: {self._last.error}"
+        if status < 0:
+            return f"the child process of the member was killed by {_signal_name(-status)}"
+        return (
+            f"the child process of the member exited with status {status}; what it had to say is on"
+            " stderr"
+        )
+
+
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """Have a child that is started meanwhile hold Ctrl-C back until it can ignore it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

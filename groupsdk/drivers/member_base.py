@@ -1,0 +1,317 @@
+"""Keep what the members for threads and for asyncio have in common: all but the waiting."""
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+from groupsdk.clock import Clock, Deadline, SystemClock
+from groupsdk.config import MemberConfig
+from groupsdk.coordinator import AsyncGroupCallbacks
+from groupsdk.drivers.caller import (
+    CallerSide,
+    Raise,
+    Run,
+    checked_reason,
+    is_active,
+    is_idle,
+)
+from groupsdk.drivers.hosts.host import Host, OpenHost, open_host
+from groupsdk.drivers.mailbox import Mailbox, Publication
+from groupsdk.errors import EngineError, MemberClosedError
+from groupsdk.membership.actions import Call, CompleteJoin
+from groupsdk.membership.events import (
+    CallerEvent,
+    CallFailed,
+    CloseRequested,
+    LeaveRequested,
+    Polled,
+    RejoinRequested,
+)
+from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.membership.view import MemberView
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import NO_GENERATION, Generation, GroupMembershipOperation
+
+
+METRICS_TIMEOUT_MS = 5_000
+"""How long the engine may take to tell its metrics."""
+
+_STOP_GRACE_MS = 1_000  # how long the engine may take to end after the time for leaving is over
+_ANSWER_GRACE_MS = 1_000  # how long a call may wait for the engine to react beyond its own timeout
+_UNLIMITED_MS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait for a publication newer than `version`, so long at most."""
+
+    version: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """There is nothing more to do in this call."""
+
+    reached: bool
+    """Whether what the call waited for has come."""
+
+
+class Drive:
+    """One call that drives the member: until when, and what it waits for."""
+
+    def __init__(
+        self, clock: Clock, timeout_ms: int | None, done: Callable[[MemberView | None], bool]
+    ) -> None:
+        self.done = done
+        self.deadline = Deadline(clock, timeout_ms)
+        # An engine that does not react at all, like a child process that is stopped, must not hold the
+        # caller for ever.
+        patience_ms = None if timeout_ms is None else timeout_ms + _ANSWER_GRACE_MS
+        self.patience = Deadline(clock, patience_ms)
+
+
+class MemberBase:
+    """What a member is, whoever drives it: its mailbox, its host, and what can be read at any time.
+
+    All public methods may be called from any thread at any time.
+    """
+
+    def __init__(
+        self,
+        callbacks: AsyncGroupCallbacks,
+        config: MemberConfig,
+        clock: Clock | None = None,
+        open_host: OpenHost = open_host,
+    ) -> None:
+        self._callbacks = callbacks
+        self._config = config
+        self._clock = clock or SystemClock()
+        self._open_host = open_host
+        self._mailbox = Mailbox()
+        self._side = CallerSide()
+        self._host: Host | None = None
+        self._pid = os.getpid()
+        # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
+        self._post_lock = threading.RLock()
+        self._woken = False
+        self._delivered = 0
+        self._closed = False  # to driving
+        self._ended = False  # to reading as well, which on_leave_prepare still may
+        self._finalizer: weakref.finalize[[], MemberBase] | None = None
+        # half the poll interval at most between two signs of life, and not one for every poll(0)
+        self._tick_ms = max(1, config.poll_interval_ms // 20)
+        self._ticked_ms: int | None = None
+        self._ticked_count = 0
+
+    def request_rejoin(self, reason: str) -> None:
+        """Ask for a rebalance, for example since the metadata has changed; happens at the next poll.
+
+        A member that has not been driven yet will join anyway: then nothing changes.
+
+        Args:
+            reason: shown in the broker's log (KIP-800), in `events` and in the log.
+
+        Raises:
+            MemberClosedError: the member is closed.
+        """
+        event = RejoinRequested(checked_reason(reason))
+        self._check_usable()
+        if self._host is not None:
+            self._post(event)
+
+    def wakeup(self) -> None:
+        """Make a waiting `poll` or `ensure_active_group` return soon, once; signal handlers may call it."""
+        self._woken = True
+        self._mailbox.wake()
+
+    def generation(self) -> Generation:
+        """Return the current generation, stable or not."""
+        view = self._publication().view
+        return NO_GENERATION if view is None else view.generation
+
+    def generation_if_stable(self) -> Generation | None:
+        """Return the current generation if it is stable and the session is certainly alive, else None.
+
+        What is written elsewhere with this generation as a fencing token cannot come from a member that
+        should know that it is out of the group.
+        """
+        snapshot = self.snapshot()
+        return snapshot.generation if snapshot.stable else None
+
+    def member_id(self) -> str:
+        """Return the current member id; "" where there is none."""
+        return self.generation().member_id
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return generation, member id, state and assignment epoch, read at once."""
+        latest = self._publication()
+        snapshot = MemberSnapshot.of(self._config, latest.view, self._clock.now_ms())
+        if latest.error is None:
+            return snapshot
+        # Nothing heartbeats any more, and nothing would tell when the group goes on without the member.
+        return replace(snapshot, stable=False, trouble=str(latest.error))
+
+    def events(self) -> tuple[RebalanceEvent, ...]:
+        """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""
+        view = self._mailbox.read().view
+        return () if view is None else view.events
+
+    # For the drivers: what to do next.
+
+    def _begin(self, timeout_ms: int | None, done: Callable[[MemberView | None], bool]) -> Drive:
+        """Start a call that drives the member."""
+        self._check_usable()
+        drive = Drive(self._clock, timeout_ms, done)
+        self._tick()
+        return drive
+
+    def _next(self, drive: Drive) -> Run | Pause | Finish:
+        """Return what the call is to do next; raises what the caller is to be told."""
+        if self._closed:
+            return Finish(False)
+        publication = self._mailbox.read()
+        step = self._side.step(publication, self._clock.now_ms())
+        if isinstance(step, Raise):
+            if step.report is not None:
+                self._post(step.report)
+            # the same error may be raised many times, and must not grow with each
+            raise step.error.with_traceback(None)
+        if isinstance(step, Run):
+            return step
+        if step.settled and drive.done(publication.view):
+            return Finish(True)
+        limit = drive.deadline if step.settled else drive.patience
+        if self._take_wakeup() or limit.expired:
+            return Finish(False)
+        self._tick_if_due()
+        return Pause(publication.version, limit.remaining_ms(self._tick_ms))
+
+    def _answered(self, call: Call, answer: CallerEvent) -> None:
+        """Report that the user's code for a call returned."""
+        self._side.answered(call)
+        self._delivered += isinstance(call, CompleteJoin)
+        if not self._closed:
+            self._post(answer)
+            self._tick()
+
+    def _failed(self, call: Call, error: BaseException) -> None:
+        """Report that the user's code for a call raised, or was cancelled."""
+        if not isinstance(call, CompleteJoin):  # which is delivered again
+            self._side.answered(call)
+        if not self._closed:
+            self._post(CallFailed(call.call_id, type(error).__name__))
+
+    def _active(self, view: MemberView | None) -> bool:
+        return not self._closed and is_active(view, self._clock.now_ms())
+
+    def _delivery(self) -> Callable[[MemberView | None], bool]:
+        """Return what `poll` waits for: an assignment taken up from now on."""
+        before = self._delivered
+        return lambda view: self._delivered != before and self._active(view)
+
+    def _quiet(self) -> bool:
+        """Tell whether a poll would neither do anything nor be needed as a sign of life."""
+        now_ms = self._clock.now_ms()
+        latest = self._mailbox.read()
+        return (
+            self._ticked_ms is not None
+            and now_ms - self._ticked_ms < self._tick_ms
+            and not self._closed
+            and latest.error is None
+            and is_idle(latest.view)
+            and is_active(latest.view, now_ms)
+            and os.getpid() == self._pid
+        )
+
+    # For the drivers: leaving and closing.
+
+    def _leave(self, reason: str) -> Callable[[], Pause | None]:
+        """Post that the member leaves; return what tells how to wait until reading shows it."""
+        count = self._post(LeaveRequested(checked_reason(reason)))
+        patience = Deadline(self._clock, _ANSWER_GRACE_MS)
+
+        def lag() -> Pause | None:
+            latest = self._mailbox.read()
+            if latest.handled >= count or latest.error is not None or patience.expired:
+                return None
+            return Pause(latest.version, patience.remaining_ms(_ANSWER_GRACE_MS))
+
+        return lag
+
+    def _shut(self) -> Host | None:
+        """Refuse to be driven from here on; return the host that is to be ended, if there is one."""
+        self._closed = True
+        self._mailbox.wake()
+        return self._host if os.getpid() == self._pid else None
+
+    def _end(
+        self, host: Host | None, operation: GroupMembershipOperation, deadline: Deadline
+    ) -> int:
+        """Have the host end in good order; return how long to wait for that."""
+        self._ended = True
+        if host is None:
+            return 0
+        left_ms = deadline.remaining_ms(_UNLIMITED_MS)
+        host.post(CloseRequested(operation, left_ms, "the member is being closed"))
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        return left_ms + _STOP_GRACE_MS
+
+    def _ask_metrics(self) -> Future[dict[str, float]] | None:
+        return None if self._host is None or os.getpid() != self._pid else self._host.metrics()
+
+    # Details.
+
+    def _publication(self) -> Publication:
+        """Return what the engine has shown; nothing where it does not speak for this process (any more)."""
+        if self._ended or os.getpid() != self._pid:
+            return _NOTHING
+        return self._mailbox.read()
+
+    def _tick(self) -> None:
+        self._ticked_ms = self._clock.now_ms()
+        # One that is still on its way will show that the caller is there: an engine that does not react
+        # must not be sent more and more.
+        if self._mailbox.read().handled >= self._ticked_count:
+            self._ticked_count = self._post(Polled())
+
+    def _tick_if_due(self) -> None:
+        if self._ticked_ms is None or self._clock.now_ms() - self._ticked_ms >= self._tick_ms:
+            self._tick()
+
+    def _take_wakeup(self) -> bool:
+        woken, self._woken = self._woken, False
+        return woken
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise MemberClosedError("the member is closed")
+        if os.getpid() != self._pid:
+            raise EngineError(
+                "the process has forked since the member was made, and its heartbeat stayed in the"
+                " parent; make members after forking"
+            )
+
+    def _post(self, event: CallerEvent) -> int:
+        """Hand the engine an event, and return how many it has been handed by then."""
+        self._check_usable()
+        with self._post_lock:
+            host = self._host or self._start()
+            self._side.posted()
+            host.post(event)
+            return self._side.posted_count
+
+    def _start(self) -> Host:
+        host = self._open_host(self._config, self._clock, self._mailbox)
+        host.start()
+        self._host = host
+        # a member that is dropped without close() must not heartbeat for ever
+        self._finalizer = weakref.finalize(self, host.abandon)
+        return host
+
+
+_NOTHING = Publication(0, 0, None, None)
