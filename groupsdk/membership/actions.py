@@ -1,15 +1,17 @@
 """Name everything that a member's machine asks of its driver, and of its caller."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import override
 
 from groupsdk.types import Generation, GroupMembers
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest
-from groupsdk.wire.messages.sync_group import SyncGroupRequest
+
+
+if TYPE_CHECKING:
+    # The caller's side needs the calls below but no message: loading those would double what
+    # `import groupsdk` costs.
+    from groupsdk.membership.requests import MembershipRequest
 
 
 class Node(NamedTuple):
@@ -22,10 +24,6 @@ class Node(NamedTuple):
     @override
     def __str__(self) -> str:
         return f"{self.host}:{self.port} (node {self.node_id})"
-
-
-MembershipRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
-"""The requests that a member sends to its group coordinator."""
 
 
 # To the driver, which owns the connections.
@@ -46,7 +44,7 @@ class Send:
 
     request_id: int
     node: Node
-    request: MembershipRequest
+    request: "MembershipRequest"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from random import Random
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.config import MemberConfig
 from groupsdk.errors import GroupSdkError
-from groupsdk.membership.actions import Action, Disconnect, MembershipRequest, Send
+from groupsdk.membership.actions import Action, Disconnect, Send
 from groupsdk.membership.discovery import Discovery
 from groupsdk.membership.heartbeat import HeartbeatTimer
 from groupsdk.membership.inflight import PARKED, InFlight, RequestLedger
 from groupsdk.membership.metrics import CoordinatorMetrics
+from groupsdk.membership.requests import MembershipRequest
 from groupsdk.membership.state import MemberState, Trigger, next_state
 from groupsdk.membership.view import Failure
 from groupsdk.types import NO_GENERATION, NO_GENERATION_ID, UNKNOWN_MEMBER_ID, Generation

@@ -11,6 +11,10 @@ from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 
+MembershipRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
+"""The requests that a member sends to its group coordinator."""
+
+
 def join_request(
     config: MemberConfig,
     member_id: str,

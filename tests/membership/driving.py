@@ -13,7 +13,6 @@ from groupsdk.membership.actions import (
     CompleteJoin,
     Disconnect,
     FindCoordinator,
-    MembershipRequest,
     Node,
     PrepareJoin,
     Send,
@@ -32,6 +31,7 @@ from groupsdk.membership.events import (
     TimerFired,
 )
 from groupsdk.membership.machine import MembershipMachine
+from groupsdk.membership.requests import MembershipRequest
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.types import ProtocolMetadata

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.errors import UnsupportedVersionError
-from groupsdk.membership.actions import MembershipRequest
+from groupsdk.membership.requests import MembershipRequest
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest

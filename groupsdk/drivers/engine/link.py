@@ -15,13 +15,14 @@ from groupsdk.errors import (
     ResolveError,
     UnsupportedVersionError,
 )
-from groupsdk.membership.actions import MembershipRequest, Node
+from groupsdk.membership.actions import Node
 from groupsdk.membership.events import (
     Disconnected,
     NetworkEvent,
     RequestRefused,
     ResponseReceived,
 )
+from groupsdk.membership.requests import MembershipRequest
 
 
 class CoordinatorLink:
