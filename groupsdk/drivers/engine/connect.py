@@ -14,6 +14,7 @@ from groupsdk.drivers.engine.sockets import SocketAddress, connect_socket, resol
 from groupsdk.drivers.engine.tls import build_ssl_context, explain_tls_error
 from groupsdk.errors import (
     AuthenticationError,
+    BrokerError,
     DisconnectedError,
     FrameError,
     GroupSdkError,
@@ -133,7 +134,7 @@ class Connector:
                 raise self._explain_silence(connection, error) from error
             retry = next_api_versions_version(response, version)
             if retry is None and response.error_code:
-                raise broker_error(response.error_code, "ApiVersions")
+                raise refusal(response.error_code, "ApiVersions")
             version = retry
             connection.versions = ApiVersionRanges.from_response(response)
         check_versions(connection, static=self._config.group_instance_id is not None)
@@ -149,6 +150,15 @@ class Connector:
             f"{where} closed the connection on the first request; does the port speak"
             f" {self._config.security.protocol}? (security.protocol)"
         )
+
+
+def refusal(code: int, asked: str) -> BrokerError:
+    """Return the exception for an error code in an answer that is not about a membership.
+
+    Never a fatal one: FENCED_INSTANCE_ID means something only where a member asked as such.
+    """
+    error = broker_error(code, asked)
+    return BrokerError(code, asked) if error.fatal else error
 
 
 async def _connect_any(

@@ -13,6 +13,7 @@ from groupsdk.drivers.engine.connect import (
     Connector,
     FirstRequestRefusedError,
     WrongProtocolError,
+    refusal,
 )
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.error_code import ErrorCode
@@ -28,7 +29,6 @@ from groupsdk.errors import (
     TlsError,
     UnsupportedVersionError,
     WireError,
-    broker_error,
 )
 from groupsdk.membership.actions import Node
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -176,7 +176,7 @@ class CoordinatorLookup:
         if found is None:
             raise _not_available(f"{asked}: the answer does not name the group")
         if found.error_code:
-            raise broker_error(found.error_code, asked)
+            raise refusal(found.error_code, asked)
         if not _is_address(found.host, found.port):
             raise _not_available(
                 f"{asked}: the answer names no address, but {found.host[:100]!r} port {found.port}"
