@@ -48,12 +48,18 @@ def eventually(
 
 
 class Gate:
-    """Holds a callback until the test opens it."""
+    """Holds a callback until the test opens it, or the with block ends."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
         """Set when the callback has got here."""
         self._opened = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open()
 
     def open(self) -> None:
         """Let the callback go on, and whoever comes later."""
