@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8081)
     parser.add_argument("--not-eligible", action="store_false", dest="master_eligibility")
     settings = vars(parser.parse_args())
-    settings["heartbeat_interval_ms"] = settings["session_timeout_ms"] // 6
+    settings["heartbeat_interval_ms"] = min(1_000, settings["session_timeout_ms"] // 6)
     identity = {name: settings.pop(name, value) for name, value in DEFAULTS.items()}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt), ExitStack() as stack:

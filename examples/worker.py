@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--group-id", default="example-workers")
     parser.add_argument("--session-timeout-ms", type=int, default=6_000)
     settings = vars(parser.parse_args())
-    settings["heartbeat_interval_ms"] = settings["session_timeout_ms"] // 6
+    settings["heartbeat_interval_ms"] = min(1_000, settings["session_timeout_ms"] // 6)
     with ExitStack() as stack:
         if settings["bootstrap_servers"] is None:
             settings["bootstrap_servers"] = stack.enter_context(LocalKafka()).bootstrap_servers

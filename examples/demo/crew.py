@@ -6,14 +6,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
+from groupsdk.clock import Deadline, SystemClock
+
 
 _ROOT = Path(__file__).resolve().parents[2]
 _STOP_TIMEOUT_S = 10
+_LEAVE_TIMEOUT_MS = 3_000
 
 Event = dict[str, Any]
 """What a worker told, or ``{"event": "ended", "status": ...}``."""
@@ -40,8 +44,15 @@ class Crew:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for process in self._processes.values():
-            process.kill()  # also ends one that is stopped
+        running = [each for each in self._processes.values() if each.poll() is None]
+        for process in running:
+            process.terminate()
+            process.send_signal(signal.SIGCONT)
+        deadline = Deadline(SystemClock(), _LEAVE_TIMEOUT_MS)
+        for process in running:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(deadline.remaining_ms(_LEAVE_TIMEOUT_MS) / 1000)
+            process.kill()
             process.wait()
 
     def start(self, name: str) -> int:

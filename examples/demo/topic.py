@@ -1,5 +1,6 @@
 """Keep the results in a real topic, one partition for each shard, through confluent-kafka."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -38,13 +39,26 @@ class Admin:
 
         Raises:
             KafkaException: the cluster refuses, or cannot be reached.
+            TimeoutError: the group kept a member for half a minute.
         """
         self._admin.delete_topics([topic], operation_timeout=_TIMEOUT_S)[topic].result()
+        deadline = Deadline(SystemClock(), _TIMEOUT_S * 1000)
+        while not self._delete_group(group_id):
+            if deadline.expired:
+                raise TimeoutError(f"group {group_id} still has members after {_TIMEOUT_S} s")
+            time.sleep(0.2)
+
+    def _delete_group(self, group_id: str) -> bool:
+        """Delete a group that has no members; tell whether it is gone."""
         try:
             self._admin.delete_consumer_groups([group_id])[group_id].result()
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+            code = error.args[0].code()
+            if code == KafkaError.NON_EMPTY_GROUP:  # a killed worker's session is not over yet
+                return False
+            if code != KafkaError.GROUP_ID_NOT_FOUND:
                 raise
+        return True
 
 
 class ResultsWriter:

@@ -1,0 +1,92 @@
+"""Run an example as a process and read what it prints."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Self
+
+
+ROOT = Path(__file__).resolve().parents[2]
+_TIMEOUT_S = 40
+
+
+class ExampleProcess:
+    """One running example; a context manager, which ends it by force.
+
+    Args:
+        command: what comes after `python`: a script's path, or `-m` and a module; then arguments.
+    """
+
+    def __init__(self, *command: str) -> None:
+        self.printed: list[str] = []
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """Return the match of the first new line in which `pattern` is found."""
+        while True:
+            try:
+                line = self._lines.get(timeout=_TIMEOUT_S)
+            except Empty:
+                line = None
+            if line is None:
+                raise AssertionError(f"no line with {pattern!r} among:\n" + "\n".join(self.printed))
+            self.printed.append(line)
+            match = re.search(pattern, line)
+            if match:
+                return match
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
+
+    def end(self, number: signal.Signals | None = None) -> int:
+        """Send a signal, if one is given, and return the exit status."""
+        if number is not None:
+            self.send(number)
+        status = self._process.wait(_TIMEOUT_S)
+        self._reader.join()
+        while (line := self._lines.get()) is not None:
+            self.printed.append(line)
+        return status
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)

@@ -1,0 +1,120 @@
+"""Runs the example workers on a real Kafka: shards are shared, handed over on a crash, given back on SIGTERM."""
+
+import os
+import signal
+
+import pytest
+
+from groupsdk.testing import LocalKafka
+from tests.examples.conftest import StartExample
+from tests.examples.process import ROOT, ExampleProcess
+
+
+WORKERS = ["examples/worker.py", "examples/async_worker.py"]
+ALL = {f"shard-{number}" for number in range(8)}
+
+
+def shards_of(line: str) -> set[str]:
+    """Reads the shards out of what a worker prints."""
+    return set(line.partition(": ")[2].split()) - {"nothing"}
+
+
+def wait_for_shards(worker: ExampleProcess, count: int) -> set[str]:
+    """Waits until a worker has so many shards and returns them."""
+    while True:
+        shards = shards_of(worker.wait_for(r"^generation \d+: ").string)
+        if len(shards) == count:
+            return shards
+
+
+def options(kafka: LocalKafka, group_id: str, *, session_timeout_ms: int) -> list[str]:
+    """Makes the command line of a worker."""
+    return [
+        *("--bootstrap-servers", kafka.bootstrap_servers, "--group-id", group_id),
+        *("--session-timeout-ms", str(session_timeout_ms)),
+    ]
+
+
+@pytest.mark.parametrize("path", [*WORKERS, "examples/leader_election.py"])
+def test_an_example_is_short(path: str) -> None:
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 100
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("path", WORKERS)
+def test_shards_move_when_a_worker_is_killed(
+    path: str, kafka: LocalKafka, group_id: str, start_example: StartExample
+) -> None:
+    arguments = options(kafka, group_id, session_timeout_ms=2_000)
+    first = start_example(path, *arguments)
+    assert wait_for_shards(first, 8) == ALL
+
+    second = start_example(path, *arguments)
+    # one of the two may see a generation on the way there
+    halves = wait_for_shards(first, 4), wait_for_shards(second, 4)
+    assert halves[0] | halves[1] == ALL
+    assert not halves[0] & halves[1]
+
+    second.send(signal.SIGKILL)
+    assert wait_for_shards(first, 8) == ALL
+    assert first.end(signal.SIGTERM) == 0
+    assert first.printed[-1] == "left the group"
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("path", WORKERS)
+def test_shards_move_at_once_on_sigterm(
+    path: str, kafka: LocalKafka, group_id: str, start_example: StartExample
+) -> None:
+    # With a session of a minute, only a member that leaves hands over before the test's time is up.
+    arguments = options(kafka, group_id, session_timeout_ms=60_000)
+    first = start_example(path, *arguments)
+    wait_for_shards(first, 8)
+    second = start_example(path, *arguments)
+    wait_for_shards(second, 4)
+    wait_for_shards(first, 4)
+
+    assert first.end(signal.SIGTERM) == 0
+    assert wait_for_shards(second, 8) == ALL
+    assert second.end(signal.SIGINT) == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("path", [*WORKERS, "examples/leader_election.py"])
+@pytest.mark.usefixtures("kafka")  # so that the time limit does not cover fetching it
+def test_an_example_starts_a_kafka_of_its_own(path: str, start_example: StartExample) -> None:
+    example = start_example(path)
+    servers = example.wait_for(r"^brokers: (127\.0\.0\.1:\d+)$")[1]
+    example.wait_for(r"^generation 1: ")
+    directories = kafka_processes(example.pid)
+    assert directories, f"no broker below the example, though it names {servers}"
+    assert example.end(signal.SIGTERM) == 0
+    assert not any(alive(pid) for pid in directories)
+
+
+def kafka_processes(parent: int) -> list[int]:
+    """Lists the processes that `parent` started, and theirs."""
+    found = []
+    for entry in os.listdir("/proc"):  # noqa: PTH208  # names are all that is needed
+        if entry.isdigit() and parent_of(int(entry)) == parent:
+            found += [int(entry), *kafka_processes(int(entry))]
+    return found
+
+
+def parent_of(pid: int) -> int:
+    """Returns the parent's process id; 0 for none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:  # noqa: PTH123
+            return int(stat.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def alive(pid: int) -> bool:
+    """Says whether a process runs, and is not only waiting to be collected."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:  # noqa: PTH123
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
