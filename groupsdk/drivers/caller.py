@@ -167,7 +167,7 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
         MetadataError: it is empty, or not pairs of a name and bytes.
     """
     try:
-        pairs = [(name, metadata) for name, metadata in _pairs(value)]
+        pairs = [_pair(item) for item in _items(value)]
     except (TypeError, ValueError):
         raise MetadataError(
             "metadata() must return pairs of protocol name and bytes, or a mapping;"
@@ -243,8 +243,15 @@ def checked_timeout_ms(seconds: float | None) -> int | None:
     return None if timeout_ms > _MAX_TIMEOUT_MS else int(timeout_ms)
 
 
-def _pairs(value: Any) -> Any:
+def _items(value: Any) -> Any:
     return value.items() if isinstance(value, Mapping) else value
+
+
+def _pair(item: Any) -> tuple[Any, Any]:
+    if isinstance(item, str | bytes):  # one of two characters would pass for a pair
+        raise TypeError
+    first, second = item
+    return first, second
 
 
 def _is_name(value: object) -> bool:

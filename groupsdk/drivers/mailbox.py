@@ -40,7 +40,7 @@ class Mailbox:
 
     def publish(self, handled: int, view: MemberView) -> None:
         """Show a view; called by the engine."""
-        self._put(lambda latest: Publication(latest.version + 1, handled, view, None))
+        self._put(lambda latest: Publication(latest.version + 1, handled, view, latest.error))
 
     def crash(self, error: EngineError) -> None:
         """Say that the engine has ended; called by its host."""

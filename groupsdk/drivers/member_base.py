@@ -190,11 +190,11 @@ class MemberBase:
         self._tick_if_due()
         return Pause(publication.version, limit.remaining_ms(self._tick_ms))
 
-    def _answered(self, call: Call, answer: CallerEvent) -> None:
-        """Report that the user's code for a call returned."""
+    def _answered(self, call: Call, answer: CallerEvent | None) -> None:
+        """Report that the user's code for a call returned; None: it closed the member."""
         self._side.answered(call)
         self._delivered += isinstance(call, CompleteJoin)
-        if not self._closed:
+        if answer is not None and not self._closed:
             self._post(answer)
             self._tick()
 

@@ -195,13 +195,13 @@ class AsyncGroupMember(MemberBase):
 
     async def _run(self, call: Call) -> None:
         try:
-            answer = await self._outcome(run_call(call, self._callbacks))
+            answer = await self._answer(run_call(call, self._callbacks))
         except BaseException as error:
             self._failed(call, error)
             raise
         self._answered(call, answer)
 
-    async def _outcome(self, running: Generator[object, Any, CallerEvent]) -> CallerEvent:
+    async def _answer(self, running: Generator[object, Any, CallerEvent]) -> CallerEvent | None:
         value: object = None
         while True:
             try:
@@ -211,6 +211,8 @@ class AsyncGroupMember(MemberBase):
                 return answer
             if isawaitable(value):
                 value = await value
+            if self._closed:  # by the callback; nothing more is wanted of it
+                return None
 
     async def _leave_prepare(self) -> None:
         prepare = getattr(self._callbacks, "on_leave_prepare", None)

@@ -1,6 +1,7 @@
 """Run the engine in a child process: what `ProcessHost` starts."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -230,6 +231,8 @@ def main(descriptor: int) -> NoReturn:
     # Ctrl-C goes to all processes of the terminal. The parent closes the member in good order, or dies.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    gc.freeze()
+    gc.enable()
     status = 1
     with socket.socket(fileno=descriptor) as sock:
         try:

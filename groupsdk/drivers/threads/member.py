@@ -171,13 +171,13 @@ class GroupMember(MemberBase):
 
     def _run(self, call: Call) -> None:
         try:
-            answer = self._outcome(run_call(call, self._callbacks))
+            answer = self._answer(run_call(call, self._callbacks))
         except BaseException as error:
             self._failed(call, error)
             raise
         self._answered(call, answer)
 
-    def _outcome(self, running: Generator[object, Any, CallerEvent]) -> CallerEvent:
+    def _answer(self, running: Generator[object, Any, CallerEvent]) -> CallerEvent | None:
         value: object = None
         while True:
             try:
@@ -185,6 +185,8 @@ class GroupMember(MemberBase):
             except StopIteration as end:
                 answer: CallerEvent = end.value
                 return answer
+            if self._closed:  # by the callback; nothing more is wanted of it
+                return None
 
     def _leave_prepare(self) -> None:
         prepare = getattr(self._callbacks, "on_leave_prepare", None)

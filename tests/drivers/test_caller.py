@@ -1,0 +1,357 @@
+"""Test what the caller does next, and the checks of what user code returns."""
+
+import math
+from enum import Enum, StrEnum
+from typing import Any
+
+import pytest
+
+from groupsdk.drivers.caller import (
+    CallerSide,
+    Raise,
+    Run,
+    Wait,
+    checked_plan,
+    checked_protocol_type,
+    checked_protocols,
+    checked_reason,
+    checked_timeout_ms,
+    is_active,
+    is_idle,
+    run_call,
+)
+from groupsdk.drivers.mailbox import Publication
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import (
+    AssignmentError,
+    EngineError,
+    MemberClosedError,
+    MetadataError,
+    NetworkError,
+    broker_error,
+)
+from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.membership.events import (
+    CallerEvent,
+    FailureRaised,
+    GroupAssigned,
+    JoinDelivered,
+    JoinPrepared,
+)
+from groupsdk.membership.state import MemberState
+from groupsdk.membership.view import Failure, MemberView
+from groupsdk.types import GroupMembers, ProtocolMetadata
+from tests.drivers.views import GENERATION, view
+from tests.drivers.virtual import User
+
+
+MEMBERS = GroupMembers({"a": b"", "b": b""})
+
+
+def prepare(call_id: int = 1) -> PrepareJoin:
+    return PrepareJoin(call_id, GENERATION, True)
+
+
+def assign(*, skip: bool = False) -> AssignGroup:
+    return AssignGroup(1, GENERATION, "a", "v0", MEMBERS, skip)
+
+
+def complete(call_id: int = 1) -> CompleteJoin:
+    return CompleteJoin(call_id, GENERATION, "v0", b"mine")
+
+
+def published(
+    shown: MemberView | None, handled: int = 0, error: EngineError | None = None
+) -> Publication:
+    return Publication(1, handled, shown, error)
+
+
+# what to do next
+
+
+def test_there_is_nothing_to_do_before_the_first_view() -> None:
+    assert CallerSide().step(published(None), 0) == Wait(settled=False)
+
+
+def test_there_is_nothing_to_do_for_a_stable_member() -> None:
+    assert CallerSide().step(published(view()), 0) == Wait(settled=True)
+
+
+def test_a_call_waits_until_the_view_reflects_what_was_posted() -> None:
+    side = CallerSide()
+    side.posted()
+    side.posted()
+    assert side.posted_count == 2
+    shown = view(call=prepare())
+    assert side.step(published(shown, handled=1), 0) == Wait(settled=False)
+    assert side.step(published(shown, handled=2), 0) == Run(prepare())
+
+
+def test_a_call_is_run_once() -> None:
+    side = CallerSide()
+    shown = published(view(call=prepare(4)))
+    assert side.step(shown, 0) == Run(prepare(4))
+    side.answered(prepare(4))
+    assert side.step(shown, 0) == Wait(settled=True)
+    assert side.step(published(view(call=prepare(5))), 0) == Run(prepare(5))
+
+
+@pytest.mark.parametrize(("now_ms", "runs"), [(9_999, True), (10_000, False), (30_000, False)])
+def test_an_assignment_is_delivered_only_to_a_member_that_is_surely_one(
+    now_ms: int, runs: bool
+) -> None:
+    step = CallerSide().step(published(view(call=complete())), now_ms)
+    assert step == (Run(complete()) if runs else Wait(settled=True))
+
+
+def test_other_calls_do_not_wait_for_that() -> None:
+    assert CallerSide().step(published(view(call=prepare())), 30_000) == Run(prepare())
+
+
+def test_a_failure_is_raised_once_and_reported() -> None:
+    side = CallerSide()
+    error = NetworkError("broken")
+    shown = published(view(failure=Failure(7, error)))
+    assert side.step(shown, 0) == Raise(error, FailureRaised(7))
+    assert side.step(shown, 0) == Wait(settled=True)
+    again = published(view(failure=Failure(8, error)))
+    assert side.step(again, 0) == Raise(error, FailureRaised(8))
+
+
+def test_a_failure_comes_before_a_call_and_before_what_is_not_reflected_yet() -> None:
+    side = CallerSide()
+    side.posted()
+    error = NetworkError("broken")
+    shown = published(view(failure=Failure(7, error), call=prepare()))
+    assert side.step(shown, 0) == Raise(error, FailureRaised(7))
+
+
+def test_a_fatal_failure_is_raised_every_time() -> None:
+    side = CallerSide()
+    error = broker_error(ErrorCode.FENCED_INSTANCE_ID)
+    shown = published(view(failure=Failure(7, error)))
+    assert [side.step(shown, 0) for _ in range(3)] == [Raise(error, None)] * 3
+
+
+def test_the_end_of_the_engine_comes_before_everything() -> None:
+    error = EngineError("it ended")
+    side = CallerSide()
+    shown = published(view(failure=Failure(7, NetworkError("broken"))), error=error)
+    assert side.step(shown, 0) == Raise(error, None)
+    assert side.step(published(None, error=error), 0) == Raise(error, None)
+
+
+def test_a_stopped_member_is_closed() -> None:
+    step = CallerSide().step(published(view(stopped=True)), 0)
+    assert isinstance(step, Raise)
+    assert isinstance(step.error, MemberClosedError)
+
+
+# active and idle
+
+
+@pytest.mark.parametrize(
+    ("changes", "now_ms", "active", "idle"),
+    [
+        ({}, 0, True, True),
+        ({}, 10_000, False, True),
+        ({"joining": True}, 0, False, False),
+        ({"state": MemberState.COMPLETING_REBALANCE}, 0, False, False),
+        ({"valid_until_ms": None}, 0, False, True),
+        ({"poll_until_ms": 5}, 5, False, True),
+        ({"failure": Failure(1, NetworkError("broken"))}, 0, True, False),
+        ({"stopped": True}, 0, True, False),
+    ],
+)
+def test_active_and_idle(changes: dict[str, Any], now_ms: int, active: bool, idle: bool) -> None:
+    assert is_active(view(**changes), now_ms) is active
+    assert is_idle(view(**changes)) is idle
+
+
+def test_without_a_view_nothing_is_either() -> None:
+    assert not is_active(None, 0)
+    assert not is_idle(None)
+
+
+# running the user's code
+
+
+def outcome(call: Call, user: User) -> CallerEvent:
+    """Run a call as the driver for threads does."""
+    running = run_call(call, user)
+    value: object = None
+    with pytest.raises(StopIteration) as end:
+        while True:
+            value = running.send(value)
+    assert isinstance(end.value.value, CallerEvent)
+    return end.value.value
+
+
+def test_preparing_gives_up_work_and_then_asks_for_metadata() -> None:
+    user = User()
+    assert outcome(prepare(9), user) == JoinPrepared(9, "work", (ProtocolMetadata("v0", b"hello"),))
+    assert user.calls == [("on_join_prepare", 3, "member-1"), ("metadata",)]
+
+
+def test_preparing_again_only_asks_for_metadata() -> None:
+    user = User()
+    outcome(PrepareJoin(9, GENERATION, False), user)
+    assert user.calls == [("metadata",)]
+
+
+def test_the_leader_is_asked_for_the_plan() -> None:
+    user = User()
+    user.hooks["perform_assignment"] = lambda *_: {"b": bytearray(b"2")}
+    assert outcome(assign(), user) == GroupAssigned(1, {"a": b"", "b": b"2"})
+    assert user.calls == [("perform_assignment", "a", "v0", {"a": b"", "b": b""})]
+
+
+def test_the_leader_is_not_asked_where_the_group_keeps_its_plan() -> None:
+    user = User()
+    assert outcome(assign(skip=True), user) == GroupAssigned(1, {})
+    assert user.calls == []
+
+
+def test_an_assignment_is_delivered() -> None:
+    user = User()
+    assert outcome(complete(5), user) == JoinDelivered(5)
+    assert user.calls == [("on_join_complete", 3, "member-1", "v0", b"mine")]
+
+
+def test_the_value_sent_in_stands_for_what_was_returned() -> None:
+    # which is how a coroutine is replaced by what it came to
+    running = run_call(PrepareJoin(1, GENERATION, False), User())
+    next(running)
+    with pytest.raises(StopIteration) as end:
+        running.send({"v9": b"later"})
+    assert end.value.value == JoinPrepared(1, "work", (ProtocolMetadata("v9", b"later"),))
+
+
+# protocol types and metadata
+
+
+class Kind(StrEnum):
+    WORK = "work"
+
+
+class OlderKind(str, Enum):  # noqa: UP042  # the form from before 3.11, whose str() differs
+    WORK = "work"
+
+
+@pytest.mark.parametrize("value", ["work", lambda: "work", Kind.WORK, OlderKind.WORK])
+def test_protocol_types(value: Any) -> None:
+    checked = checked_protocol_type(value)
+    assert checked == "work"
+    assert type(checked) is str  # an enum of the user's could not be sent to the child process
+
+
+@pytest.mark.parametrize("value", ["", None, b"work", 5, "x" * 32_768, "\ud800", lambda: None])
+def test_what_is_no_protocol_type(value: Any) -> None:
+    with pytest.raises(MetadataError, match="protocol_type must be a text of 1 to 32767 bytes"):
+        checked_protocol_type(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [("v1", b"1"), ("v0", b"")],
+        (("v1", b"1"), ["v0", bytearray()]),
+        {"v1": memoryview(b"1"), "v0": b""},
+        [ProtocolMetadata("v1", b"1"), ProtocolMetadata("v0", b"")],
+        iter([("v1", b"1"), ("v0", b"")]),
+    ],
+)
+def test_metadata_in_all_its_forms_and_in_its_order(value: Any) -> None:
+    checked = checked_protocols(value)
+    assert checked == (ProtocolMetadata("v1", b"1"), ProtocolMetadata("v0", b""))
+    assert all(type(each.metadata) is bytes for each in checked)
+
+
+def test_the_names_of_protocols_are_plain_texts() -> None:
+    (checked,) = checked_protocols({OlderKind.WORK: b""})
+    assert checked.name == "work"
+    assert type(checked.name) is str
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ([], "at least one protocol"),
+        ({}, "at least one protocol"),
+        (None, "must return pairs.* got NoneType"),
+        (5, "must return pairs.* got int"),
+        (["v0"], "must return pairs"),
+        ([("v0", b"", b"")], "must return pairs"),
+        ([(5, b"")], "5 is not a protocol name"),
+        ([("", b"")], "'' is not a protocol name"),
+        ([("v\ud800", b"")], "is not a protocol name"),
+        ([("v0", "text")], "'v0' must come with bytes, not str"),
+        ([("v0", None)], "'v0' must come with bytes, not NoneType"),
+        ([("v0", b""), ("v0", b"")], "offers the protocol 'v0' twice"),
+    ],
+)
+def test_what_is_no_metadata(value: Any, match: str) -> None:
+    with pytest.raises(MetadataError, match=match):
+        checked_protocols(value)
+
+
+# plans
+
+
+def test_members_left_out_of_a_plan_get_nothing() -> None:
+    assert checked_plan({}, MEMBERS) == {"a": b"", "b": b""}
+    assert checked_plan({"b": memoryview(b"2")}, MEMBERS) == {"a": b"", "b": b"2"}
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        (None, "must return a mapping of member id to bytes, not NoneType"),
+        ([("a", b"")], "not list"),
+        ({"c": b""}, "'c', which is not one of the 2 members"),
+        ({"a": "text"}, "'a' must be bytes, not str"),
+    ],
+)
+def test_what_is_no_plan(value: Any, match: str) -> None:
+    with pytest.raises(AssignmentError, match=match):
+        checked_plan(value, MEMBERS)
+
+
+# reasons and timeouts
+
+
+def test_reasons() -> None:
+    assert checked_reason("new metadata") == "new metadata"
+    assert type(checked_reason(Kind.WORK)) is str
+    assert checked_reason("half a \ud800 character") == "half a ? character"
+    with pytest.raises(TypeError, match="the reason must be a text, not bytes"):
+        checked_reason(b"x")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "timeout_ms"),
+    [
+        (None, None),
+        (0, 0),
+        (0.0005, 0),
+        (1.5, 1_500),
+        (-3, 0),
+        (-math.inf, 0),
+        (math.inf, None),
+        (1e300, None),
+        (10**9, 10**12),
+    ],
+)
+def test_timeouts(seconds: float | None, timeout_ms: int | None) -> None:
+    assert checked_timeout_ms(seconds) == timeout_ms
+
+
+@pytest.mark.parametrize("seconds", ["1", b"", True, 1j])
+def test_what_is_no_timeout(seconds: Any) -> None:
+    with pytest.raises(TypeError, match="must be seconds or None"):
+        checked_timeout_ms(seconds)
+
+
+def test_nan_is_no_timeout() -> None:
+    with pytest.raises(ValueError, match="not NaN"):
+        checked_timeout_ms(math.nan)

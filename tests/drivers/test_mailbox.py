@@ -1,0 +1,129 @@
+"""Test that the caller always finds the latest publication, and wakes for it."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.errors import EngineError
+from groupsdk.membership.view import MemberView
+from tests.drivers.views import view
+
+
+def shown(mailbox: Mailbox) -> MemberView:
+    latest = mailbox.read().view
+    assert latest is not None
+    return latest
+
+
+def test_a_new_mailbox_is_empty() -> None:
+    latest = Mailbox().read()
+    assert (latest.version, latest.handled, latest.view, latest.error) == (0, 0, None, None)
+
+
+def test_the_latest_publication_is_kept() -> None:
+    mailbox = Mailbox()
+    mailbox.publish(1, view(assignment_epoch=1))
+    mailbox.publish(3, view(assignment_epoch=2))
+    latest = mailbox.read()
+    assert (latest.version, latest.handled) == (2, 3)
+    assert shown(mailbox).assignment_epoch == 2
+
+
+def test_a_crash_keeps_the_view_and_outlasts_what_is_published_after_it() -> None:
+    mailbox = Mailbox()
+    mailbox.publish(1, view(assignment_epoch=1))
+    error = EngineError("it ended")
+    mailbox.crash(error)
+    assert mailbox.read().error is error
+    assert shown(mailbox).assignment_epoch == 1
+    mailbox.publish(2, view(assignment_epoch=2))
+    assert mailbox.read().error is error
+
+
+def test_waking_changes_only_the_version() -> None:
+    mailbox = Mailbox()
+    mailbox.publish(7, view())
+    before = mailbox.read()
+    mailbox.wake()
+    assert mailbox.read() == replace(before, version=before.version + 1)
+
+
+def test_waking_never_puts_an_older_view_back() -> None:
+    mailbox = Mailbox()
+    rounds = 3_000
+    done = threading.Event()
+
+    def wake() -> None:
+        while not done.is_set():
+            mailbox.wake()
+
+    with ThreadPoolExecutor(2) as pool:
+        wakers = [pool.submit(wake) for _ in range(2)]
+        try:
+            for handled in range(1, rounds + 1):
+                mailbox.publish(handled, view())
+                assert mailbox.read().handled == handled
+        finally:
+            done.set()
+        for waker in wakers:
+            waker.result()
+
+
+def test_waiting_returns_at_once_where_there_is_something_newer() -> None:
+    mailbox = Mailbox()
+    mailbox.publish(1, view())
+    mailbox.wait_newer(0, 60_000)  # or the test runs into its time limit
+
+
+def test_waiting_ends_with_a_publication_of_another_thread() -> None:
+    mailbox = Mailbox()
+    waiting = threading.Event()
+
+    def wait() -> int:
+        waiting.set()
+        mailbox.wait_newer(0, 60_000)
+        return mailbox.read().version
+
+    with ThreadPoolExecutor(1) as pool:
+        waiter = pool.submit(wait)
+        waiting.wait()
+        mailbox.wake()
+        assert waiter.result() == 1
+
+
+def test_waiting_ends_with_the_time() -> None:
+    mailbox = Mailbox()
+    mailbox.wait_newer(0, 1)
+    assert mailbox.read().version == 0
+
+
+def test_the_listener_is_called_after_each_publication() -> None:
+    mailbox = Mailbox()
+    heard: list[int] = []
+    mailbox.listen(lambda: heard.append(mailbox.read().version))
+    mailbox.publish(1, view())
+    mailbox.wake()
+    mailbox.crash(EngineError("it ended"))
+    mailbox.listen(None)
+    mailbox.wake()
+    assert heard == [1, 2, 3]
+
+
+def test_a_signal_handler_may_wake_the_thread_that_it_interrupts() -> None:
+    # the handler runs on the thread that may hold the lock just then: a plain lock would never be free
+    mailbox = Mailbox()
+    with mailbox._condition:
+        mailbox.wake()
+    assert mailbox.read().version == 1
+
+
+@pytest.mark.parametrize("handled", [0, 5])
+def test_a_wake_before_and_after_the_first_view(handled: int) -> None:
+    mailbox = Mailbox()
+    if handled:
+        mailbox.publish(handled, view())
+    mailbox.wake()
+    assert mailbox.read().handled == handled

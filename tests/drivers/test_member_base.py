@@ -1,0 +1,637 @@
+"""Test what members for threads and for asyncio have in common, on all kinds of drivers."""
+
+import gc
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import (
+    AssignmentError,
+    ConcurrentUseError,
+    EngineError,
+    FencedInstanceIdError,
+    GroupAuthorizationError,
+    MemberClosedError,
+    MetadataError,
+)
+from groupsdk.membership.events import (
+    CallFailed,
+    CloseRequested,
+    LeaveRequested,
+    RejoinRequested,
+)
+from groupsdk.membership.state import MemberState
+from groupsdk.types import NO_GENERATION, GroupMembershipOperation
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from tests.drivers.virtual import ASSIGNMENT, KINDS, MEMBER_ID, Rig, rigs
+
+
+MakeRig = Callable[..., Rig]
+
+
+@pytest.fixture(params=KINDS)
+def rig_of(request: pytest.FixtureRequest) -> Iterator[MakeRig]:
+    with rigs(request.param) as make:
+        yield make
+
+
+@pytest.fixture
+def rig(rig_of: MakeRig) -> Rig:
+    return rig_of()
+
+
+class UserError(Exception):
+    """What user code raises here."""
+
+
+def raiser(error: BaseException) -> Callable[..., object]:
+    def hook(*_: Any) -> object:
+        raise error
+
+    return hook
+
+
+# joining
+
+
+def test_nothing_starts_before_it_is_needed(rig: Rig) -> None:
+    base = rig.base
+    assert base.generation() == NO_GENERATION
+    assert base.generation_if_stable() is None
+    assert base.member_id() == ""
+    assert base.snapshot().state is MemberState.UNJOINED
+    assert base.events() == ()
+    assert rig.drive.metrics() == {}
+    base.request_rejoin("no use yet")
+    base.wakeup()
+    rig.drive.leave_group("never joined")
+    rig.drive.close()
+    assert rig.hosts == []
+    assert rig.user.calls == []
+
+
+def test_a_join_runs_the_callbacks_in_order(rig: Rig) -> None:
+    assert rig.drive.ensure_active_group(5)
+    assert rig.user.calls == [
+        ("on_join_prepare", -1, ""),
+        ("metadata",),
+        ("perform_assignment", MEMBER_ID, "v0", {MEMBER_ID: b"hello"}),
+        ("on_join_complete", 1, MEMBER_ID, "v0", ASSIGNMENT),
+    ]
+    generation = rig.base.generation_if_stable()
+    assert generation is not None
+    assert (generation.generation_id, generation.member_id) == (1, MEMBER_ID)
+    assert rig.base.generation() == generation
+    assert rig.base.member_id() == MEMBER_ID
+    assert [event.outcome for event in rig.base.events()] == ["completed"]
+    assert rig.drive.metrics()["join-total"] == 1
+    assert rig.host.starts == 1
+
+
+def test_an_active_member_is_active_at_once(rig: Rig) -> None:
+    rig.joined()
+    started_ms = rig.clock.now_ms()
+    assert rig.drive.ensure_active_group(0)
+    assert rig.drive.ensure_active_group()
+    assert rig.user.calls == []
+    assert rig.clock.now_ms() == started_ms
+
+
+def test_a_rejoin_asked_for_happens_at_the_next_poll(rig: Rig) -> None:
+    rig.joined()
+    rig.base.request_rejoin("new metadata")
+    assert rig.host.posted == [RejoinRequested("new metadata")]
+    assert rig.user.calls == []
+    assert rig.drive.poll(1)
+    assert rig.user.names() == [
+        "on_join_prepare",
+        "metadata",
+        "perform_assignment",
+        "on_join_complete",
+    ]
+    assert rig.user.calls[0] == ("on_join_prepare", 1, MEMBER_ID)
+    joins = [each for each in rig.host.requests if isinstance(each, JoinGroupRequest)]
+    assert joins[0].reason == "new metadata"
+
+
+def test_protocol_type_may_be_a_method(rig: Rig) -> None:
+    rig.user.protocol_type = lambda: "sr"
+    assert rig.drive.ensure_active_group(1)
+    joins = [each for each in rig.host.requests if isinstance(each, JoinGroupRequest)]
+    assert joins[0].protocol_type == "sr"
+
+
+# timeouts and wakeup
+
+
+def test_ensure_active_group_gives_up_after_its_timeout(rig: Rig) -> None:
+    rig.joined()
+    rig.host.silent.add(SyncGroupRequest)
+    rig.base.request_rejoin("test")
+    started_ms = rig.clock.now_ms()
+    assert not rig.drive.ensure_active_group(5)
+    assert rig.clock.now_ms() - started_ms == 5_000
+    assert not rig.drive.ensure_active_group(0)
+    assert rig.clock.now_ms() - started_ms == 5_000
+
+
+def test_a_join_goes_on_in_the_next_call(rig: Rig) -> None:
+    rig.user.hooks["metadata"] = raiser(UserError())
+    with pytest.raises(UserError):
+        rig.drive.ensure_active_group(1)
+    rig.host.silent.add(JoinGroupRequest)
+    del rig.user.hooks["metadata"]
+    assert not rig.drive.ensure_active_group(1)
+    rig.host.silent.clear()
+    # the join that got no answer is given up after the rebalance timeout and 5 s
+    assert rig.drive.ensure_active_group(70)
+
+
+def test_poll_waits_for_its_timeout_where_nothing_happens(rig: Rig) -> None:
+    rig.joined()
+    started_ms = rig.clock.now_ms()
+    assert rig.drive.poll(2.5)
+    assert rig.clock.now_ms() - started_ms == 2_500
+    assert rig.user.calls == []
+
+
+def test_poll_returns_early_with_a_new_assignment(rig: Rig) -> None:
+    rig.joined()
+    rig.host.errors[HeartbeatRequest] = ErrorCode.REBALANCE_IN_PROGRESS
+    started_ms = rig.clock.now_ms()
+    assert rig.drive.poll(30)
+    assert "on_join_complete" in rig.user.names()
+    assert rig.clock.now_ms() - started_ms == 3_000  # the heartbeat's interval
+
+
+def test_poll_with_no_timeout_joins_too(rig: Rig) -> None:
+    assert rig.drive.poll()
+    assert rig.user.names()[-1] == "on_join_complete"
+
+
+@pytest.mark.parametrize("timeout", [-1.0, 0, -math.inf])
+def test_a_negative_timeout_is_none_at_all(rig: Rig, timeout: float) -> None:
+    rig.joined()
+    started_ms = rig.clock.now_ms()
+    rig.host.silent.add(JoinGroupRequest)
+    rig.base.request_rejoin("test")
+    assert not rig.drive.ensure_active_group(timeout)
+    assert rig.clock.now_ms() == started_ms
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error"), [(math.nan, ValueError), ("5", TypeError), (True, TypeError)]
+)
+def test_a_timeout_that_is_none_is_refused(rig: Rig, timeout: Any, error: type[Exception]) -> None:
+    for call in (rig.drive.ensure_active_group, rig.drive.poll, rig.drive.close):
+        with pytest.raises(error, match="timeout must be seconds"):
+            call(timeout)
+    assert rig.drive.ensure_active_group(math.inf)  # none of them left anything behind
+
+
+def test_wakeup_makes_one_call_return(rig: Rig) -> None:
+    rig.joined()
+    rig.base.wakeup()
+    started_ms = rig.clock.now_ms()
+    assert rig.drive.poll(9)  # still active
+    assert rig.clock.now_ms() == started_ms
+    assert rig.drive.poll(9)
+    assert rig.clock.now_ms() - started_ms == 9_000
+
+
+def test_wakeup_ends_a_wait_for_ever(rig: Rig) -> None:
+    rig.joined()
+    rig.host.silent.add(JoinGroupRequest)
+
+    def wake(*_: Any) -> object:
+        rig.base.wakeup()
+        return [("v0", b"")]
+
+    rig.user.hooks["metadata"] = wake
+    rig.base.request_rejoin("test")
+    assert not rig.drive.ensure_active_group()
+
+
+def test_an_engine_that_does_not_react_holds_no_call_for_ever(rig: Rig) -> None:
+    rig.joined()
+    rig.host.stuck = True
+    started_ms = rig.clock.now_ms()
+    rig.drive.poll(2)
+    assert rig.clock.now_ms() - started_ms == 3_000  # a second of grace
+    for _ in range(50):
+        rig.drive.poll(1)
+    assert rig.host.polls() == 1, "an engine that does not react is sent more and more"
+    assert not rig.drive.poll(1)
+    assert rig.base.generation_if_stable() is None  # by the clock alone
+    rig.drive.leave_group("no answer to this either")
+
+
+# signs of life
+
+
+def test_poll_without_a_timeout_shows_a_sign_of_life_often_enough_but_not_always(
+    rig: Rig,
+) -> None:
+    rig.joined()
+    for _ in range(100):
+        assert rig.drive.poll()
+    assert rig.host.polls() == 0  # within a twentieth of the poll interval of 20 s
+    for _ in range(100):
+        rig.host.advance(100)
+        assert rig.drive.poll()
+    assert 9 <= rig.host.polls() <= 11
+
+
+def test_waiting_in_poll_is_a_sign_of_life(rig: Rig) -> None:
+    rig.joined()
+    assert rig.drive.poll(100)  # five times the poll interval
+    assert rig.base.generation().generation_id == 1
+    assert not any(isinstance(each, LeaveGroupRequest) for each in rig.host.requests)
+
+
+def test_a_caller_that_stays_away_loses_its_membership(rig: Rig) -> None:
+    rig.joined()
+    rig.host.advance(19_000)
+    assert rig.base.generation_if_stable() is not None
+    rig.host.advance(1_000)
+    assert rig.base.generation_if_stable() is None
+    assert isinstance(rig.host.requests[-1], LeaveGroupRequest)
+    assert rig.drive.poll(1)  # joins again
+    assert rig.user.calls[0] == ("on_join_prepare", -1, "")
+
+
+def test_a_poll_after_the_session_looked_over_asks_anew(rig: Rig) -> None:
+    # as after native code that kept the interpreter's lock: what is known here is old, and poll(0) must
+    # not judge by it
+    rig.joined()
+    rig.clock.advance(999)
+    view = rig.base._mailbox.read().view
+    assert view is not None
+    rig.base._mailbox.publish(
+        rig.base._side.posted_count,
+        view.__class__(
+            **{**{name: getattr(view, name) for name in view.__slots__}, "valid_until_ms": 0}
+        ),
+    )
+    assert rig.base.generation_if_stable() is None
+    assert rig.drive.poll()
+
+
+# what goes wrong
+
+
+@pytest.mark.parametrize("callback", ["on_join_prepare", "metadata", "perform_assignment"])
+def test_an_exception_of_a_callback_is_passed_on_unchanged(rig: Rig, callback: str) -> None:
+    error = UserError("mine")
+    rig.user.hooks[callback] = raiser(error)
+    with pytest.raises(UserError) as caught:
+        rig.drive.ensure_active_group(1)
+    assert caught.value is error
+    assert isinstance(rig.host.posted[-1], CallFailed)
+    assert rig.host.posted[-1].description == "UserError"
+    del rig.user.hooks[callback]
+    assert rig.drive.ensure_active_group(5)
+    # once for a rebalance, even where it raised, as in Kafka's client
+    assert rig.user.names().count("on_join_prepare") == 1
+
+
+def test_an_assignment_is_delivered_again_with_the_same_bytes(rig: Rig) -> None:
+    rig.user.hooks["on_join_complete"] = raiser(UserError())
+    for _ in range(3):
+        with pytest.raises(UserError):
+            rig.drive.poll(1)
+    snapshot = rig.base.snapshot()
+    assert snapshot.assignment_epoch == 1
+    del rig.user.hooks["on_join_complete"]
+    assert rig.drive.poll(1)
+    deliveries = [call for call in rig.user.calls if call[0] == "on_join_complete"]
+    assert deliveries == [("on_join_complete", 1, MEMBER_ID, "v0", ASSIGNMENT)] * 4
+    assert rig.user.names().count("metadata") == 1
+    assert rig.base.snapshot().assignment_epoch == 1
+
+
+def test_an_assignment_is_not_delivered_to_a_member_that_may_be_out(rig: Rig) -> None:
+    rig.user.hooks["on_join_complete"] = raiser(UserError())
+    with pytest.raises(UserError):
+        rig.drive.poll(1)
+    del rig.user.hooks["on_join_complete"]
+    rig.user.calls.clear()
+    rig.host.silent.add(HeartbeatRequest)
+    rig.clock.advance(10_000)  # asleep for the session timeout: not even the timers ran
+    assert not rig.drive.poll()
+    assert rig.user.calls == []
+
+
+@pytest.mark.parametrize(
+    ("callback", "value", "error", "match"),
+    [
+        ("metadata", [], MetadataError, "at least one protocol"),
+        ("metadata", None, MetadataError, "pairs of protocol name and bytes.*NoneType"),
+        ("metadata", [("v0", "text")], MetadataError, "'v0' must come with bytes, not str"),
+        ("metadata", [("", b"")], MetadataError, "'' is not a protocol name"),
+        ("metadata", [("v0", b""), ("v0", b"")], MetadataError, "'v0' twice"),
+        ("perform_assignment", None, AssignmentError, "mapping of member id to bytes"),
+        ("perform_assignment", {"nobody": b""}, AssignmentError, "'nobody', which is not one of"),
+        ("perform_assignment", {MEMBER_ID: "text"}, AssignmentError, "must be bytes, not str"),
+    ],
+)
+def test_what_a_callback_returns_is_checked(
+    rig: Rig, callback: str, value: object, error: type[Exception], match: str
+) -> None:
+    rig.user.hooks[callback] = lambda *_: value
+    with pytest.raises(error, match=match):
+        rig.drive.ensure_active_group(1)
+    del rig.user.hooks[callback]
+    assert rig.drive.ensure_active_group(5)
+
+
+def test_a_protocol_type_that_cannot_be_sent_is_refused(rig: Rig) -> None:
+    rig.user.protocol_type = 5
+    with pytest.raises(MetadataError, match="protocol_type must be a text"):
+        rig.drive.ensure_active_group(1)
+
+
+def test_a_failure_is_raised_once(rig: Rig) -> None:
+    rig.joined()
+    rig.host.errors[HeartbeatRequest] = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    rig.host.advance(3_000)
+    rig.host.errors.clear()
+    with pytest.raises(GroupAuthorizationError):
+        rig.drive.poll()
+    assert rig.drive.poll()
+
+
+def test_a_fatal_failure_is_raised_at_every_call(rig_of: MakeRig) -> None:
+    rig = rig_of(group_instance_id="one").joined()
+    rig.host.errors[HeartbeatRequest] = ErrorCode.FENCED_INSTANCE_ID
+    rig.host.advance(3_000)
+    frames = set()
+    for _ in range(3):
+        with pytest.raises(FencedInstanceIdError) as caught:
+            rig.drive.poll()
+        frames.add(len(caught.traceback))
+    assert len(frames) == 1, "the error grows every time that it is raised"
+    assert rig.base.generation_if_stable() is None
+    rig.drive.close()
+
+
+def test_a_crash_of_the_engine_is_raised_at_every_call_and_seen_at_once(rig: Rig) -> None:
+    rig.joined()
+    rig.host.crash()
+    assert rig.base.generation_if_stable() is None
+    snapshot = rig.base.snapshot()
+    assert not snapshot.stable
+    assert snapshot.trouble == "the background thread ended: KeyError: 'bug'"
+    for _ in range(2):
+        with pytest.raises(EngineError, match="KeyError: 'bug'"):
+            rig.drive.poll()
+        with pytest.raises(EngineError, match="KeyError: 'bug'"):
+            rig.drive.ensure_active_group(1)
+    rig.drive.close()
+    assert rig.user.names() == ["on_leave_prepare"]
+
+
+def test_metrics_of_an_engine_that_does_not_react(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.joined()
+    for module in ("threads", "aio"):
+        monkeypatch.setattr(f"groupsdk.drivers.{module}.member.METRICS_TIMEOUT_MS", 1)
+    rig.host.stuck = True
+    with pytest.raises(EngineError, match="no answer from the engine in 1 ms"):
+        rig.drive.metrics()
+
+
+# leaving and closing
+
+
+def test_leaving_is_seen_when_the_call_returns(rig: Rig) -> None:
+    rig.joined()
+    rig.drive.leave_group("enough")
+    assert rig.user.names() == ["on_leave_prepare"]
+    assert rig.host.posted == [LeaveRequested("enough")]
+    assert rig.base.generation() == NO_GENERATION
+    assert rig.base.generation_if_stable() is None
+    assert rig.drive.poll(1)
+    assert rig.base.generation().generation_id == 2
+
+
+def test_a_member_whose_leave_prepare_raised_has_not_left(rig: Rig) -> None:
+    rig.joined()
+    rig.user.hooks["on_leave_prepare"] = raiser(UserError())
+    with pytest.raises(UserError):
+        rig.drive.leave_group("enough")
+    assert rig.host.posted == []
+    assert rig.base.generation_if_stable() is not None
+
+
+@pytest.mark.parametrize("reason", [None, 5, b"bytes"])
+def test_a_reason_is_a_text(rig: Rig, reason: Any) -> None:
+    rig.joined()
+    with pytest.raises(TypeError, match="reason must be a text"):
+        rig.base.request_rejoin(reason)
+    with pytest.raises(TypeError, match="reason must be a text"):
+        rig.drive.leave_group(reason)
+    assert rig.host.posted == []
+
+
+def test_closing_leaves_and_ends_the_engine(rig: Rig) -> None:
+    rig.joined()
+    rig.drive.close(12)
+    assert rig.user.names() == ["on_leave_prepare"]
+    (closing,) = rig.host.posted
+    assert isinstance(closing, CloseRequested)
+    assert closing.operation is GroupMembershipOperation.DEFAULT
+    assert closing.timeout_ms == 12_000
+    assert isinstance(rig.host.requests[-1], LeaveGroupRequest)
+    assert rig.host.told_to == []
+    assert rig.base.generation() == NO_GENERATION
+    assert rig.base.snapshot().state is MemberState.UNJOINED
+    assert len(rig.base.events()) == 1  # what happened can still be read
+
+
+def test_closing_twice_is_harmless(rig: Rig) -> None:
+    rig.joined()
+    rig.drive.close()
+    rig.drive.close()
+    assert rig.user.names() == ["on_leave_prepare"]
+    assert len(rig.host.posted) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "leaves"),
+    [
+        (GroupMembershipOperation.LEAVE_GROUP, True),
+        (GroupMembershipOperation.REMAIN_IN_GROUP, False),
+        ("leave_group", True),
+    ],
+)
+def test_what_closing_does_with_the_membership(rig: Rig, operation: Any, leaves: bool) -> None:
+    rig.joined()
+    rig.drive.close(1, operation)
+    assert any(isinstance(each, LeaveGroupRequest) for each in rig.host.requests) is leaves
+
+
+def test_an_unknown_way_to_close_is_refused_and_nothing_is_closed(rig: Rig) -> None:
+    rig.joined()
+    with pytest.raises(ValueError, match="'leave'"):
+        rig.drive.close(1, "leave")  # type: ignore[arg-type]  # what is tested
+    assert rig.drive.poll()
+
+
+def test_the_generation_can_be_read_until_the_work_is_given_up(rig: Rig) -> None:
+    # on_leave_prepare may write its last results, and needs the generation as the fencing token
+    rig.joined()
+    seen: list[object] = []
+    rig.user.hooks["on_leave_prepare"] = lambda: seen.append(rig.base.generation_if_stable())
+    rig.drive.close()
+    assert seen[0] is not None
+    assert rig.base.generation_if_stable() is None
+
+
+def test_a_member_is_closed_though_leave_prepare_raised(rig: Rig) -> None:
+    rig.joined()
+    rig.user.hooks["on_leave_prepare"] = raiser(UserError())
+    with pytest.raises(UserError):
+        rig.drive.close()
+    assert isinstance(rig.host.requests[-1], LeaveGroupRequest)
+    with pytest.raises(MemberClosedError):
+        rig.drive.poll()
+
+
+def test_leave_prepare_may_be_left_out(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.joined()
+    monkeypatch.delattr(type(rig.base._callbacks), "on_leave_prepare")
+    rig.drive.leave_group("enough")
+    rig.drive.close()
+    assert isinstance(rig.host.posted[-1], CloseRequested)
+
+
+def test_an_engine_that_does_not_end_is_aborted(rig: Rig) -> None:
+    rig.joined()
+    rig.host.will_end = False
+    rig.host.stuck = True
+    rig.drive.close(0)
+    assert rig.host.told_to == ["abort"]
+
+
+def test_a_closed_member_is_of_no_use(rig: Rig) -> None:
+    rig.joined()
+    rig.drive.close()
+    for call in (
+        rig.drive.poll,
+        rig.drive.ensure_active_group,
+        lambda: rig.drive.leave_group("x"),
+        lambda: rig.base.request_rejoin("x"),
+    ):
+        with pytest.raises(MemberClosedError):
+            call()
+    rig.base.wakeup()
+    assert rig.user.names() == ["on_leave_prepare"]
+
+
+def test_a_member_never_used_is_closed_too(rig: Rig) -> None:
+    rig.drive.close()
+    with pytest.raises(MemberClosedError):
+        rig.drive.ensure_active_group()
+
+
+# callbacks that use their member
+
+
+@pytest.mark.parametrize(
+    "callback", ["on_join_prepare", "metadata", "perform_assignment", "on_join_complete"]
+)
+def test_a_callback_may_close_its_member(rig: Rig, callback: str) -> None:
+    # a coroutine, for asyncio, is awaited like that of any callback
+    rig.user.hooks[callback] = lambda *_: rig.member.close()
+    assert not rig.drive.ensure_active_group(5)
+    assert rig.user.names()[-2:] == [callback, "on_leave_prepare"]
+    assert isinstance(rig.host.posted[-1], CloseRequested)
+    with pytest.raises(MemberClosedError):
+        rig.drive.poll()
+
+
+def test_a_callback_may_not_drive_its_member(rig: Rig) -> None:
+    rig.user.hooks["on_join_complete"] = lambda *_: rig.member.poll()
+    with pytest.raises(ConcurrentUseError, match="may close its member, but not drive it"):
+        rig.drive.ensure_active_group(5)
+    del rig.user.hooks["on_join_complete"]
+    assert rig.drive.ensure_active_group(5)
+
+
+def test_a_callback_may_read_and_ask(rig: Rig) -> None:
+    seen = []
+
+    def look(*_: Any) -> None:
+        seen.append(rig.base.snapshot())
+        if len(seen) == 1:
+            rig.base.request_rejoin("once more")
+
+    rig.user.hooks["on_join_complete"] = look
+    assert rig.drive.ensure_active_group(5)
+    assert [each.generation.generation_id for each in seen] == [1, 2]
+    assert all(each.stable for each in seen)
+
+
+# other processes, and members that are dropped
+
+
+def test_a_fork_cannot_use_the_member_and_cannot_pass_for_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.joined()
+    here = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: here + 1)
+    assert rig.base.generation_if_stable() is None
+    assert rig.base.generation() == NO_GENERATION
+    for call in (rig.drive.poll, rig.drive.ensure_active_group):
+        with pytest.raises(EngineError, match="forked"):
+            call()
+    with pytest.raises(EngineError, match="forked"):
+        rig.base.request_rejoin("x")
+    assert rig.drive.metrics() == {}
+    rig.drive.close()
+    assert rig.host.posted == []
+    assert rig.host.told_to == []
+    assert rig.user.calls == []
+
+
+def test_a_dropped_member_does_not_heartbeat_for_ever(rig: Rig) -> None:
+    rig.joined()
+    host = rig.host
+    rig.user.hooks.clear()
+    del rig.member, rig.drive
+    gc.collect()
+    assert host.told_to == ["abandon"]
+
+
+def test_a_closed_member_is_not_abandoned_as_well(rig: Rig) -> None:
+    rig.joined()
+    host = rig.host
+    rig.drive.close()
+    del rig.member, rig.drive
+    gc.collect()
+    assert host.told_to == []
+
+
+def test_a_host_that_cannot_start_is_tried_again(rig: Rig) -> None:
+    refusals = [EngineError("no room")]
+    opened = rig.base._open_host
+
+    def open_host(*arguments: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return opened(*arguments)
+
+    rig.base._open_host = open_host
+    with pytest.raises(EngineError, match="no room"):
+        rig.drive.ensure_active_group(1)
+    assert rig.drive.ensure_active_group(1)

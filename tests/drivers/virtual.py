@@ -1,0 +1,371 @@
+"""Members in virtual time: the real machine, a group that answers at once, and no thread."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from random import Random
+from typing import Any, Protocol
+
+from typing_extensions import override
+
+from groupsdk.clock import Clock, ManualClock
+from groupsdk.config import MemberConfig
+from groupsdk.coordinator import AsyncGroupCallbacks, GroupCallbacks
+from groupsdk.drivers.aio.member import AsyncGroupMember
+from groupsdk.drivers.hosts.host import promise
+from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.member_base import MemberBase, Pause
+from groupsdk.drivers.threads.member import GroupMember
+from groupsdk.errors import EngineError
+from groupsdk.membership.actions import FindCoordinator, Node, Send, Stop, Wake
+from groupsdk.membership.events import (
+    CallerEvent,
+    CoordinatorFound,
+    Event,
+    ResponseReceived,
+    TimerFired,
+)
+from groupsdk.membership.machine import MembershipMachine
+from groupsdk.types import GroupMembers, GroupMembershipOperation
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from groupsdk.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+START_MS = 1_000_000
+ASSIGNMENT = b"all of it"
+MEMBER_ID = "member-1"
+
+
+def config(**settings: Any) -> MemberConfig:
+    """A configuration with short and round times."""
+    defaults: dict[str, Any] = {
+        "bootstrap_servers": "broker:9092",
+        "group_id": "group",
+        "session_timeout_ms": 10_000,
+        "heartbeat_interval_ms": 3_000,
+        "rebalance_timeout_ms": 60_000,
+        "max_poll_interval_ms": 20_000,
+    }
+    return MemberConfig.of({**defaults, **settings})
+
+
+class FakeHost:
+    """Runs the machine right in `post`, in a group whose only member it is."""
+
+    def __init__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> None:
+        assert isinstance(clock, ManualClock)
+        self.ended: Future[None] = promise()
+        self.posted: list[CallerEvent] = []
+        self.requests: list[object] = []
+        self.errors: dict[type, int] = {}
+        """Request class to the error code that answers it."""
+        self.silent: set[type] = set()
+        """Classes of requests that get no answer."""
+        self.stuck = False
+        """Whether the engine handles nothing at all."""
+        self.will_end = True
+        """Whether closing ends the engine."""
+        self.told_to: list[str] = []
+        self.starts = 0
+        self._clock = clock
+        self._mailbox = mailbox
+        self._machine = MembershipMachine(config, Random(1))
+        self._wake_at_ms: int | None = None
+        self._handled = 0
+        self._generation = 0
+
+    def start(self) -> None:
+        self.starts += 1
+
+    def post(self, event: CallerEvent) -> None:
+        self.posted.append(event)
+        if not self.stuck:
+            self._handled += 1
+            self._handle(event)
+
+    def metrics(self) -> Future[dict[str, float]]:
+        answer: Future[dict[str, float]] = promise()
+        if not self.stuck:
+            answer.set_result(self._machine.metrics(self._clock.now_ms()))
+        return answer
+
+    def abandon(self) -> None:
+        self.told_to.append("abandon")
+
+    def abort(self) -> None:
+        self.told_to.append("abort")
+        self._end()
+
+    def crash(self) -> None:
+        """End as an engine with a bug does."""
+        self._mailbox.crash(EngineError("the background thread ended: KeyError: 'bug'"))
+        self._end()
+
+    def advance(self, delta_ms: int) -> None:
+        """Let time pass, with every timer on its time."""
+        until_ms = self._clock.now_ms() + delta_ms
+        while self._wake_at_ms is not None and self._wake_at_ms <= until_ms and not self.stuck:
+            self._clock.advance(max(0, self._wake_at_ms - self._clock.now_ms()))
+            self._wake_at_ms = None
+            self._handle(TimerFired())
+        self._clock.advance(until_ms - self._clock.now_ms())
+
+    def wait(self, pause: Pause) -> None:
+        """Let time pass until there is something new."""
+        until_ms = self._clock.now_ms() + pause.timeout_ms
+        while self._mailbox.read().version == pause.version and self._clock.now_ms() < until_ms:
+            wake_at_ms = until_ms if self._wake_at_ms is None else self._wake_at_ms
+            self.advance(max(1, min(wake_at_ms, until_ms) - self._clock.now_ms()))
+
+    def polls(self) -> int:
+        """How many signs of life were posted."""
+        return sum(type(event).__name__ == "Polled" for event in self.posted)
+
+    def _end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def _handle(self, first: Event) -> None:
+        queue: list[Event] = [first]
+        while queue:
+            event = queue.pop(0)
+            for action in self._machine.handle(event, self._clock.now_ms()):
+                match action:
+                    case FindCoordinator():
+                        queue.append(CoordinatorFound(Node(1, "broker", 9092)))
+                    case Send(request_id, _, request):
+                        self.requests.append(request)
+                        if type(request) not in self.silent:
+                            queue.append(ResponseReceived(request_id, self._answer(request)))
+                    case Wake(at_ms):
+                        self._wake_at_ms = at_ms
+                    case Stop() if self.will_end:
+                        self._end()
+        self._mailbox.publish(self._handled, self._machine.view)
+
+    def _answer(self, request: object) -> object:
+        code = self.errors.get(type(request), 0)
+        match request:
+            case JoinGroupRequest():
+                if not code:
+                    self._generation += 1
+                name, metadata = request.protocols[0].name, request.protocols[0].metadata
+                return JoinGroupResponse(
+                    error_code=code,
+                    generation_id=self._generation,
+                    protocol_type=request.protocol_type,
+                    protocol_name=name,
+                    leader=MEMBER_ID,
+                    member_id=MEMBER_ID,
+                    members=(JoinGroupResponseMember(member_id=MEMBER_ID, metadata=metadata),),
+                )
+            case SyncGroupRequest():
+                plan = {each.member_id: each.assignment for each in request.assignments}
+                return SyncGroupResponse(
+                    error_code=code, assignment=plan.get(MEMBER_ID, b"") or ASSIGNMENT
+                )
+            case HeartbeatRequest():
+                return HeartbeatResponse(error_code=code)
+            case LeaveGroupRequest():
+                return LeaveGroupResponse(error_code=code)
+            case _:
+                raise AssertionError(request)
+
+
+Hook = Callable[..., object]
+
+
+class User:
+    """Callbacks that record how they were called, and do what a test hooks in.
+
+    A hook gets the callback's arguments; what it returns is the callback's result.
+    """
+
+    def __init__(self) -> None:
+        self.protocol_type: Any = "work"
+        self.calls: list[tuple[Any, ...]] = []
+        self.hooks: dict[str, Hook] = {}
+
+    def names(self) -> list[str]:
+        """The callbacks called so far, in order."""
+        return [str(call[0]) for call in self.calls]
+
+    def metadata(self) -> Any:
+        return self._called("metadata", default=[("v0", b"hello")])
+
+    def on_join_prepare(self, generation: int, member_id: str) -> Any:
+        return self._called("on_join_prepare", generation, member_id)
+
+    def perform_assignment(self, leader_id: str, protocol: str, members: GroupMembers) -> Any:
+        plan = dict.fromkeys(members, ASSIGNMENT)
+        return self._called("perform_assignment", leader_id, protocol, dict(members), default=plan)
+
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> Any:
+        return self._called("on_join_complete", generation, member_id, protocol, assignment)
+
+    def on_leave_prepare(self) -> Any:
+        return self._called("on_leave_prepare")
+
+    def _called(self, name: str, *arguments: Any, default: object = None) -> object:
+        self.calls.append((name, *arguments))
+        hook = self.hooks.get(name)
+        return default if hook is None else hook(*arguments)
+
+
+class AsyncUser:
+    """The same with `async def` callbacks that really wait."""
+
+    def __init__(self, user: User) -> None:
+        self._user = user
+
+    @property
+    def protocol_type(self) -> Any:
+        return self._user.protocol_type
+
+    async def metadata(self) -> Any:
+        return await _awaited(self._user.metadata())
+
+    async def on_join_prepare(self, generation: int, member_id: str) -> None:
+        await _awaited(self._user.on_join_prepare(generation, member_id))
+
+    async def perform_assignment(self, leader_id: str, protocol: str, members: GroupMembers) -> Any:
+        return await _awaited(self._user.perform_assignment(leader_id, protocol, members))
+
+    async def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        await _awaited(self._user.on_join_complete(generation, member_id, protocol, assignment))
+
+    async def on_leave_prepare(self) -> None:
+        await _awaited(self._user.on_leave_prepare())
+
+
+async def _awaited(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return await value if asyncio.iscoroutine(value) else value
+
+
+class VirtualThreadsMember(GroupMember):
+    """A member for threads that waits in virtual time."""
+
+    @override
+    def _wait(self, pause: Pause) -> None:
+        assert isinstance(self._host, FakeHost)
+        self._host.wait(pause)
+
+
+class VirtualAsyncMember(AsyncGroupMember):
+    """A member for asyncio that waits in virtual time."""
+
+    @override
+    async def _wait(self, pause: Pause) -> None:
+        assert isinstance(self._host, FakeHost)
+        await asyncio.sleep(0)
+        self._host.wait(pause)
+
+
+class Drives(Protocol):
+    """The calls that drive a member, without `await`."""
+
+    def ensure_active_group(self, timeout: float | None = None) -> bool: ...
+    def poll(self, timeout: float = 0.0) -> bool: ...
+    def leave_group(self, reason: str) -> None: ...
+    def metrics(self) -> dict[str, float]: ...
+    def close(
+        self,
+        timeout: float = 30.0,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> None: ...
+
+
+class Awaiting:
+    """Drives a member for asyncio from code that is not."""
+
+    def __init__(self, member: AsyncGroupMember, runner: asyncio.Runner) -> None:
+        self._member = member
+        self._runner = runner
+
+    def ensure_active_group(self, timeout: float | None = None) -> bool:
+        return self._runner.run(self._member.ensure_active_group(timeout))
+
+    def poll(self, timeout: float = 0.0) -> bool:
+        return self._runner.run(self._member.poll(timeout))
+
+    def leave_group(self, reason: str) -> None:
+        self._runner.run(self._member.leave_group(reason))
+
+    def metrics(self) -> dict[str, float]:
+        return self._runner.run(self._member.metrics())
+
+    def close(
+        self,
+        timeout: float = 30.0,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> None:
+        self._runner.run(self._member.close(timeout, operation))
+
+
+class Rig:
+    """One member under test, with everything around it."""
+
+    def __init__(self, kind: str, runner: asyncio.Runner, **settings: Any) -> None:
+        self.kind = kind
+        self.clock = ManualClock(START_MS)
+        self.user = User()
+        self.hosts: list[FakeHost] = []
+        self.config = config(**settings)
+        self.member: GroupMember | AsyncGroupMember
+        self.drive: Drives
+        if kind == "threads":
+            self._make_threads(self.user)
+        else:
+            self._make_asyncio(self.user if kind == "asyncio" else AsyncUser(self.user), runner)
+
+    @property
+    def base(self) -> MemberBase:
+        """The member, for all that is not awaited."""
+        return self.member
+
+    @property
+    def host(self) -> FakeHost:
+        """The host that the member has started."""
+        return self.hosts[0]
+
+    def joined(self) -> "Rig":
+        """Join, and forget what was called for it."""
+        assert self.drive.ensure_active_group(1)
+        self.user.calls.clear()
+        self.host.posted.clear()
+        self.host.requests.clear()
+        return self
+
+    def _make_threads(self, user: GroupCallbacks) -> None:
+        self.member = self.drive = VirtualThreadsMember(user, self.config, self.clock, self._open)
+
+    def _make_asyncio(self, user: AsyncGroupCallbacks, runner: asyncio.Runner) -> None:
+        self.member = VirtualAsyncMember(user, self.config, self.clock, self._open)
+        self.drive = Awaiting(self.member, runner)
+
+    def _open(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> FakeHost:
+        self.hosts.append(FakeHost(config, clock, mailbox))
+        return self.hosts[-1]
+
+
+KINDS = ("threads", "asyncio", "asyncio with async def")
+"""The ways to drive a member; all of them are to behave alike."""
+
+
+@contextmanager
+def rigs(kind: str) -> Iterator[Callable[..., Rig]]:
+    """Make rigs of one kind."""
+    with asyncio.Runner() as runner:
+        yield lambda **settings: Rig(kind, runner, **settings)
