@@ -39,7 +39,9 @@ class SecuritySettings:
     sasl_mechanism: str | None = None
     """One of `SASL_MECHANISMS`, in upper or lower case."""
     sasl_username: str | None = None
+    """The user's name, for PLAIN and SCRAM."""
     sasl_password: str | None = field(default=None, repr=False)
+    """The user's password, for PLAIN and SCRAM."""
     sasl_oauth_token_provider: Callable[[], "str | OAuthToken"] | None = field(
         default=None, repr=False
     )
@@ -53,6 +55,7 @@ class SecuritySettings:
     ssl_key_location: str | None = None
     """The key of our own certificate; None when it is in the file of the certificate."""
     ssl_key_password: str | None = field(default=None, repr=False)
+    """What the key is encrypted with; None when it is not."""
     ssl_endpoint_identification_algorithm: str = "https"
     """``https`` checks that the broker's certificate names the host we dialled; ``none`` (or "") does not."""
     ssl_context: Any = field(default=None, repr=False)
