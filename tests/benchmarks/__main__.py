@@ -1,0 +1,81 @@
+"""Run the benchmarks: `python -m tests.benchmarks [--full] [--only NAME] [--readme] [-- OPTIONS]`."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from groupsdk.testing import LocalKafka
+from tests.benchmarks import group_formation, heartbeat_jitter, idle_cost, import_cost
+from tests.benchmarks.observer import create_topic
+from tests.benchmarks.recording_proxy import RecordingProxy
+from tests.benchmarks.report import Result, environment
+
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+_BEGIN, _END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
+NAMES: Final = ("group_formation", "heartbeat_jitter", "idle_cost", "import_cost")
+
+
+def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list[Result]]:
+    """Run these benchmarks and return Kafka's version and the results, in the order of `NAMES`."""
+    with ExitStack() as stack:
+        proxy = stack.enter_context(RecordingProxy())
+        listeners = {"PLAINTEXT": "PLAINTEXT", heartbeat_jitter.LISTENER: "PLAINTEXT"}
+        kafka = stack.enter_context(
+            LocalKafka(
+                listeners=listeners,
+                advertised={heartbeat_jitter.LISTENER: [proxy.address]},
+                properties={"group.initial.rebalance.delay.ms": "0"},
+            )
+        )
+        proxy.connect_to(kafka.nodes[0].address(heartbeat_jitter.LISTENER))
+        create_topic(kafka.bootstrap_servers, group_formation.TOPIC, group_formation.PARTITIONS)
+        runs: dict[str, Callable[[], Result]] = {
+            "group_formation": lambda: group_formation.run(kafka, options, quick=quick),
+            "heartbeat_jitter": lambda: heartbeat_jitter.run(kafka, proxy, options, quick=quick),
+            "idle_cost": lambda: idle_cost.run(kafka, options, quick=quick),
+            "import_cost": lambda: import_cost.run(options, quick=quick),
+        }
+        return kafka.version, [runs[name]() for name in NAMES if name in names]
+
+
+def write_readme(text: str, path: Path = README) -> None:
+    """Put the text between the marks of the README.
+
+    Raises:
+        ValueError: the README does not have the marks.
+    """
+    before = path.read_text(encoding="utf-8")
+    pattern = re.compile(f"{_BEGIN}.*?{_END}", re.DOTALL)
+    if not pattern.search(before):
+        raise ValueError(f"{path} lacks {_BEGIN} and {_END}")
+    after = pattern.sub(lambda _: f"{_BEGIN}\n{text}{_END}", before, count=1)
+    path.write_text(after, encoding="utf-8")
+
+
+def main(arguments: list[str]) -> None:
+    """Run what the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="the figures of the README: 40 minutes")
+    parser.add_argument("--only", choices=NAMES, action="append", help="one benchmark; repeatable")
+    parser.add_argument("--readme", action="store_true", help="write the tables into README.md")
+    parser.add_argument("options", nargs="*", help="after --: options of the one benchmark")
+    parsed = parser.parse_args(arguments)
+    names = parsed.only or list(NAMES)
+    if parsed.options and len(names) != 1:
+        parser.error("options after -- need --only with one benchmark")
+    if parsed.readme and len(names) != len(NAMES):
+        parser.error("--readme needs all benchmarks")
+    version, results = run(names, parsed.options, quick=not parsed.full)
+    text = "\n".join([environment(version), "", *(result.markdown() for result in results)])
+    print(f"\n{text}")
+    if parsed.readme:
+        write_readme(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,254 @@
+"""Name the clients that are measured, and run their members."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from typing_extensions import override
+
+from tests.benchmarks.members import LoopMembers, Members, Settings, ThreadedMembers
+
+
+class GroupsdkThreads(ThreadedMembers):
+    """groupsdk, with a thread for each caller."""
+
+    heartbeat = "thread"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        import groupsdk
+
+        note_taken = self.note_taken
+
+        class Member(groupsdk.AbstractCoordinator):
+            """A member that only notes its assignments."""
+
+            protocol_type = "benchmark"
+            index = 0
+
+            @override
+            def metadata(self) -> list[tuple[str, bytes]]:
+                return [("v0", b"")]
+
+            @override
+            def perform_assignment(
+                self, leader_id: str, protocol: str, members: Mapping[str, bytes]
+            ) -> dict[str, bytes]:
+                return dict.fromkeys(members, b"an item or two")
+
+            @override
+            def on_join_complete(
+                self, generation: int, member_id: str, protocol: str, assignment: bytes
+            ) -> None:
+                note_taken(self.index)
+
+        self._member_class = Member
+
+    @override
+    def open(self, index: int) -> Any:
+        member = self._member_class(
+            _groupsdk_settings(self.settings, index), heartbeat=self.heartbeat
+        )
+        member.index = index
+        return member
+
+    @override
+    def poll(self, member: Any) -> None:
+        member.poll(self.settings.poll_s)
+
+
+class GroupsdkProcess(GroupsdkThreads):
+    """groupsdk, with the member's engine in a child process."""
+
+    heartbeat = "process"
+
+
+class GroupsdkAio(LoopMembers):
+    """groupsdk on asyncio."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        import groupsdk
+
+        note_taken = self.note_taken
+
+        class Member(groupsdk.AsyncAbstractCoordinator):
+            """A member that only notes its assignments."""
+
+            protocol_type = "benchmark"
+            index = 0
+
+            @override
+            def metadata(self) -> list[tuple[str, bytes]]:
+                return [("v0", b"")]
+
+            @override
+            def perform_assignment(
+                self, leader_id: str, protocol: str, members: Mapping[str, bytes]
+            ) -> dict[str, bytes]:
+                return dict.fromkeys(members, b"an item or two")
+
+            @override
+            def on_join_complete(
+                self, generation: int, member_id: str, protocol: str, assignment: bytes
+            ) -> None:
+                note_taken(self.index)
+
+        self._member_class = Member
+
+    @override
+    async def open(self, index: int) -> Any:
+        member = self._member_class(_groupsdk_settings(self.settings, index))
+        member.index = index
+        return member
+
+    @override
+    async def poll(self, member: Any) -> None:
+        await member.poll(self.settings.poll_s)
+
+    @override
+    async def close_member(self, member: Any) -> None:
+        await member.close()
+
+
+class KafkaPython(ThreadedMembers):
+    """kafka-python's consumer, a thread for each."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        import kafka
+
+        self._kafka = kafka
+
+    @override
+    def open(self, index: int) -> Any:
+        settings, note_taken = self.settings, self.note_taken
+        consumer = self._kafka.KafkaConsumer(
+            bootstrap_servers=settings.bootstrap_servers,
+            group_id=settings.group_of(index),
+            session_timeout_ms=settings.session_timeout_ms,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            enable_auto_commit=False,
+        )
+
+        class Listener(self._kafka.ConsumerRebalanceListener):  # type: ignore[misc,name-defined]  # untyped base
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                pass
+
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                note_taken(index)
+                consumer.pause(*assigned)
+
+        consumer.subscribe([settings.topic], listener=Listener())
+        return consumer
+
+    @override
+    def poll(self, member: Any) -> None:
+        member.poll(timeout_ms=int(self.settings.poll_s * 1000))
+
+
+class Aiokafka(LoopMembers):
+    """aiokafka's consumer, all on one loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        import aiokafka
+
+        self._aiokafka = aiokafka
+
+    @override
+    async def open(self, index: int) -> Any:
+        settings, note_taken = self.settings, self.note_taken
+        consumer = self._aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=settings.bootstrap_servers,
+            group_id=settings.group_of(index),
+            session_timeout_ms=settings.session_timeout_ms,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            enable_auto_commit=False,
+        )
+
+        class Listener(self._aiokafka.ConsumerRebalanceListener):  # type: ignore[misc,name-defined]  # untyped base
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                pass
+
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                note_taken(index)
+                consumer.pause(*assigned)
+
+        consumer.subscribe([settings.topic], listener=Listener())
+        await consumer.start()
+        return consumer
+
+    @override
+    async def poll(self, member: Any) -> None:
+        await member.getmany(timeout_ms=int(self.settings.poll_s * 1000))
+
+    @override
+    async def close_member(self, member: Any) -> None:
+        await asyncio.wait_for(member.stop(), 15)
+
+
+class Confluent(ThreadedMembers):
+    """confluent-kafka's consumer, a thread for each."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        import confluent_kafka
+
+        self._confluent_kafka = confluent_kafka
+
+    @override
+    def open(self, index: int) -> Any:
+        settings = self.settings
+        consumer = self._confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": settings.bootstrap_servers,
+                "group.id": settings.group_of(index),
+                "session.timeout.ms": settings.session_timeout_ms,
+                "heartbeat.interval.ms": settings.heartbeat_interval_ms,
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+
+        def on_assign(consumer: Any, partitions: Any) -> None:
+            self.note_taken(index)
+            consumer.assign(partitions)
+            consumer.pause(partitions)
+
+        consumer.subscribe([settings.topic], on_assign=on_assign)
+        return consumer
+
+    @override
+    def poll(self, member: Any) -> None:
+        member.poll(self.settings.poll_s)
+
+
+CLIENTS: Final[dict[str, type[Members]]] = {
+    "groupsdk": GroupsdkThreads,
+    "groupsdk process": GroupsdkProcess,
+    "groupsdk asyncio": GroupsdkAio,
+    "kafka-python": KafkaPython,
+    "aiokafka": Aiokafka,
+    "confluent-kafka": Confluent,
+}
+"""How each client is run, by the name in the tables."""
+
+PEERS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
+
+
+def available(names: tuple[str, ...] | list[str]) -> list[str]:
+    """Return those of `names` that this version of groupsdk has."""
+    import groupsdk
+
+    absent = set() if hasattr(groupsdk, "AsyncAbstractCoordinator") else {"groupsdk asyncio"}
+    return [name for name in names if name not in absent]
+
+
+def _groupsdk_settings(settings: Settings, index: int) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": settings.bootstrap_servers,
+        "group.id": settings.group_of(index),
+        "session.timeout.ms": settings.session_timeout_ms,
+        "heartbeat.interval.ms": settings.heartbeat_interval_ms,
+    }

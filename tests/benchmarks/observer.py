@@ -1,0 +1,70 @@
+"""Look at groups from outside, and make what the peers need in the broker."""
+
+import itertools
+import socket
+import time
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from groupsdk.wire.api import decode_response, encode_request
+from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+
+
+_VERSION = 4
+
+
+class Observer:
+    """Asks the broker for the state of a group, over one blocking connection."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        host, _, port = bootstrap_servers.partition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=10)
+        self._file = self._socket.makefile("rb")
+        self._ids = itertools.count(1)
+
+    def group(self, group_id: str) -> tuple[str, int]:
+        """Return the state of a group and how many members it has."""
+        request = DescribeGroupsRequest(groups=(group_id,))
+        self._socket.sendall(encode_request(request, _VERSION, next(self._ids), "observer"))
+        payload = self._file.read(int.from_bytes(self._file.read(4), "big"))
+        _, response = decode_response(DescribeGroupsRequest, _VERSION, payload)
+        if not isinstance(response, DescribeGroupsResponse):
+            raise TypeError(type(response).__name__)
+        group = response.groups[0]
+        return group.group_state, len(group.members)
+
+    def wait_stable(self, group_id: str, members: int, timeout_s: float) -> None:
+        """Wait until a group is stable with so many members.
+
+        Raises:
+            TimeoutError: it was not in time.
+        """
+        end = time.monotonic() + timeout_s
+        seen = ("", 0)
+        while seen != ("Stable", members):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{seen[0]} with {seen[1]} of {members} after {timeout_s:.0f} s")
+            time.sleep(0.02)
+            seen = self.group(group_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        self._socket.close()
+
+
+def create_topic(bootstrap_servers: str, name: str, partitions: int) -> None:
+    """Create a topic and wait until it is there."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+        future.result(30)
