@@ -80,6 +80,11 @@ class Authenticator:
                 f"{connection.host}:{connection.port} does not accept sasl.mechanism"
                 f" {mechanism}; it offers {', '.join(answer.mechanisms) or 'none'}"
             )
+        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            raise AuthenticationError(
+                f"{connection.host}:{connection.port} does without SASL on this port: set"
+                " security.protocol to SSL or PLAINTEXT, or take another port"
+            )
         if answer.error_code:
             raise AuthenticationError(
                 f"{connection.host}:{connection.port} refused sasl.mechanism {mechanism}:"

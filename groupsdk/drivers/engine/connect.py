@@ -30,7 +30,7 @@ _MAX_ADDRESSES: Final = 16  # of one host; a name server may list any number
 
 
 class FirstRequestRefusedError(DisconnectedError):
-    """The broker closed the connection instead of answering the first request on it."""
+    """The broker closed the connection before it answered anything: TLS, the versions, the first question."""
 
 
 class WrongProtocolError(AuthenticationError):
@@ -106,7 +106,7 @@ class Connector:
         try:
             return await self._start(sock, host, port)
         except OSError as error:
-            raise explain_tls_error(error, host, port) from error
+            raise _explain_tls(error, host, port) from error
 
     async def _start(self, sock: socket.socket, host: str, port: int) -> Connection:
         config = self._config
@@ -145,7 +145,7 @@ class Connector:
         if isinstance(error, FrameError):
             return WrongProtocolError(str(error))
         if self._config.security.uses_tls:
-            return explain_tls_error(error.__cause__ or error, connection.host, connection.port)
+            return _explain_tls(error.__cause__ or error, connection.host, connection.port)
         return FirstRequestRefusedError(
             f"{where} closed the connection on the first request; does the port speak"
             f" {self._config.security.protocol}? (security.protocol)"
@@ -159,6 +159,13 @@ def refusal(code: int, asked: str) -> BrokerError:
     """
     error = broker_error(code, asked)
     return BrokerError(code, asked) if error.fatal else error
+
+
+def _explain_tls(error: BaseException, host: str, port: int) -> GroupSdkError:
+    explained = explain_tls_error(error, host, port)
+    if isinstance(explained, DisconnectedError):
+        return FirstRequestRefusedError(str(explained))
+    return explained
 
 
 async def _connect_any(

@@ -91,6 +91,7 @@ class CoordinatorLookup:
         random.shuffle(self._bootstrap)
         self._learned: list[Address] = []
         self._connected_before = False
+        self._answered_before = False
         self._refusals = 0
 
     async def run(self) -> Found:
@@ -137,7 +138,6 @@ class CoordinatorLookup:
     async def _ask(self, host: str, port: int) -> Found:
         connection = await self._connector.open(host, port)
         self._connected_before = True
-        self._refusals = 0
         handed_over = False
         timeout_ms = self._config.request_timeout_ms
         try:
@@ -145,7 +145,9 @@ class CoordinatorLookup:
                 await asyncio.sleep(connection.throttled_s)
                 answer = self._send_find(connection)
                 metadata = self._send_metadata(connection)
-                node = self._node_in(await answer)
+                found = await answer
+                self._answered_before = True
+                node = self._node_in(found)
                 learned = await self._learn(metadata)
             # not where the brokers' list still blocks the connection
             handed_over = learned and connection.usable and (node.host, node.port) == (host, port)
@@ -222,19 +224,20 @@ class CoordinatorLookup:
     def _explain_refusal(self, error: DisconnectedError) -> DisconnectedError:
         if self._config.security.uses_sasl:
             return error
-        return DisconnectedError(
+        return FirstRequestRefusedError(
             f"{error}, asked for the group coordinator: it went down, or the port wants SASL"
             " (security.protocol)"
         )
 
     def _check_refused(self, errors: Sequence[GroupSdkError]) -> None:
-        """Take a broker that never answers the first request for a wrong setting, not for an outage."""
-        if self._connected_before or not errors:
+        """Take brokers that drop us again and again, and never answered, for a wrong setting, not for an outage."""
+        if self._answered_before or not errors:
             return
-        if all(isinstance(error, FirstRequestRefusedError) for error in errors):
-            self._refusals += 1
-            if self._refusals >= _REFUSALS:
-                raise AuthenticationError(str(errors[0]))
+        refused = all(isinstance(error, FirstRequestRefusedError) for error in errors)
+        self._refusals = self._refusals + 1 if refused else 0
+        if self._refusals >= _REFUSALS:
+            self._refusals = 0
+            raise AuthenticationError(str(errors[0]))
 
     def _all_failed(self, errors: dict[str, GroupSdkError]) -> GroupSdkError:
         """Choose what to raise: an error that needs the user, else what a coordinator-to-be said."""
