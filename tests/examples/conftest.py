@@ -3,16 +3,26 @@
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
-from groupsdk.testing import LocalKafka, MissingToolError
+from groupsdk.testing import LocalKafka, LocalKafkaError, MissingToolError, prepare
 from tests.examples.process import ExampleProcess
 
 
 StartExample = Callable[..., ExampleProcess]
 """Start an example: the path below examples/, then its arguments."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fetch Kafka before the first test, because a test's time limit may be shorter than that takes."""
+    here = Path(__file__).parent
+    needed = any(here in item.path.parents and "kafka" in item.keywords for item in session.items)
+    if needed and not session.config.option.collectonly:
+        with suppress(LocalKafkaError):  # the fixture says what is wrong
+            prepare()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,50 @@
+#!/usr/bin/env python
+"""Draw docs/protocol.md from the tables of the code: `python -m docs.draw_states`."""
+
+from docs.regions import Pages, filled, table, write
+from groupsdk.membership.replies import DEFAULTS, REPLIES, Reaction, Reply
+from groupsdk.membership.state import TRANSITIONS, MemberState
+from groupsdk.wire.schema import ApiKey
+
+
+def diagram() -> str:
+    """Return the states and their transitions as a Mermaid diagram."""
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {MemberState.UNJOINED.name}"]
+    lines += [
+        f"    {state.name} --> {following.name}: {trigger.value}"
+        for (state, trigger), following in TRANSITIONS.items()
+    ]
+    return "\n".join([*lines, "```"])
+
+
+def reply_table(api: ApiKey) -> str:
+    """Return what a member does on each error code of the answers of one API."""
+    rows = [_row(f"`{code.name}` ({code.value})", reply) for code, reply in REPLIES[api].items()]
+    retriable, other = DEFAULTS[api]
+    rows += [_row("any other that is retriable", retriable), _row("any other", other)]
+    return table(("Error code", "The member", "Why"), rows)
+
+
+def replies() -> str:
+    """Return all reply tables."""
+    return "\n\n".join(f"### {_title(api)}\n\n{reply_table(api)}" for api in REPLIES)
+
+
+def pages() -> Pages:
+    """Return docs/protocol.md as it has to be."""
+    return filled("protocol.md", {"states": diagram(), "replies": replies()})
+
+
+def _row(code: str, reply: Reply) -> tuple[str, str, str]:
+    note = "" if reply.reaction is Reaction.PROCEED else reply.note
+    if reply.if_current:
+        note += "; ignored when the generation has changed since the request was sent"
+    return code, reply.reaction.value, note
+
+
+def _title(api: ApiKey) -> str:
+    return "".join(word.capitalize() for word in api.name.split("_"))
+
+
+if __name__ == "__main__":
+    write(pages)
