@@ -1,0 +1,292 @@
+"""Test what is particular to the member for asyncio; `tests/drivers/test_member_base.py` has the rest."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from groupsdk.clock import Clock, ManualClock
+from groupsdk.config import MemberConfig
+from groupsdk.drivers.aio.member import AsyncGroupMember
+from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.errors import ConcurrentUseError, EngineError, MemberClosedError
+from groupsdk.membership.events import CallFailed, CloseRequested
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from tests.drivers.virtual import ASSIGNMENT, MEMBER_ID, START_MS, AsyncUser, FakeHost, User, config
+
+
+class Bench:
+    """A member that really waits, on a host that answers at once."""
+
+    def __init__(self) -> None:
+        self.user = User()
+        self.clock = ManualClock(START_MS)
+        self.hosts: list[FakeHost] = []
+        self.member = AsyncGroupMember(AsyncUser(self.user), config(), self.clock, self._open)
+
+    @property
+    def host(self) -> FakeHost:
+        return self.hosts[0]
+
+    def _open(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> FakeHost:
+        self.hosts.append(FakeHost(config, clock, mailbox))
+        return self.hosts[0]
+
+    async def waiting(self) -> "asyncio.Task[bool]":
+        """Return a task that waits for an answer that does not come."""
+        assert await self.member.ensure_active_group(1)
+        self.host.silent.add(JoinGroupRequest)
+        self.member.request_rejoin("test")
+        task = asyncio.create_task(self.member.ensure_active_group())
+        for _ in range(30):  # more than the callbacks take
+            await asyncio.sleep(0)
+        assert isinstance(self.host.requests[-1], JoinGroupRequest)
+        return task
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def hang(started: asyncio.Event) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Return an `async def` hook that says when it runs and then never ends."""
+
+    async def hook(*_: Any) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    return hook
+
+
+async def cancelled(task: "asyncio.Task[Any]") -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# cancellation
+
+
+@pytest.mark.parametrize("callback", ["on_join_prepare", "metadata", "perform_assignment"])
+def test_a_call_cancelled_in_a_callback_is_reported_as_failed(bench: Bench, callback: str) -> None:
+    async def main() -> None:
+        started = asyncio.Event()
+        bench.user.hooks[callback] = hang(started)
+        task = asyncio.create_task(bench.member.ensure_active_group())
+        await started.wait()
+        await cancelled(task)
+        assert isinstance(bench.host.posted[-1], CallFailed)
+        assert bench.host.posted[-1].description == "CancelledError"
+        assert bench.member.generation_if_stable() is None
+
+        del bench.user.hooks[callback]
+        bench.host.advance(1_000)  # the backoff
+        assert await bench.member.ensure_active_group(1)
+        assert bench.user.names().count("on_join_prepare") == 1
+
+    asyncio.run(main())
+
+
+def test_an_assignment_cancelled_on_delivery_is_delivered_again(bench: Bench) -> None:
+    async def main() -> None:
+        started = asyncio.Event()
+        bench.user.hooks["on_join_complete"] = hang(started)
+        task = asyncio.create_task(bench.member.poll(60))
+        await started.wait()
+        await cancelled(task)
+        del bench.user.hooks["on_join_complete"]
+        assert await bench.member.poll(60)
+        deliveries = [call for call in bench.user.calls if call[0] == "on_join_complete"]
+        assert deliveries == [("on_join_complete", 1, MEMBER_ID, "v0", ASSIGNMENT)] * 2
+        assert bench.member.snapshot().assignment_epoch == 1
+
+    asyncio.run(main())
+
+
+def test_a_wait_can_be_cancelled_and_taken_up_again(bench: Bench) -> None:
+    async def main() -> None:
+        task = await bench.waiting()
+        posted = list(bench.host.posted)
+        await cancelled(task)
+        assert bench.host.posted == posted
+        bench.host.silent.clear()
+        bench.host.advance(70_000)  # the join that got no answer is given up
+        assert await bench.member.ensure_active_group(1)
+
+    asyncio.run(main())
+
+
+def test_a_timeout_around_a_call_is_a_cancellation(bench: Bench) -> None:
+    async def main() -> None:
+        bench.user.hooks["on_join_complete"] = hang(asyncio.Event())
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await bench.member.ensure_active_group()
+        del bench.user.hooks["on_join_complete"]
+        assert await bench.member.ensure_active_group(1)
+
+    asyncio.run(main())
+
+
+def test_a_close_that_is_cancelled_closes_all_the_same(bench: Bench) -> None:
+    async def main() -> None:
+        started = asyncio.Event()
+        assert await bench.member.ensure_active_group(1)
+        bench.user.hooks["on_leave_prepare"] = hang(started)
+        bench.host.will_end = False  # nobody waits for that any more
+        task = asyncio.create_task(bench.member.close())
+        await started.wait()
+        await cancelled(task)
+        assert isinstance(bench.host.posted[-1], CloseRequested)
+        with pytest.raises(MemberClosedError):
+            await bench.member.poll()
+        await bench.member.close()
+
+    asyncio.run(main())
+
+
+# one task at a time
+
+
+def test_two_tasks_cannot_drive_one_member(bench: Bench) -> None:
+    async def main() -> None:
+        task = await bench.waiting()
+        for call in (
+            bench.member.poll,
+            bench.member.ensure_active_group,
+            bench.member.close,
+            lambda: bench.member.leave_group("x"),
+        ):
+            with pytest.raises(ConcurrentUseError, match="another task is using the member"):
+                await call()
+        bench.member.wakeup()
+        assert await task is False
+        await bench.member.close()
+
+    asyncio.run(main())
+
+
+def test_a_task_of_a_callback_may_close_the_member_like_the_callback_itself(bench: Bench) -> None:
+    async def close(*_: Any) -> None:
+        await asyncio.gather(asyncio.create_task(bench.member.close()))
+
+    async def main() -> None:
+        bench.user.hooks["on_join_complete"] = close
+        assert not await bench.member.ensure_active_group(5)
+        with pytest.raises(MemberClosedError):
+            await bench.member.poll()
+
+    asyncio.run(main())
+
+
+def test_a_task_of_a_callback_may_not_drive_the_member_meanwhile_but_later_it_may(
+    bench: Bench,
+) -> None:
+    async def main() -> None:
+        go_on = asyncio.Event()
+        tasks: list[asyncio.Task[bool]] = []
+
+        async def drive() -> bool:
+            with pytest.raises(ConcurrentUseError, match="may close its member, but not drive it"):
+                await bench.member.poll(1)
+            await go_on.wait()
+            return await bench.member.ensure_active_group(1)
+
+        async def start(*_: Any) -> None:
+            tasks.append(asyncio.create_task(drive()))
+            await asyncio.sleep(0)
+
+        bench.user.hooks["on_join_complete"] = start
+        assert await bench.member.ensure_active_group(1)
+        go_on.set()
+        assert await tasks[0]
+
+    asyncio.run(main())
+
+
+# the loop
+
+
+def test_a_loop_of_polls_lets_others_run(bench: Bench) -> None:
+    async def main() -> None:
+        assert await bench.member.ensure_active_group(1)
+        other = asyncio.create_task(asyncio.sleep(0))
+        for _ in range(3):
+            assert await bench.member.poll()
+        assert other.done()
+
+    asyncio.run(main())
+
+
+def test_other_tasks_run_while_a_call_waits(bench: Bench) -> None:
+    async def main() -> None:
+        task = await bench.waiting()
+        ticks = 0
+        while ticks < 100:
+            await asyncio.sleep(0)
+            ticks += 1
+        assert not task.done()
+        bench.member.wakeup()
+        assert await task is False
+
+    asyncio.run(main())
+
+
+def test_another_thread_may_wake_the_task_that_waits(bench: Bench) -> None:
+    async def main() -> None:
+        task = await bench.waiting()
+        thread = threading.Thread(target=bench.member.wakeup)
+        thread.start()
+        assert await task is False
+        thread.join()
+
+    asyncio.run(main())
+
+
+def test_a_publication_of_another_thread_ends_the_wait(bench: Bench) -> None:
+    async def main() -> None:
+        task = await bench.waiting()
+        thread = threading.Thread(target=bench.host.crash)
+        thread.start()
+        with pytest.raises(EngineError, match="KeyError: 'bug'"):
+            await task
+        thread.join()
+
+    asyncio.run(main())
+
+
+def test_a_member_may_move_to_another_loop(bench: Bench) -> None:
+    assert asyncio.run(bench.member.ensure_active_group(1))
+    bench.member.request_rejoin("between two loops")
+    assert asyncio.run(bench.member.poll(1))
+    asyncio.run(bench.member.close())
+    assert bench.user.names().count("on_join_complete") == 2
+
+
+def test_what_is_published_after_the_loop_is_closed_harms_nobody(bench: Bench) -> None:
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(bench.waiting())
+    waiting = loop.run_until_complete(task)
+    loop.stop()
+    loop.run_forever()
+    heard = bench.member._mailbox._listener
+    assert heard is not None
+    waiting.cancel()
+    loop.run_until_complete(asyncio.wait([waiting]))
+    loop.close()
+    heard()  # as a publisher may that took hold of it just before
+    assert bench.member._mailbox._listener is None
+
+
+def test_leaving_the_block_closes_the_member(bench: Bench) -> None:
+    async def main() -> None:
+        async with bench.member as member:
+            assert member is bench.member
+            assert await member.ensure_active_group(1)
+
+    asyncio.run(main())
+    assert bench.user.names()[-1] == "on_leave_prepare"
+    assert bench.host.ended.done()

@@ -1,0 +1,119 @@
+"""Test how coordinators are made and read, for threads and for asyncio alike."""
+
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from groupsdk import AbstractCoordinator, AsyncAbstractCoordinator
+from groupsdk.clock import ManualClock
+from groupsdk.config import MemberConfig
+from groupsdk.errors import ConfigError
+from groupsdk.membership.events import RejoinRequested
+from groupsdk.types import NO_GENERATION
+from tests.drivers.views import GENERATION, view
+from tests.drivers.virtual import START_MS, FakeHost, User, config
+
+
+class Threads(AbstractCoordinator):
+    protocol_type = "work"
+
+    @override
+    def metadata(self) -> list[tuple[str, bytes]]:
+        return [("v0", b"")]
+
+    @override
+    def perform_assignment(self, leader_id: str, protocol: str, members: Any) -> dict[str, bytes]:
+        return {}
+
+    @override
+    def on_join_complete(self, *_: object) -> None: ...
+
+
+class Asyncio(AsyncAbstractCoordinator):
+    protocol_type = "work"
+
+    @override
+    async def metadata(self) -> list[tuple[str, bytes]]:
+        return [("v0", b"")]
+
+    @override
+    def perform_assignment(self, leader_id: str, protocol: str, members: Any) -> dict[str, bytes]:
+        return {}
+
+    @override
+    async def on_join_complete(self, *_: object) -> None: ...
+
+
+KINDS: list[type[Threads | Asyncio]] = [Threads, Asyncio]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def test_settings_come_as_keys_keywords_or_both(kind: Any) -> None:
+    for coordinator in (
+        kind({"bootstrap.servers": "a:1", "group.id": "g", "session.timeout.ms": "9000"}),
+        kind(bootstrap_servers="a:1", group_id="g", session_timeout_ms=9_000),
+        kind({"bootstrap.servers": "a:1", "group.id": "x"}, group_id="g", session_timeout_ms=9_000),
+        kind(MemberConfig(bootstrap_servers="a:1", group_id="g", session_timeout_ms=9_000)),
+    ):
+        config = coordinator._member._config
+        assert config.group_id == "g"
+        assert config.session_timeout_ms == 9_000
+
+
+def test_wrong_settings_are_refused(kind: Any) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean group\.id"):
+        kind(bootstrap_servers="a:1", groupid="g")
+    with pytest.raises(ConfigError, match="not both"):
+        kind(config(), group_id="g")
+
+
+def test_it_reads_its_member(kind: Any) -> None:
+    clock = ManualClock(5)
+    coordinator = kind(config(), clock=clock)
+    assert coordinator.generation() == NO_GENERATION
+    assert coordinator.generation_if_stable() is None
+    assert coordinator.member_id() == ""
+    coordinator._member._mailbox.publish(1, view())
+    assert coordinator.generation() == GENERATION
+    assert coordinator.generation_if_stable() == GENERATION
+    assert coordinator.member_id() == "member-1"
+    assert coordinator.snapshot().stable
+    assert coordinator.events() == ()
+    clock.advance(9_995)
+    assert coordinator.generation_if_stable() is None
+
+
+def test_it_passes_on_what_any_thread_may_ask(kind: Any) -> None:
+    coordinator = kind(config(), clock=ManualClock(START_MS))
+    member = coordinator._member
+    member._host = host = FakeHost(config(), ManualClock(), member._mailbox)
+    coordinator.request_rejoin("new metadata")
+    assert host.posted == [RejoinRequested("new metadata")]
+    before = member._mailbox.read().version
+    coordinator.wakeup()
+    assert member._mailbox.read().version == before + 1
+
+
+def test_the_member_calls_the_coordinator(kind: Any) -> None:
+    coordinator = kind(config())
+    assert coordinator._member._callbacks is coordinator
+
+
+@pytest.mark.parametrize(
+    "name", ["protocol_type", "metadata", "perform_assignment", "on_join_complete"]
+)
+@pytest.mark.parametrize("base", [AbstractCoordinator, AsyncAbstractCoordinator])
+def test_what_is_left_out_is_named(base: Any, name: str) -> None:
+    members = {
+        each: getattr(User, each, "work")
+        for each in ("protocol_type", "metadata", "perform_assignment", "on_join_complete")
+    }
+    del members[name]
+    incomplete = type("Incomplete", (base,), members)
+    with pytest.raises(TypeError, match=name):
+        incomplete(config())
