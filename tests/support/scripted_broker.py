@@ -114,7 +114,7 @@ class ScriptedBroker:
         self._changed = threading.Condition()
         self._release = asyncio.Event()
         self._connections: dict[int, asyncio.StreamWriter] = {}
-        self._handlers: set[asyncio.Task[None]] = set()
+        self._serving = threading.Event()
         self._accepted = 0
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
@@ -200,6 +200,7 @@ class ScriptedBroker:
         self.port = listener.getsockname()[1]
         self._listener = listener
         self._thread.start()
+        self._serving.wait()
 
     def stop(self) -> None:
         """Close everything."""
@@ -227,6 +228,7 @@ class ScriptedBroker:
             self._server = loop.run_until_complete(
                 asyncio.start_server(self._accept, sock=self._listener, ssl=self._tls)
             )
+            loop.call_soon(self._serving.set)
             loop.run_forever()
             loop.run_until_complete(self._tidy(self._server))
         finally:
@@ -235,10 +237,14 @@ class ScriptedBroker:
 
     async def _tidy(self, server: asyncio.Server) -> None:
         server.close()
-        self._abort_all()
-        for task in self._handlers:
-            task.cancel()
-        await asyncio.gather(*self._handlers, return_exceptions=True)
+        this = asyncio.current_task()
+        for _ in range(
+            5
+        ):  # a connection may just be on its way through the steps of its acceptance
+            self._abort_all()
+            for task in asyncio.all_tasks() - {this}:
+                task.cancel()
+            await asyncio.sleep(0)
         await asyncio.sleep(0.01 if self._tls is not None else 0)
 
     def _abort_all(self) -> None:
@@ -248,9 +254,6 @@ class ScriptedBroker:
     # One connection.
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._handlers.add(task)
         self._accepted += 1
         number = self._accepted
         self._connections[number] = writer
@@ -262,7 +265,6 @@ class ScriptedBroker:
             self.errors.append(error)
         finally:
             del self._connections[number]
-            self._handlers.discard(task)
             writer.transport.abort()
             with self._changed:
                 self._changed.notify_all()
@@ -475,3 +477,16 @@ def mute_port() -> Iterator[int]:
     """Give a port of 127.0.0.1 that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as sock:
         yield sock.getsockname()[1]
+
+
+@contextlib.contextmanager
+def full_port() -> Iterator[int]:
+    """Give a port of 127.0.0.1 whose queue is full: to connect takes for ever, as to a dead host."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        port = listener.getsockname()[1]
+        for _ in range(4):
+            sock = stack.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex(("127.0.0.1", port))
+        yield port

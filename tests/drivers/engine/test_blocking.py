@@ -1,0 +1,111 @@
+"""Test that calls that block hold neither the loop nor threads."""
+
+import asyncio
+import threading
+
+import pytest
+
+from groupsdk.drivers.engine.blocking import BlockingCalls
+from tests.drivers.engine.rig import WAIT_S, run
+
+
+def blocking_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "groupsdk-blocking"]
+
+
+def test_returns_what_the_function_returns_and_keeps_no_thread() -> None:
+    async def work() -> None:
+        calls = BlockingCalls()
+        assert [await calls.run(n, lambda n=n: n) for n in range(20)] == list(range(20))  # type: ignore[misc]  # mypy does not see the default
+
+    run(work())
+    for thread in blocking_threads():
+        thread.join(WAIT_S)
+    assert blocking_threads() == []
+
+
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, StopIteration, GeneratorExit])
+def test_what_would_end_the_loop_comes_as_a_runtime_error(raised: type[BaseException]) -> None:
+    def function() -> None:
+        raise raised("secret")
+
+    async def work() -> None:
+        with pytest.raises(RuntimeError, match=raised.__name__) as caught:
+            await BlockingCalls().run(1, function)
+        assert isinstance(caught.value.__cause__, raised)
+        assert "secret" not in str(caught.value)
+
+    run(work())
+
+
+def test_an_exception_is_passed_on() -> None:
+    def function() -> None:
+        raise KeyError("x")
+
+    async def work() -> None:
+        with pytest.raises(KeyError):
+            await BlockingCalls().run(1, function)
+
+    run(work())
+
+
+def test_one_that_hangs_holds_one_thread_however_often_it_is_asked() -> None:
+    gate = threading.Event()
+    started = []
+
+    def function() -> str:
+        started.append(threading.current_thread())
+        assert gate.wait(WAIT_S)
+        return "late"
+
+    async def work() -> None:
+        calls = BlockingCalls()
+        for _ in range(10):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    await calls.run("name", function)
+        last = asyncio.create_task(calls.run("name", function))
+        await asyncio.sleep(0)
+        assert len(started) == 1
+        gate.set()
+        assert await last == "late"
+        assert await calls.run("name", lambda: "new") == "new"
+
+    run(work())
+
+
+def test_an_error_that_nobody_waits_for_is_no_complaint() -> None:
+    gate = threading.Event()
+
+    def function() -> None:
+        gate.wait(WAIT_S)
+        raise KeyError("x")
+
+    async def work() -> None:
+        calls = BlockingCalls()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await calls.run(1, function)
+        gate.set()
+        assert (
+            await calls.run(1, lambda: 2) == 2
+        )  # or joined the first, whose error would be raised
+
+    with pytest.raises(KeyError):
+        run(work())
+
+
+def test_a_function_that_outlives_the_loop_harms_nobody() -> None:
+    gate = threading.Event()
+
+    async def work() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await BlockingCalls().run(1, lambda: gate.wait(WAIT_S))
+
+    run(work())
+    left = blocking_threads()
+    gate.set()
+    for thread in left:
+        thread.join(WAIT_S)
+    assert blocking_threads() == []
