@@ -1,6 +1,7 @@
 """Open connections: resolve, connect, TLS, versions, SASL."""
 
 import asyncio
+import os
 import socket
 import ssl
 from typing import Final
@@ -187,7 +188,8 @@ async def _connect_any(
         except TimeoutError:
             reasons[f"no answer from {address.sockaddr[0]} within {share_s:.3g} s"] = None
         except OSError as error:
-            reasons[error.strerror or str(error)] = None
+            # asyncio puts words of its own in the place of the system's, such as "Connection refused"
+            reasons[os.strerror(error.errno) if error.errno else str(error)] = None
     raise DisconnectedError(f"cannot connect to {where}: {'; '.join(reasons)}")
 
 
