@@ -2,9 +2,11 @@
 
 import gc
 import logging
+import ssl
 from collections.abc import Iterator
 
 import pytest
+import trustme
 
 from tests.support.scripted_broker import ScriptedBroker
 
@@ -25,3 +27,21 @@ def _asyncio_is_silent(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker() as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="session")
+def server_tls(authority: trustme.CA) -> ssl.SSLContext:
+    """What a broker for 127.0.0.1 and localhost presents."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
+    return context
+
+
+@pytest.fixture(scope="session")
+def ca_pem(authority: trustme.CA) -> str:
+    return authority.cert_pem.bytes().decode()

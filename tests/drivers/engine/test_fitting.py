@@ -1,0 +1,99 @@
+"""Test that requests take the shape of the version that a broker has."""
+
+from typing import Any, cast
+
+import pytest
+
+from groupsdk.drivers.engine.connection import Connection
+from groupsdk.drivers.engine.fitting import check_versions, fit
+from groupsdk.errors import UnsupportedVersionError
+from groupsdk.membership.requests import MembershipRequest
+from groupsdk.wire.api import ApiVersionRanges, encode_request
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from groupsdk.wire.schema import ApiKey
+from tests.support.scripted_steps import KAFKA_0_10, KAFKA_1_0, KAFKA_2_3, KAFKA_4_3, Versions
+
+
+class Recorder:
+    """Takes requests like a connection, and checks that they can be encoded."""
+
+    host, port = "kafka", 9092
+
+    def __init__(self, versions: Versions) -> None:
+        self.versions = ApiVersionRanges({int(key): both for key, both in versions.items()})
+        self.sent: list[tuple[Any, int]] = []
+
+    def request(self, message: Any, version: int) -> None:
+        assert encode_request(message, version, 1, "me")
+        self.sent.append((message, version))
+
+
+def sent(versions: Versions, request: MembershipRequest) -> tuple[Any, int]:
+    recorder = Recorder(versions)
+    fit(cast("Connection", recorder), request)
+    (only,) = recorder.sent
+    return only
+
+
+LEAVE = LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="m", reason="r"),))
+JOIN = JoinGroupRequest(group_id="g", rebalance_timeout_ms=5, protocol_type="work", reason="r")
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [(KAFKA_0_10, 0), (KAFKA_1_0, 2), (KAFKA_2_3, 5), (KAFKA_4_3, 9)],
+)
+def test_a_join_takes_the_newest_common_version(versions: Versions, expected: int) -> None:
+    assert sent(versions, JOIN) == (JOIN, expected)
+
+
+@pytest.mark.parametrize(
+    ("newest", "batched"), [(0, False), (1, False), (2, False), (3, True), (4, True), (5, True)]
+)
+def test_a_leave_names_its_member_where_the_version_has_it(newest: int, batched: bool) -> None:
+    versions = {**KAFKA_4_3, ApiKey.LEAVE_GROUP: (0, newest)}
+    request, version = sent(versions, LEAVE)
+    assert version == newest
+    assert bool(request.members) is batched
+    assert request.member_id == ("" if batched else "m")
+
+
+def test_a_static_join_is_not_sent_without_its_instance_id() -> None:
+    versions = {**KAFKA_4_3, ApiKey.JOIN_GROUP: (0, 4)}
+    static = JoinGroupRequest(group_id="g", group_instance_id="one")
+    with pytest.raises(UnsupportedVersionError, match=r"from 5 to 9, but the broker has 0 to 4"):
+        sent(versions, static)
+    assert sent(versions, JOIN)[1] == 4
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        SyncGroupRequest(group_id="g", group_instance_id="one"),
+        HeartbeatRequest(group_id="g", group_instance_id="one"),
+    ],
+    ids=["sync", "heartbeat"],
+)
+def test_a_static_member_heartbeats_and_syncs_as_one(request_: MembershipRequest) -> None:
+    assert sent(KAFKA_2_3, request_)[1] == 3
+    with pytest.raises(UnsupportedVersionError, match="in a version from 3"):
+        sent(KAFKA_1_0, request_)
+
+
+@pytest.mark.parametrize("versions", [KAFKA_0_10, KAFKA_1_0, KAFKA_2_3, KAFKA_4_3])
+def test_every_release_serves_a_dynamic_member(versions: Versions) -> None:
+    check_versions(cast("Connection", Recorder(versions)), static=False)
+
+
+@pytest.mark.parametrize("versions", [KAFKA_2_3, KAFKA_4_3])
+def test_releases_from_2_3_on_serve_a_static_member(versions: Versions) -> None:
+    check_versions(cast("Connection", Recorder(versions)), static=True)
+
+
+def test_what_is_no_kafka_lacks_everything() -> None:
+    with pytest.raises(UnsupportedVersionError, match=r"^kafka:9092 cannot serve") as caught:
+        check_versions(cast("Connection", Recorder({})), static=True)
+    assert str(caught.value).count("does not have it") == 5
