@@ -356,6 +356,9 @@ class WorkerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            # Its child as well, which may be stopped.
+            os.killpg(self.pid, signal.SIGKILL)
         self.kill()
 
     @property
@@ -364,13 +367,19 @@ class WorkerProcess:
         assert self._process is not None
         return self._process.pid
 
-    def pause(self) -> None:
+    @property
+    def children(self) -> list[int]:
+        """The ids of its child processes."""
+        tasks = Path(f"/proc/{self.pid}/task").glob("*/children")
+        return [int(child) for task in tasks for child in task.read_text().split()]
+
+    def pause(self, *, with_children: bool = False) -> None:
         """Stop it from running (SIGSTOP)."""
-        os.kill(self.pid, signal.SIGSTOP)
+        (os.killpg if with_children else os.kill)(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it run on (SIGCONT)."""
-        os.kill(self.pid, signal.SIGCONT)
+        """Let it and its children run on (SIGCONT)."""
+        os.killpg(self.pid, signal.SIGCONT)
 
     def terminate(self) -> int:
         """Ask it to end (SIGTERM) and return its exit status."""
