@@ -203,9 +203,10 @@ class ScriptedBroker:
         self._serving.wait()
 
     def stop(self) -> None:
-        """Close everything."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        """Close everything; harmless when repeated."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(10)
 
     def __enter__(self) -> Self:
         self.start()
