@@ -104,6 +104,7 @@ class ThreadHost:
 
     def _end(self) -> None:
         with self._lock:
+            self._last_metrics = self._engine.metrics()
             self._open = False
         left = asyncio.all_tasks(self._loop)
         for task in left:
@@ -112,6 +113,5 @@ class ThreadHost:
         self._loop.run_until_complete(
             asyncio.wait([*left, self._loop.create_task(asyncio.sleep(0))])
         )
-        self._last_metrics = self._engine.metrics()
         self._loop.close()
         self.ended.set_result(None)

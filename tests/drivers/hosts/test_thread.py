@@ -1,0 +1,81 @@
+"""Test what is particular to the background thread; `test_host.py` has what all hosts promise."""
+
+import logging
+import os
+import threading
+
+import pytest
+
+from groupsdk.clock import SystemClock
+from groupsdk.drivers.hosts.thread import ThreadHost
+from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.errors import EngineError
+from groupsdk.membership.events import Polled
+from tests.drivers.virtual import config
+
+
+@pytest.fixture
+def host() -> ThreadHost:
+    return ThreadHost(config(bootstrap_servers="127.0.0.1:1"), SystemClock(), Mailbox())
+
+
+def test_the_thread_is_a_daemon_with_the_name_of_its_group(host: ThreadHost) -> None:
+    host.start()
+    (thread,) = [each for each in threading.enumerate() if each.name == "groupsdk-group"]
+    assert thread.daemon
+    host.abort()
+    host.ended.result(20)
+
+
+def test_a_machine_without_room_for_a_thread(
+    host: ThreadHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(EngineError, match=r"cannot start .* can't start new"):
+        host.start()
+    assert host.ended.done()
+    assert host._loop.is_closed()
+    host.post(Polled())
+    assert host.metrics().result(0) == {}
+
+
+def test_a_fork_leaves_the_engine_of_its_parent_alone(
+    host: ThreadHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start()
+    here = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: here + 1)
+    host.abandon()
+    monkeypatch.undo()
+    assert "join-total" in host.metrics().result(20)
+    assert not host.ended.done()
+    host.abandon()
+    host.ended.result(20)
+
+
+def test_the_first_event_is_handled_at_once() -> None:
+    # posted before the engine ran, it used to lie there until the next one
+    for _ in range(30):
+        mailbox = Mailbox()
+        host = ThreadHost(config(bootstrap_servers="127.0.0.1:1"), SystemClock(), mailbox)
+        host.start()
+        host.post(Polled())
+        mailbox.wait_newer(0, 20_000)
+        assert mailbox.read().handled == 1
+        host.abort()
+        host.ended.result(20)
+
+
+def test_what_was_called_before_the_end_is_answered(
+    host: ThreadHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.start()
+    with caplog.at_level(logging.WARNING):
+        host.abort()
+        answers = [host.metrics() for _ in range(100)]
+        assert all("join-total" in answer.result(20) for answer in answers)
+    host.ended.result(20)
+    assert caplog.records == []
