@@ -166,7 +166,10 @@ class MemberBase:
         """Start a call that drives the member."""
         self._check_usable()
         drive = Drive(self._clock, timeout_ms, done)
-        self._tick()
+        # A poll of an idle member wakes the engine only when it is due: polling each second would cost
+        # more than the heartbeats.
+        if not self._quiet():
+            self._tick()
         return drive
 
     def _next(self, drive: Drive) -> Run | Pause | Finish:

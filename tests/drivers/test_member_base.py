@@ -249,6 +249,15 @@ def test_poll_without_a_timeout_shows_a_sign_of_life_often_enough_but_not_always
     assert 9 <= rig.host.polls() <= 11
 
 
+def test_short_polls_wake_the_engine_no_more_often_than_needed(rig: Rig) -> None:
+    rig.joined()
+    started_ms = rig.clock.now_ms()
+    for _ in range(100):
+        assert rig.drive.poll(0.1)
+    assert rig.clock.now_ms() - started_ms == 10_000
+    assert 9 <= rig.host.polls() <= 11  # one in a twentieth of the poll interval of 20 s
+
+
 def test_waiting_in_poll_is_a_sign_of_life(rig: Rig) -> None:
     rig.joined()
     assert rig.drive.poll(100)  # five times the poll interval
