@@ -37,12 +37,9 @@ wheel: ## build the wheel into dist/ and check what is in it
 	@.ci/setup python
 	@.ci/wheel
 
-bench: ## measure groupsdk and its peers side by side; ONLY=name for one of tests/benchmarks
+bench: ## measure groupsdk and its peers side by side; ONLY=name for one, ARGS="--full --readme" for the README
 	@.ci/setup python jvm
-	@for script in tests/benchmarks/$(or $(ONLY),[a-z]*).py; do \
-		echo "==== $$script ===="; \
-		$(PYTHON) -m tests.benchmarks.$$(basename $$script .py) $(ARGS) || exit 1; \
-	done
+	@$(PYTHON) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 format: ## format the code and fix what ruff can fix
 	@.ci/setup lint

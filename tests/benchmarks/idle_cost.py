@@ -81,7 +81,7 @@ def measure(
     """Measure all clients at all counts."""
     result = Result(
         "idle_cost",
-        "One idle member: CPU seconds an hour / MiB / threads",
+        "One idle member: CPU seconds an hour / MiB / threads, its share of the process",
         ["members in the process", *names],
     )
     raw: dict[str, tuple[float, ...]] = {}
@@ -107,7 +107,7 @@ def measure(
     result.notes.append(
         f"From {seconds:g} s after the members are up; heartbeat interval {_INTERVAL_MS // 1000} s, callers"
         f" that poll(1.0) in a loop (a thread each, or tasks of one loop); groups of {_BATCH}; memory is"
-        " proportional (PSS), less that of the process after the import; child processes counted. The"
+        " what the process alone has written to, less that after the import; child processes counted. The"
         " peers' partitions are paused, so that they need not fetch."
     )
     return result
