@@ -1,0 +1,146 @@
+"""Give each member one run of every topic, as Kafka's RangeAssignor does, racks included (KIP-881)."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from assignors.java_order import utf16_sorted
+from assignors.rack_ranges import TopicRange, match_together
+from assignors.stateless import StatelessAssignor
+from assignors.subscribers import (
+    Subscribers,
+    checked,
+    java_topic_order,
+    member_order,
+    partition_counts,
+    subscribers_of,
+)
+from groupsdk.assignment import Assignment, Cluster, GroupAssignment, GroupSubscription
+
+
+Shares = list[dict[str, Sequence[int]]]
+"""The partitions of each member, by its number."""
+
+
+class RangeAssignor(StatelessAssignor):
+    """Share out each topic by itself, in runs of neighbouring partitions (`RangeAssignor`).
+
+    The members of a topic, static ones first, take runs whose lengths differ by at most one, the first ones
+    the longer. Topics with the same members and as many partitions are co-partitioned: a member has the same
+    partitions of each.
+
+    Where members and replicas say their racks, and the replicas of some topic do not cover all racks alike,
+    partitions go to members in a rack of theirs first, which may break the runs up; how many a member gets
+    stays the same.
+
+    The results are those of Kafka 4's class, with the members in the order that it gives them, and each
+    member's topics and partitions too.
+    """
+
+    name = "range"
+
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        """Share out, as the leader.
+
+        Raises:
+            TypeError: a number of partitions is not an int, or a member's topics are one string.
+            ValueError: a number of partitions is out of bounds.
+        """
+        members = checked(subscriptions)
+        counts = partition_counts(cluster)
+        group = subscribers_of(counts, members, member_order(members))
+        racks = [members[member_id].rack_id or None for member_id in group.member_ids]
+        if _needs_racks(cluster, counts, group, racks):
+            shares = _with_racks(cluster, counts, group, racks)
+        else:
+            order = java_topic_order(counts, members) if group.topics else []
+            shares = _plain(counts, group, order)
+        return {
+            member_id: Assignment(share)
+            for member_id, share in zip(group.member_ids, shares, strict=True)
+        }
+
+
+def _plain(counts: Mapping[str, int], group: Subscribers, order: Sequence[str]) -> Shares:
+    shares: Shares = [{} for _ in group.member_ids]
+    cut: dict[tuple[int, int], list[Sequence[int]]] = {}
+    numbers = tuple(range(max((counts[topic] for topic in order), default=0)))
+    for topic in order:
+        subscribers = group.topics[topic]
+        count = counts[topic]
+        shape = (count, len(subscribers))
+        if shape not in cut:
+            cut[shape] = _runs(numbers, *shape)
+        if len(subscribers) == len(shares):
+            for share, run in zip(shares, cut[shape], strict=False):
+                share[topic] = run
+        else:
+            for number, run in zip(subscribers, cut[shape], strict=False):
+                shares[number][topic] = run
+    return shares
+
+
+def _runs(numbers: Sequence[int], count: int, members: int) -> list[Sequence[int]]:
+    """Cut the first `count` numbers into runs; none for members that would get nothing."""
+    base, extra = divmod(count, members)
+    longer = extra * (base + 1)
+    runs = [numbers[start : start + base + 1] for start in range(0, longer, base + 1)]
+    if base:
+        runs += [numbers[start : start + base] for start in range(longer, count, base)]
+    return runs
+
+
+def _needs_racks(
+    cluster: Cluster, counts: Mapping[str, int], group: Subscribers, racks: Sequence[str | None]
+) -> bool:
+    if not any(racks) or not cluster.replica_racks:
+        return False
+    return any(
+        _is_rack_aware(_replica_racks(cluster, topic, counts[topic]), subscribers, racks)
+        for topic, subscribers in group.topics.items()
+        if topic in cluster.replica_racks
+    )
+
+
+def _is_rack_aware(
+    replica_racks: Sequence[Collection[str]],
+    subscribers: Sequence[int],
+    racks: Sequence[str | None],
+) -> bool:
+    """Tell whether placing a topic by rack can bring anything (`useRackAwareAssignment`)."""
+    seen = set().union(*replica_racks)
+    if all(len(each) == len(seen) for each in replica_racks):
+        return False
+    return any(racks[number] in seen for number in subscribers)
+
+
+def _replica_racks(cluster: Cluster, topic: str, count: int) -> Sequence[Collection[str]]:
+    """Return the racks of each partition's replicas as sets, as many as the topic has partitions."""
+    known = cluster.replica_racks.get(topic, ())[:count]
+    return [*map(frozenset, known), *(frozenset[str](),) * (count - len(known))]
+
+
+def _with_racks(
+    cluster: Cluster, counts: Mapping[str, int], group: Subscribers, racks: Sequence[str | None]
+) -> Shares:
+    together: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+    for topic, subscribers in group.topics.items():
+        together[id(subscribers), counts[topic]].append(topic)
+    shares: Shares = [{} for _ in group.member_ids]
+    taken: dict[str, list[tuple[int, list[int]]]] = {}
+    for topics in together.values():
+        subscribers = group.topics[topics[0]]
+        count = counts[topics[0]]
+        replica_racks = [_replica_racks(cluster, topic, count) for topic in topics]
+        if len(topics) > 1:
+            topic_range = match_together(count, [racks[n] for n in subscribers], replica_racks)
+        else:
+            topic_range = TopicRange(count, [racks[n] for n in subscribers])
+            if _is_rack_aware(replica_racks[0], subscribers, racks):
+                topic_range.match(replica_racks[0])
+        runs = list(zip(subscribers, topic_range.fill(), strict=True))
+        taken.update(dict.fromkeys(topics, runs))
+    for topic in utf16_sorted(taken):
+        for number, run in taken[topic]:
+            if run:
+                shares[number][topic] = tuple(run)
+    return shares

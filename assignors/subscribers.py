@@ -1,0 +1,151 @@
+"""Tell who subscribed to what, with members in Kafka's order."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+
+from assignors.java_order import java_map_order, utf16_key, utf16_sorted
+from groupsdk.assignment import Cluster, GroupSubscription, Subscription
+
+
+MAX_PARTITION_COUNT = 1 << 31
+"""Partitions are numbered in a signed 32-bit integer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribers:
+    """The members of a group, numbered in one order, and the topics that they share.
+
+    Attributes:
+        member_ids: the members; their places in here are their numbers.
+        topics: known topics with partitions that somebody subscribed to, to the numbers of the subscribers,
+            ascending. Topics with the same subscribers hold the same object. The topics stand in no
+            particular order.
+        is_uniform: whether all members subscribed to the same topics.
+    """
+
+    member_ids: Sequence[str]
+    topics: Mapping[str, Sequence[int]]
+    is_uniform: bool
+
+
+def member_order(subscriptions: GroupSubscription) -> list[str]:
+    """List the member ids in the order of range and round robin (`AbstractPartitionAssignor.MemberInfo`).
+
+    Static members come first, by `group.instance.id`; then the others by member id. Both by UTF-16 code units.
+    """
+    static = [
+        (utf16_key(subscription.group_instance_id), utf16_key(member_id), member_id)
+        for member_id, subscription in subscriptions.items()
+        if subscription.group_instance_id is not None
+    ]
+    dynamic = (
+        member_id
+        for member_id, subscription in subscriptions.items()
+        if subscription.group_instance_id is None
+    )
+    return [*(member_id for _, _, member_id in sorted(static)), *utf16_sorted(dynamic)]
+
+
+def partition_counts(cluster: Cluster) -> dict[str, int]:
+    """Return the number of partitions of each topic that has any.
+
+    Raises:
+        TypeError: a number is not an int.
+        ValueError: a number is negative, or over 2**31.
+    """
+    counts = {}
+    for topic, given in cluster.partition_counts.items():
+        try:
+            count = index(given)
+        except TypeError:
+            raise TypeError(
+                f"topic {topic!r}: the number of partitions is {given!r}, not an int"
+            ) from None
+        if not 0 <= count <= MAX_PARTITION_COUNT:
+            raise ValueError(
+                f"topic {topic!r}: the number of partitions is {count}, not 0 to {MAX_PARTITION_COUNT}"
+            )
+        if count:
+            counts[topic] = count
+    return counts
+
+
+def subscribers_of(
+    counts: Mapping[str, int], subscriptions: GroupSubscription, member_ids: Sequence[str]
+) -> Subscribers:
+    """Find the subscribers of each topic.
+
+    Takes time in proportion to the topics named in all different subscriptions, and to the subscribers of
+    all topics with different ones: members with equal subscriptions are looked at once.
+
+    Args:
+        counts: the topics that count; others are passed over.
+        subscriptions: of all members.
+        member_ids: the order to number the members in.
+    """
+    classes: dict[tuple[str, ...], list[int]] = {}
+    of_object: dict[int, list[int]] = {}
+    for number, member_id in enumerate(member_ids):
+        topics = subscriptions[member_id].topics
+        # equal lists are mostly one object, as decoding makes them, and then need no hashing
+        alike = of_object.get(id(topics))
+        if alike is None:
+            alike = of_object[id(topics)] = classes.setdefault(tuple(topics), [])
+        alike.append(number)
+    of_topic: dict[str, list[int]] = {}
+    for place, topics in enumerate(classes):
+        for topic in dict.fromkeys(topics):
+            if topic in counts:
+                of_topic.setdefault(topic, []).append(place)
+    numbers = list(classes.values())
+    joined: dict[tuple[int, ...], Sequence[int]] = {}
+    by_topic: dict[str, Sequence[int]] = {}
+    for topic, places in of_topic.items():
+        key = tuple(places)
+        if key not in joined:
+            joined[key] = sorted(number for place in key for number in numbers[place])
+        by_topic[topic] = joined[key]
+    return Subscribers(member_ids, by_topic, len(numbers) <= 1)
+
+
+def checked(subscriptions: GroupSubscription) -> dict[str, Subscription]:
+    """Return the subscriptions in a plain dict, which holds its values while they are looked at.
+
+    Raises:
+        TypeError: a member's topics are one string.
+    """
+    members = dict(subscriptions)
+    for member_id, subscription in members.items():
+        if isinstance(subscription.topics, str):
+            raise TypeError(
+                f"member {member_id!r}: topics is the string {subscription.topics!r}, not a list of names"
+            )
+    return members
+
+
+def java_topic_order(
+    counts: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+) -> list[str]:
+    """List the subscribed topics among `counts` as `AbstractPartitionAssignor` iterates them.
+
+    That is a HashMap, filled from a HashSet of all subscribed topics, which is filled from a HashMap of the
+    members. Members are taken to be put in by id and each one's topics by name, which is how clients send
+    them; the order decides between names that share a bucket.
+    """
+    different: dict[tuple[str, ...], None] = {}
+    seen: set[int] = set()
+    for member_id in _hash_order(subscriptions):
+        topics = subscriptions[member_id].topics
+        if id(topics) not in seen:
+            seen.add(id(topics))
+            different.setdefault(tuple(topics))
+    subscribed = dict.fromkeys(topic for topics in different for topic in utf16_sorted(topics))
+    return java_map_order(topic for topic in java_map_order(subscribed) if topic in counts)
+
+
+def _hash_order(subscriptions: Mapping[str, Subscription]) -> Iterable[str]:
+    first = next(iter(subscriptions.values()), None)
+    if first is None or all(each.topics is first.topics for each in subscriptions.values()):
+        return subscriptions
+    return java_map_order(utf16_sorted(subscriptions))

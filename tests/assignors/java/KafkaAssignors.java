@@ -1,0 +1,109 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.management.ManagementFactory;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupAssignment;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
+import org.apache.kafka.clients.consumer.RangeAssignor;
+import org.apache.kafka.clients.consumer.RoundRobinAssignor;
+import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Shares partitions out with Kafka's own assignors, one JSON object per line.
+ *
+ * {"assignor": "range", "topics": {"t": [["rack of a replica", null, ...], ...]},
+ *  "members": [{"id": "m", "topics": ["t"], "instance": null, "rack": null}]}
+ *   ->  {"m": [["t", 0], ...]}: every member, its partitions in the order that Kafka lists them in
+ * with "rounds": n   ->  the CPU nanoseconds of each of n calls
+ */
+public class KafkaAssignors {
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            JsonNode question = JSON.readTree(line);
+            ConsumerPartitionAssignor assignor = question.get("assignor").asText().equals("range")
+                ? new RangeAssignor() : new RoundRobinAssignor();
+            Cluster cluster = cluster(question.get("topics"));
+            Map<String, Subscription> members = members(question.get("members"));
+            if (question.has("rounds")) {
+                ArrayNode times = JSON.createArrayNode();
+                for (int round = 0; round < question.get("rounds").asInt(); round++) {
+                    long start = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
+                    assignor.assign(cluster, new GroupSubscription(members));
+                    times.add(ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - start);
+                }
+                out.println(JSON.writeValueAsString(times));
+            } else {
+                out.println(JSON.writeValueAsString(
+                    answer(assignor.assign(cluster, new GroupSubscription(members)))));
+            }
+        }
+    }
+
+    private static Cluster cluster(JsonNode topics) {
+        Map<String, Node> nodes = new HashMap<>();
+        Node leader = new Node(0, "localhost", 9092);
+        nodes.put("the leader", leader);
+        List<PartitionInfo> partitions = new ArrayList<>();
+        topics.fields().forEachRemaining(topic -> {
+            // a number in place of the racks: as many partitions, of which no racks are known
+            int count = topic.getValue().isInt() ? topic.getValue().asInt() : topic.getValue().size();
+            for (int partition = 0; partition < count; partition++) {
+                List<Node> replicas = new ArrayList<>();
+                for (JsonNode rack : topic.getValue().path(partition)) {
+                    String name = rack.isNull() ? null : rack.asText();
+                    replicas.add(nodes.computeIfAbsent(String.valueOf(name),
+                        key -> new Node(nodes.size() + 1, "localhost", 9092, name)));
+                }
+                Node[] array = replicas.toArray(new Node[0]);
+                partitions.add(new PartitionInfo(topic.getKey(), partition, leader, array, array));
+            }
+        });
+        Set<String> none = Collections.emptySet();
+        return new Cluster("cluster", nodes.values(), partitions, none, none);
+    }
+
+    private static Map<String, Subscription> members(JsonNode members) {
+        Map<String, Subscription> subscriptions = new HashMap<>();
+        for (JsonNode member : members) {
+            List<String> topics = Arrays.asList(JSON.convertValue(member.get("topics"), String[].class));
+            Subscription subscription = new Subscription(topics, null, Collections.emptyList(), -1,
+                Optional.ofNullable(member.path("rack").textValue()));
+            subscription.setGroupInstanceId(Optional.ofNullable(member.path("instance").textValue()));
+            subscriptions.put(member.get("id").asText(), subscription);
+        }
+        return subscriptions;
+    }
+
+    private static ObjectNode answer(GroupAssignment plan) {
+        ObjectNode answer = JSON.createObjectNode();
+        plan.groupAssignment().forEach((member, assignment) -> {
+            ArrayNode partitions = answer.putArray(member);
+            for (TopicPartition partition : assignment.partitions()) {
+                partitions.addArray().add(partition.topic()).add(partition.partition());
+            }
+        });
+        return answer;
+    }
+}
