@@ -1,4 +1,4 @@
-"""Real Kafka brokers for the tests in this directory."""
+"""Real Kafka brokers for the tests that ask for one."""
 
 import contextlib
 import os
@@ -14,7 +14,8 @@ from groupsdk.testing import LocalKafka, LocalKafkaError, MissingToolError, prep
 from tests.support.proxy import FaultProxy
 
 
-_HERE = Path(__file__).parent
+_KAFKA_TESTS = Path(__file__).parent / "kafka"
+_ASKS_FOR_KAFKA = "kafka_installed"  # every fixture below that starts a broker asks for it
 _MISSING = pytest.StashKey[LocalKafkaError]()
 REQUIRE = "GROUPSDK_REQUIRE_KAFKA"
 
@@ -26,15 +27,17 @@ StartKafka = Callable[..., LocalKafka]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests of this directory."""
+    """Mark the tests that need a broker."""
     for item in items:
-        if _HERE in item.path.parents:
+        fixtures = getattr(item, "fixturenames", ())
+        if _KAFKA_TESTS in item.path.parents or _ASKS_FOR_KAFKA in fixtures:
             item.add_marker(pytest.mark.kafka)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fetch Kafka before the first test, because a test's time limit may be shorter than that takes."""
-    if session.config.option.collectonly or not any(_HERE in i.path.parents for i in session.items):
+    needed = any("kafka" in item.keywords for item in session.items)
+    if session.config.option.collectonly or not needed:
         return
     try:
         prepare()
