@@ -1,10 +1,12 @@
 """Test the child's side: what it does with a parent that does not read, or is gone."""
 
 import asyncio
+import logging
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,17 @@ def test_the_end_of_the_parents_words_is_the_end_of_the_member_but_not_of_ours()
     asyncio.run(main())
 
 
+@pytest.fixture
+def root_logger() -> Iterator[None]:
+    """A child takes hold of all that is logged in its process, which is ours here."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers = handlers
+
+
+@pytest.mark.usefixtures("root_logger")
 def test_without_pidfd_the_parent_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def pidfd_open(_: int) -> int:
         raise OSError(38, "Function not implemented")
