@@ -26,6 +26,7 @@ from groupsdk.membership.events import (
     CallerEvent,
     CallFailed,
     CloseRequested,
+    JoinPrepared,
     LeaveRequested,
     Polled,
     RejoinRequested,
@@ -97,6 +98,7 @@ class MemberBase:
         self._pid = os.getpid()
         # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
         self._post_lock = threading.RLock()
+        self._surrendered_count = 0  # how many events it took to give up what the member had
         self._woken = False
         self._delivered = 0
         self._closed = False  # to driving
@@ -151,7 +153,9 @@ class MemberBase:
         latest = self._publication()
         snapshot = MemberSnapshot.of(self._config, latest.view, self._clock.now_ms())
         if latest.error is None:
-            return snapshot
+            # The group may have gone on by the time that the engine shows what it did on the caller's word.
+            heard = latest.handled >= self._surrendered_count
+            return snapshot if heard else replace(snapshot, stable=False)
         # Nothing heartbeats any more, and nothing would tell when the group goes on without the member.
         return replace(snapshot, stable=False, trouble=str(latest.error))
 
@@ -305,6 +309,8 @@ class MemberBase:
         with self._post_lock:
             host = self._host or self._start()
             self._side.posted()
+            if isinstance(event, JoinPrepared | LeaveRequested):
+                self._surrendered_count = self._side.posted_count
             host.post(event)
             return self._side.posted_count
 

@@ -121,6 +121,22 @@ def test_a_rejoin_asked_for_happens_at_the_next_poll(rig: Rig) -> None:
     assert joins[0].reason == "new metadata"
 
 
+def test_what_was_given_up_for_a_rejoin_is_not_believed_in_any_more(rig: Rig) -> None:
+    rig.joined()
+    generation = rig.base.generation()
+    during: list[object] = []
+
+    def hook(*_: object) -> None:
+        during.append(rig.base.generation_if_stable())
+        rig.host.stuck = True  # it joins, and shows so only later: others may own the work by then
+
+    rig.user.hooks["on_join_prepare"] = hook
+    rig.base.request_rejoin("news")
+    rig.drive.poll(1)
+    assert during == [generation]
+    assert rig.base.generation_if_stable() is None
+
+
 def test_protocol_type_may_be_a_method(rig: Rig) -> None:
     rig.user.protocol_type = lambda: "sr"
     assert rig.drive.ensure_active_group(1)
@@ -430,6 +446,16 @@ def test_leaving_is_seen_when_the_call_returns(rig: Rig) -> None:
     assert rig.base.generation_if_stable() is None
     assert rig.drive.poll(1)
     assert rig.base.generation().generation_id == 2
+
+
+def test_who_has_left_does_not_believe_in_the_membership_whenever_the_engine_hears_of_it(
+    rig: Rig,
+) -> None:
+    rig.joined()
+    rig.host.stuck = True
+    rig.drive.leave_group("enough")
+    assert rig.base.generation_if_stable() is None
+    assert not rig.base.snapshot().stable
 
 
 def test_a_member_whose_leave_prepare_raised_has_not_left(rig: Rig) -> None:
