@@ -13,6 +13,8 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """What `sasl.mechanism` may be."""
 
+_NO_TEXTS: Final = frozenset({"sasl_oauth_token_provider", "ssl_context"})
+
 
 @dataclass(frozen=True, slots=True)
 class OAuthToken:
@@ -87,6 +89,7 @@ class SecuritySettings:
         Raises:
             ConfigError: naming the setting and what would be right, never a secret.
         """
+        self._check_texts()
         if self.protocol not in SECURITY_PROTOCOLS:
             raise ConfigError(
                 f"security_protocol is {self.security_protocol!r}; "
@@ -100,6 +103,14 @@ class SecuritySettings:
             self._validate_tls()
         else:
             self._refuse("ssl_", "SSL or SASL_SSL")
+
+    def _check_texts(self) -> None:
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.name in _NO_TEXTS or (value is None and setting.default is None):
+                continue
+            if not isinstance(value, str):  # the value itself may be a secret
+                raise ConfigError(f"{setting.name} must be a text, not {type(value).__name__}")
 
     def _refuse(self, prefix: str, remedy: str) -> None:
         """Refuse settings that would be ignored: the user believes to be safer than he is."""

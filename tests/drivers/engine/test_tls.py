@@ -1,4 +1,4 @@
-"""Test the security settings, and real TLS handshakes over loopback."""
+"""Test TLS contexts, and real TLS handshakes over loopback."""
 
 import asyncio
 import datetime
@@ -65,111 +65,6 @@ def own(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 def _tls(**settings: Any) -> SecuritySettings:
     return SecuritySettings(security_protocol="SSL", **settings)
-
-
-# settings
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"security_protocol": "ssl"},
-        {"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": ""},
-        {"ssl_endpoint_identification_algorithm": "none"},
-        {
-            "security_protocol": "sasl_ssl",
-            "sasl_mechanism": "plain",
-            "sasl_username": "a",
-            "sasl_password": "b",
-        },
-        {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "OAUTHBEARER",
-            "sasl_oauth_token_provider": lambda: "abc",
-        },
-    ],
-)
-def test_settings_that_fit_together(settings: dict[str, Any]) -> None:
-    SecuritySettings(**settings).validate()
-
-
-SASL = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "alice"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"security_protocol": "TLS"}, "security_protocol is 'TLS'.*PLAINTEXT, SSL"),
-        ({"security_protocol": "SASL_SSL"}, "needs sasl_mechanism: one of PLAIN"),
-        (
-            {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
-            "sasl_mechanism is 'GSSAPI'",
-        ),
-        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "PLAIN needs sasl_username"),
-        ({**SASL}, "PLAIN needs sasl_password"),
-        ({**SASL, "sasl_password": ""}, "PLAIN needs sasl_password"),
-        ({**SASL, "sasl_password": SECRET + "\0"}, "sasl_password holds a NUL"),
-        (
-            {**SASL, "sasl_password": SECRET, "sasl_oauth_token_provider": lambda: "abc"},
-            "sasl_oauth_token_provider is set, but sasl_mechanism=PLAIN",
-        ),
-        ({**SASL, "sasl_mechanism": "OAUTHBEARER"}, "needs sasl_oauth_token_provider"),
-        (
-            {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": "abc"},
-            "must be callable",
-        ),
-        (
-            {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": lambda: "abc"},
-            "sasl_username is set, but sasl_mechanism=OAUTHBEARER",
-        ),
-        (
-            {"sasl_password": SECRET},
-            "sasl_password is set, but security_protocol=PLAINTEXT.*SASL_SSL",
-        ),
-        ({"sasl_mechanism": "PLAIN"}, "sasl_mechanism is set, but security_protocol=PLAINTEXT"),
-        (
-            {"security_protocol": "SSL", "sasl_password": SECRET},
-            "sasl_password is set, but security_protocol=SSL",
-        ),
-        ({"ssl_ca_location": "x"}, "ssl_ca_location is set, but security_protocol=PLAINTEXT"),
-        ({"ssl_key_password": SECRET}, "ssl_key_password is set, but security_protocol=PLAINTEXT"),
-        (
-            {"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": "ldap"},
-            "ssl_endpoint_identification_algorithm is 'ldap'",
-        ),
-        ({"security_protocol": "SSL", "ssl_ca_location": "x", "ssl_ca_pem": "y"}, "both set"),
-        (
-            {"security_protocol": "SSL", "ssl_key_location": "x"},
-            "ssl_key_location is set without ssl_certificate_location",
-        ),
-        (
-            {"security_protocol": "SSL", "ssl_key_password": SECRET},
-            "ssl_key_password is set without ssl_certificate_location",
-        ),
-        ({"security_protocol": "SSL", "ssl_context": "yes"}, "must be an ssl.SSLContext, not str"),
-    ],
-)
-def test_settings_that_do_not_fit_are_named_with_a_remedy(
-    settings: dict[str, Any], match: str
-) -> None:
-    with pytest.raises(ConfigError, match=match) as caught:
-        SecuritySettings(**settings).validate()
-    assert SECRET not in str(caught.value)
-
-
-def test_the_repr_shows_no_secret() -> None:
-    text = repr(
-        SecuritySettings(
-            security_protocol="SASL_SSL",
-            sasl_mechanism="PLAIN",
-            sasl_username="alice",
-            sasl_password=SECRET,
-            ssl_key_password=SECRET,
-        )
-    )
-    assert SECRET not in text
-    assert "alice" in text
 
 
 # contexts
