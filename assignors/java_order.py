@@ -1,25 +1,12 @@
-"""Order strings as Java does: sorted, and as a HashMap holds them."""
+"""Order strings as a Java HashMap holds them."""
 
 from collections.abc import Iterable
+
+from groupsdk.utf16 import utf16_key
 
 
 _FIRST_BUCKETS = 16
 _WORD = 0xFFFFFFFF
-
-
-def utf16_key(text: str) -> bytes:
-    """Return a sort key that orders text by UTF-16 code units, as `String.compareTo` does.
-
-    Python orders by code points, which differs where a character above U+FFFF meets one from U+E000 on.
-    """
-    return text.encode("utf-16-be", "surrogatepass")
-
-
-def utf16_sorted(texts: Iterable[str]) -> list[str]:
-    """Sort text by UTF-16 code units."""
-    listed = list(texts)
-    # the two orders are one for ASCII, which nearly all names are, and a sort without a key is faster
-    return sorted(listed, key=None if all(map(str.isascii, listed)) else utf16_key)
 
 
 def java_hash(text: str) -> int:

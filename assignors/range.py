@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from assignors.java_order import utf16_sorted
 from assignors.rack_ranges import TopicRange, match_together
 from assignors.stateless import StatelessAssignor
 from assignors.subscribers import (
@@ -15,6 +14,7 @@ from assignors.subscribers import (
     subscribers_of,
 )
 from groupsdk.assignment import Assignment, Cluster, GroupAssignment, GroupSubscription
+from groupsdk.utf16 import utf16_sorted
 
 
 Shares = list[dict[str, Sequence[int]]]

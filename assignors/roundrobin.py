@@ -3,10 +3,10 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from assignors.java_order import utf16_sorted
 from assignors.stateless import StatelessAssignor
 from assignors.subscribers import checked, member_order, partition_counts, subscribers_of
 from groupsdk.assignment import Assignment, Cluster, GroupAssignment, GroupSubscription
+from groupsdk.utf16 import utf16_sorted
 
 
 class RoundRobinAssignor(StatelessAssignor):

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
 
-from assignors.java_order import java_map_order, utf16_key, utf16_sorted
+from assignors.java_order import java_map_order
 from groupsdk.assignment import Cluster, GroupSubscription, Subscription
+from groupsdk.utf16 import utf16_key, utf16_sorted
 
 
 MAX_PARTITION_COUNT = 1 << 31

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from assignors.java_order import utf16_sorted
 from groupsdk.assignment import Cluster, Subscription
+from groupsdk.utf16 import utf16_sorted
 
 
 RACKS = ("a", "b", "c", "d")

@@ -1,0 +1,83 @@
+"""Turn what the members of a group of consumers sent into what assignors take, and their plan into bytes."""
+
+from groupsdk.assignment import Assignment, GroupAssignment, Subscription
+from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.types import GroupMembers
+from groupsdk.wire.consumer_protocol import (
+    MAX_VERSION,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolDecoder,
+    ConsumerProtocolEncoder,
+    ConsumerProtocolSubscription,
+)
+
+
+def decode_subscriptions(members: GroupMembers) -> dict[str, Subscription]:
+    """Read all subscriptions of a group, as its leader; members keep their order.
+
+    Equal lists of topics come out as one object, which assignors look at once.
+
+    Raises:
+        DecodeError: a member's bytes are no subscription; the text names the member.
+    """
+    decoder = ConsumerProtocolDecoder()
+    subscriptions = {}
+    for member_id, metadata in members.items():
+        try:
+            read = decoder.subscription(metadata)
+        except DecodeError as error:
+            raise DecodeError(f"member {member_id!r}: {error}") from error
+        subscriptions[member_id] = Subscription(
+            topics=read.topics,
+            user_data=read.user_data,
+            owned_partitions=read.owned_partitions,
+            generation_id=read.generation_id,
+            rack_id=read.rack_id,
+            group_instance_id=members.instance_ids.get(member_id),
+        )
+    return subscriptions
+
+
+def encode_subscription(subscription: Subscription, version: int = MAX_VERSION) -> bytes:
+    """Write what a member joins with; the `group.instance.id` is not part of it.
+
+    Raises:
+        EncodeError: a value does not fit its field, or there is no such version.
+    """
+    return ConsumerProtocolEncoder().subscription(
+        ConsumerProtocolSubscription(
+            topics=subscription.topics,
+            user_data=subscription.user_data,
+            owned_partitions=subscription.owned_partitions,
+            generation_id=subscription.generation_id,
+            rack_id=subscription.rack_id,
+        ),
+        version,
+    )
+
+
+def encode_assignments(plan: GroupAssignment, version: int = MAX_VERSION) -> dict[str, bytes]:
+    """Write what each member gets, as the leader.
+
+    Raises:
+        EncodeError: a value does not fit its field; the text names the member. Or there is no such version.
+    """
+    encoder = ConsumerProtocolEncoder()
+    written = {}
+    for member_id, share in plan.items():
+        message = ConsumerProtocolAssignment(share.partitions, share.user_data)
+        try:
+            written[member_id] = encoder.assignment(message, version)
+        except EncodeError as error:
+            raise EncodeError(f"member {member_id!r}: {error}") from error
+    return written
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """Read what a member was given.
+
+    Raises:
+        DecodeError: it is no assignment.
+    """
+    read = ConsumerProtocolDecoder().assignment(data)
+    return Assignment(read.assigned_partitions, read.user_data)
