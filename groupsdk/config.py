@@ -60,7 +60,9 @@ class MemberConfig:
 
     def __post_init__(self) -> None:
         servers = tuple(parse_servers(self.bootstrap_servers))
-        object.__setattr__(self, "bootstrap_servers", tuple(f"{h}:{p}" for h, p in servers))
+        object.__setattr__(
+            self, "bootstrap_servers", tuple(_server_text(*server) for server in servers)
+        )
         if self.max_poll_interval_ms is None:
             object.__setattr__(self, "max_poll_interval_ms", self.rebalance_timeout_ms)
         _check_text("group.id", self.group_id)
@@ -76,6 +78,10 @@ class MemberConfig:
             )
         if self.heartbeat not in ("thread", "process"):
             raise ConfigError(f"heartbeat must be 'thread' or 'process', not {self.heartbeat!r}")
+        if not isinstance(self.security, SecuritySettings):
+            raise ConfigError(
+                f"security must be SecuritySettings, not {type(self.security).__name__}"
+            )
         self.security.validate()
         if self.heartbeat == "process":
             _check_sendable(self.security)
@@ -108,6 +114,10 @@ class MemberConfig:
             if values.get(required) is None:
                 raise ConfigError(f"{required.replace('_', '.')} is missing")
         if security:
+            if "security" in values:
+                raise ConfigError(
+                    f"security and {', '.join(sorted(security))}: give the one or the others"
+                )
             values["security"] = SecuritySettings(**security)
         return cls(**values)
 
@@ -156,11 +166,24 @@ def parse_servers(servers: str | Iterable[str]) -> list[tuple[str, int]]:
     Raises:
         ConfigError: there is none, or one is no address.
     """
-    parts = servers.split(",") if isinstance(servers, str) else list(servers)
+    given: Any = servers.split(",") if isinstance(servers, str) else servers
+    try:
+        parts = list(given)
+    except TypeError:
+        raise ConfigError(
+            f"bootstrap.servers must be a text or a list of texts, not {given!r}"
+        ) from None
+    for part in parts:
+        if not isinstance(part, str):
+            raise ConfigError(f"bootstrap.servers must be texts such as 'host:9092', not {part!r}")
     addresses = [_parse_server(part.strip()) for part in parts if part.strip()]
     if not addresses:
         raise ConfigError("bootstrap.servers is empty; give host:port, several with commas")
     return addresses
+
+
+def _server_text(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _parse_server(text: str) -> tuple[str, int]:
@@ -213,7 +236,11 @@ def _check_number(name: str, value: object, *, minimum: int) -> None:
 def _check_text(key: str, value: object) -> None:
     if not isinstance(value, str) or not value:
         raise ConfigError(f"{key} must be a text of at least one character, not {value!r}")
-    if len(value.encode("utf-8", "surrogatepass")) > 32_767:
+    try:
+        length = len(value.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"{key} is {value!r}, which UTF-8 cannot carry") from None
+    if length > 32_767:
         raise ConfigError(f"{key} is longer than 32767 bytes")
 
 

@@ -1,0 +1,69 @@
+"""Test what a snapshot says about a member."""
+
+from typing import Any
+
+import pytest
+
+from groupsdk.membership.actions import Node
+from groupsdk.membership.state import MemberState
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import NO_GENERATION
+from tests.drivers.views import GENERATION, view
+from tests.drivers.virtual import config
+
+
+def test_a_member_that_was_not_started() -> None:
+    snapshot = MemberSnapshot.of(config(group_instance_id="static"), None, 0)
+    assert snapshot == MemberSnapshot(
+        group_id="group",
+        group_instance_id="static",
+        generation=NO_GENERATION,
+        state=MemberState.UNJOINED,
+        stable=False,
+        is_leader=False,
+        assignment_epoch=0,
+        rejoin_pending=True,
+        coordinator=None,
+        trouble=None,
+    )
+    assert snapshot.member_id == ""
+
+
+def test_a_stable_member() -> None:
+    shown = view(is_leader=True, assignment_epoch=4, trouble="slow")
+    assert MemberSnapshot.of(config(), shown, 0) == MemberSnapshot(
+        group_id="group",
+        group_instance_id=None,
+        generation=GENERATION,
+        state=MemberState.STABLE,
+        stable=True,
+        is_leader=True,
+        assignment_epoch=4,
+        rejoin_pending=False,
+        coordinator=str(Node(1, "broker", 9092)),
+        trouble="slow",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "now_ms", "stable"),
+    [
+        ({}, 9_999, True),
+        ({}, 10_000, False),  # the session
+        ({"valid_until_ms": 30_000}, 19_999, True),
+        ({"valid_until_ms": 30_000}, 20_000, False),  # the poll deadline
+        ({"valid_until_ms": None}, 0, False),
+        ({"state": MemberState.PREPARING_REBALANCE}, 0, False),
+        ({"state": MemberState.COMPLETING_REBALANCE}, 0, False),
+        ({"joining": True}, 0, True),  # until the group says otherwise, the work is its own
+    ],
+)
+def test_stable_means_that_it_may_act(changes: dict[str, Any], now_ms: int, stable: bool) -> None:
+    snapshot = MemberSnapshot.of(config(), view(**changes), now_ms)
+    assert snapshot.stable is stable
+    assert snapshot.rejoin_pending is bool(changes.get("joining"))
+    assert snapshot.member_id == "member-1"
+
+
+def test_without_a_coordinator() -> None:
+    assert MemberSnapshot.of(config(), view(coordinator=None), 0).coordinator is None
