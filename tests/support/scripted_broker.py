@@ -83,6 +83,7 @@ class ScriptedBroker:
         passwords: makes it a SASL listener that takes these users by PLAIN, or their tokens by OAUTHBEARER.
         lists_versions: whether it tells its ranges when it refuses an ApiVersions version (KIP-511).
         session_lifetime_ms: after which SASL clients have to authenticate again (KIP-368).
+        alone: whether a member that joins replaces those that were in the group.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class ScriptedBroker:
         passwords: Mapping[str, str] | None = None,
         lists_versions: bool = True,
         session_lifetime_ms: int = 0,
+        alone: bool = False,
     ) -> None:
         self.host = host
         self.port = 0
@@ -109,7 +111,7 @@ class ScriptedBroker:
         self._session_lifetime_ms = session_lifetime_ms
         self._scripts: dict[tuple[ApiKey, str | None], deque[Step]] = defaultdict(deque)
         self._forever: dict[tuple[ApiKey, str | None], Step] = {}
-        self._groups: dict[str, ScriptedGroup] = defaultdict(ScriptedGroup)
+        self._groups: dict[str, ScriptedGroup] = defaultdict(lambda: ScriptedGroup(alone=alone))
         self._seen: list[Seen] = []
         self._changed = threading.Condition()
         self._release = asyncio.Event()

@@ -16,10 +16,11 @@ _UNKNOWN_MEMBER: Final = 25
 
 
 class ScriptedGroup:
-    """One group, without timers."""
+    """One group, without timers; where it is `alone`, every member that joins replaces the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = False) -> None:
         self.generation = 0
+        self._alone = alone
         self.members: dict[str, JoinGroupRequest] = {}
         self.joining: dict[str, asyncio.Future[JoinGroupResponse]] = {}
         self.syncing: dict[str, asyncio.Future[SyncGroupResponse]] = {}
@@ -32,6 +33,9 @@ class ScriptedGroup:
         if not request.member_id and version >= 4 and request.group_instance_id is None:
             future.set_result(JoinGroupResponse(error_code=79, member_id=member_id))
             return future
+        if self._alone:
+            self.members.clear()
+            self.joining.clear()
         self.members[member_id] = request
         self.joining[member_id] = future
         self.assignments = None

@@ -112,7 +112,12 @@ class Connector:
     async def _start(self, sock: socket.socket, host: str, port: int) -> Connection:
         config = self._config
         connection = Connection(
-            host, port, config.client_id, config.receive_message_max_bytes, self._open
+            host,
+            port,
+            config.client_id,
+            config.receive_message_max_bytes,
+            config.request_timeout_ms,
+            self._open,
         )
         await asyncio.get_running_loop().create_connection(
             lambda: connection,

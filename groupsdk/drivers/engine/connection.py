@@ -62,6 +62,7 @@ class Connection(asyncio.Protocol):
         port: the same.
         client_id: goes out with every request.
         max_frame_bytes: the largest answer to accept.
+        max_throttle_ms: the longest throttle to honour; brokers name seconds, and hostile ones weeks.
         registry: holds the connection for as long as it has a socket.
     """
 
@@ -71,6 +72,7 @@ class Connection(asyncio.Protocol):
         port: int,
         client_id: str,
         max_frame_bytes: int,
+        max_throttle_ms: int,
         registry: "set[Connection]",
     ) -> None:
         self.host = host
@@ -80,6 +82,7 @@ class Connection(asyncio.Protocol):
         """When the broker wants new credentials (KIP-368), in the loop's seconds; None: never."""
         self._client_id = client_id
         self._registry = registry
+        self._max_throttle_ms = max_throttle_ms
         self._frames = FrameDecoder(max_frame_bytes)
         self._pending: deque[_Pending] = deque()
         self._transport: asyncio.Transport | None = None
@@ -190,7 +193,8 @@ class Connection(asyncio.Protocol):
         throttle_ms: int = getattr(response, "throttle_time_ms", 0)
         if since is not None and pending.version >= since and throttle_ms > 0:
             now = asyncio.get_running_loop().time()
-            self._quiet_until = max(self._quiet_until, now + throttle_ms / 1000)
+            throttle_s = min(throttle_ms, self._max_throttle_ms) / 1000
+            self._quiet_until = max(self._quiet_until, now + throttle_s)
 
     def _end(self, error: GroupSdkError) -> None:
         if self._error is not None:

@@ -141,8 +141,8 @@ class CoordinatorLookup:
         handed_over = False
         timeout_ms = self._config.request_timeout_ms
         try:
+            await asyncio.sleep(connection.throttled_s)
             async with asyncio.timeout(timeout_ms / 1000):
-                await asyncio.sleep(connection.throttled_s)
                 answer = self._send_find(connection)
                 metadata = self._send_metadata(connection)
                 found = await answer

@@ -53,7 +53,7 @@ async def connected(
     broker: ScriptedBroker, max_frame_bytes: int = LIMIT
 ) -> AsyncIterator[Connection]:
     registry: set[Connection] = set()
-    connection = Connection(broker.host, broker.port, "me", max_frame_bytes, registry)
+    connection = Connection(broker.host, broker.port, "me", max_frame_bytes, 30_000, registry)
     await asyncio.get_running_loop().create_connection(lambda: connection, broker.host, broker.port)
     assert registry == {connection}
     connection.versions = ApiVersionRanges(
@@ -248,7 +248,7 @@ def test_random_and_mutated_answers_raise_nothing_but_our_errors() -> None:
             message, response = rng.choice(ANSWERS)
             version = rng.randint(message.api.min_version, message.api.max_version)
             good = encode_response(response, version, 1)
-            connection = Connection("h", 1, "me", LIMIT, set())
+            connection = Connection("h", 1, "me", LIMIT, 30_000, set())
             transport = FakeTransport()
             connection.connection_made(transport)
             future = connection.request(plain(message), version)
@@ -312,7 +312,7 @@ def test_refuses_what_the_broker_cannot_take_and_goes_on(broker: ScriptedBroker)
 
 def test_nothing_is_sent_before_there_is_a_connection() -> None:
     async def work() -> None:
-        connection = Connection("h", 1, "me", LIMIT, set())
+        connection = Connection("h", 1, "me", LIMIT, 30_000, set())
         with pytest.raises(DisconnectedError, match="h:1 is not connected"):
             connection.request(HeartbeatRequest(group_id="g"))
         await connection.wait_closed()
@@ -344,11 +344,21 @@ def test_a_throttle_counts_from_the_version_on_in_which_the_client_waits(
 ) -> None:
     async def work() -> None:
         with ScriptedBroker(versions=versions) as broker:
-            broker.throttle_ms = 60_000
+            broker.throttle_ms = 20_000
             async with connected(broker) as connection:
                 assert connection.throttled_s == 0
                 await connection.request(HeartbeatRequest(group_id="g"))
-                assert (50 < connection.throttled_s <= 60) is throttled
+                assert (15 < connection.throttled_s <= 20) is throttled
+
+    run(work())
+
+
+def test_a_throttle_of_weeks_is_not_believed(broker: ScriptedBroker) -> None:
+    async def work() -> None:
+        broker.throttle_ms = 2**31 - 1
+        async with connected(broker) as connection:
+            await connection.request(HeartbeatRequest(group_id="g"))
+            assert 25 < connection.throttled_s <= 30
 
     run(work())
 

@@ -1,0 +1,500 @@
+"""Test whole engines over real sockets: old brokers, cut connections, hostile bytes, bugs, the end."""
+
+import asyncio
+import gc
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from groupsdk.clock import SystemClock
+from groupsdk.drivers.engine.engine import Engine
+from groupsdk.errors import (
+    DecodeError,
+    GroupSdkError,
+    TlsError,
+    UnsupportedVersionError,
+    WireError,
+)
+from groupsdk.membership.events import CloseRequested, Polled, RejoinRequested
+from groupsdk.membership.machine import MembershipMachine
+from groupsdk.membership.view import MemberView
+from groupsdk.types import GroupMembershipOperation
+from groupsdk.wire.schema import ApiKey
+from tests.drivers.engine.rig import WAIT_S, Rig, config, run
+from tests.support.scripted_broker import ScriptedBroker, full_port, mute_port, refusing_port
+from tests.support.scripted_steps import (
+    KAFKA_0_10,
+    KAFKA_1_0,
+    KAFKA_2_3,
+    KAFKA_4_3,
+    Step,
+    Versions,
+    cut,
+    fail,
+    hang_up,
+    raw,
+    shortened,
+)
+
+
+MEMBER_APIS = (
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+)
+
+
+def each_at_once(
+    broker: ScriptedBroker,
+    cases: list[tuple[ApiKey, Step]],
+    check: Callable[[Rig], Awaitable[None]],
+    **settings: Any,
+) -> None:
+    """Run one member per case, each in a group of its own, at the same time."""
+
+    async def one(number: int, api: ApiKey, step: Step) -> None:
+        name = f"{number} {api.name}"
+        broker.script(api, step, client_id=name)
+        async with Rig(config(broker.address, client_id=name, group_id=name, **settings)) as rig:
+            await check(rig)
+
+    async def all_of_them() -> None:
+        work = [one(number, api, step) for number, (api, step) in enumerate(cases)]
+        found = await asyncio.gather(*work, return_exceptions=True)
+        wrong = {str(case): each for case, each in zip(cases, found, strict=True) if each}
+        assert not wrong
+
+    run(all_of_them())
+
+
+async def lives_and_leaves(rig: Rig) -> None:
+    await rig.active()
+    await rig.wait(lambda _: rig.heartbeats >= 2)
+    await rig.active()
+    assert rig.failures == []
+    await rig.leave()
+
+
+# Every broker.
+
+
+@pytest.mark.parametrize("versions", [KAFKA_0_10, KAFKA_1_0, KAFKA_2_3, KAFKA_4_3])
+def test_two_members_share_a_group_on_every_release(versions: Versions) -> None:
+    async def work(broker: ScriptedBroker) -> None:
+        async with Rig(config(broker.address)) as one, Rig(config(broker.address)) as two:
+            await one.wait(lambda view: view.generation.generation_id == 2)
+            await two.active()
+            await one.active()
+            assert one.assignments[-1] == one_id(one)
+            assert two.assignments[-1] == one_id(two)
+            await two.leave()
+            # version 0 to 2 of LeaveGroup has another shape
+            assert broker.seen(ApiKey.LEAVE_GROUP)[0].version == versions[ApiKey.LEAVE_GROUP][1]
+            one.post(RejoinRequested("alone"))
+            view = await one.wait(lambda view: view.generation.generation_id == 3)
+            await one.active()
+            assert one.failures == two.failures == []
+            assert view.is_leader
+
+    with ScriptedBroker(versions=versions) as broker:
+        run(work(broker))
+        assert {s.api: s.version for s in broker.seen()}[ApiKey.JOIN_GROUP] == versions[
+            ApiKey.JOIN_GROUP
+        ][1]
+
+
+def one_id(rig: Rig) -> bytes:
+    assert rig.view is not None
+    return rig.view.generation.member_id.encode()
+
+
+def test_a_broker_that_lacks_something_is_told_and_asked_again() -> None:
+    versions: Versions = {k: v for k, v in KAFKA_4_3.items() if k is not ApiKey.HEARTBEAT}
+
+    async def work(broker: ScriptedBroker) -> None:
+        async with Rig(config(broker.address)) as rig:
+            assert isinstance(await rig.failed(), UnsupportedVersionError)
+            broker.versions[ApiKey.HEARTBEAT] = (0, 4)  # it was upgraded
+            await rig.active()
+
+    with ScriptedBroker(versions=versions) as broker:
+        run(work(broker))
+
+
+# Connections that break.
+
+
+def test_a_connection_cut_at_every_byte_of_every_answer(broker: ScriptedBroker) -> None:
+    lengths: dict[ApiKey, int] = {}
+
+    def measured(api: ApiKey) -> Step:
+        def note(frame: bytes) -> bytes:
+            lengths.setdefault(api, len(frame))
+            return frame
+
+        return Step(garble=note)
+
+    each_at_once(broker, [(api, measured(api)) for api in MEMBER_APIS], lives_and_leaves)
+    cases = [(api, cut(position)) for api in MEMBER_APIS for position in range(lengths[api])]
+    assert len(cases) > 100
+    each_at_once(broker, cases, lives_and_leaves)
+    assert broker.errors == []
+
+
+def test_a_connection_closed_under_every_request(broker: ScriptedBroker) -> None:
+    cases = [(api, hang_up()) for api in (*MEMBER_APIS, ApiKey.API_VERSIONS, ApiKey.METADATA)]
+    each_at_once(broker, cases, lives_and_leaves)
+
+
+def test_a_broken_connection_costs_no_membership(broker: ScriptedBroker) -> None:
+    async def work() -> None:
+        async with Rig(config(broker.address)) as rig:
+            before = (await rig.active()).generation
+            for _ in range(5):
+                beats = rig.heartbeats
+                broker.drop_connections()
+                view = await rig.wait(lambda _, beats=beats: rig.heartbeats >= beats + 2)  # type: ignore[misc]  # mypy does not see the default
+                assert view.generation == before
+            assert len(rig.assignments) == 1
+
+    run(work())
+
+
+def test_answers_byte_by_byte(broker: ScriptedBroker) -> None:
+    for api in (*MEMBER_APIS, ApiKey.API_VERSIONS, ApiKey.METADATA):
+        broker.script(api, Step(trickled=True), forever=True)
+    each_at_once(broker, [(ApiKey.METADATA, Step(trickled=True))], lives_and_leaves)
+
+
+@pytest.mark.parametrize(
+    "api",
+    [ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR, ApiKey.HEARTBEAT, ApiKey.METADATA],
+    ids=lambda api: api.name,
+)
+def test_a_broker_that_falls_silent(api: ApiKey, broker: ScriptedBroker) -> None:
+    each_at_once(
+        broker,
+        [(api, Step(silent=True, held=True))],
+        lives_and_leaves,
+        request_timeout_ms=100,
+        socket_connection_setup_timeout_ms=100,
+    )
+    broker.release()
+
+
+def test_a_leave_that_is_not_answered_ends_with_the_timeout(broker: ScriptedBroker) -> None:
+    async def work() -> None:
+        broker.script(ApiKey.LEAVE_GROUP, Step(silent=True))
+        async with Rig(config(broker.address)) as rig:
+            await rig.active()
+            rig.post(CloseRequested(GroupMembershipOperation.LEAVE_GROUP, 50, "test"))
+            assert rig.task is not None
+            await asyncio.wait_for(rig.task, WAIT_S)
+
+    run(work())
+
+
+# Bytes that are none of Kafka's.
+
+
+@pytest.mark.parametrize("api", MEMBER_APIS[:4], ids=lambda api: api.name)
+def test_bytes_that_are_no_answer_are_told_and_survived(
+    api: ApiKey, broker: ScriptedBroker
+) -> None:
+    async def told(rig: Rig) -> None:
+        error = await rig.failed()
+        assert isinstance(error, WireError), error
+        assert str(broker.port) in str(error)
+        await rig.active()
+        beats = rig.heartbeats
+        await rig.wait(lambda _: rig.heartbeats > beats)
+        assert len(rig.failures) == 1
+
+    each_at_once(
+        broker,
+        [
+            (api, raw(b"\0\0\0\5hello")),
+            (api, shortened(1)),
+            (api, raw(random.Random(1).randbytes(500))),
+            (api, raw(b"\x7f\xff\xff\xff")),
+        ],
+        told,
+    )
+
+
+def test_mutated_answers_raise_nothing_but_our_errors() -> None:
+    """Every third of the first answers has bytes changed, whatever it is; after them all is well."""
+    apis = (*MEMBER_APIS, ApiKey.API_VERSIONS, ApiKey.METADATA)
+
+    def mutation(rng: random.Random) -> Step:
+        def garble(frame: bytes) -> bytes:
+            data = bytearray(frame)
+            for _ in range(rng.randint(1, 6)):
+                data[rng.randrange(8, len(data))] = rng.randrange(256)
+            return bytes(data)
+
+        return Step(garble=garble) if rng.random() < 0.33 else Step()
+
+    async def one(broker: ScriptedBroker, seed: int) -> str:
+        rng = random.Random(seed)
+        name = f"seed {seed}"
+        for api in apis:
+            broker.script(api, *[mutation(rng) for _ in range(12)], client_id=name)
+        settings = config(
+            broker.address,
+            client_id=name,
+            group_id=name,
+            request_timeout_ms=300,
+            socket_connection_setup_timeout_ms=500,
+        )
+        async with Rig(settings) as rig:
+            view = await rig.wait(
+                lambda view: (
+                    rig.heartbeats >= 20 or (view.failure is not None and view.failure.error.fatal)
+                )
+            )
+            assert all(isinstance(error, GroupSdkError) for error in rig.failures)
+            assert rig.task is not None
+            assert not rig.task.done()
+            return "fatal" if view.failure is not None and view.failure.error.fatal else "alive"
+
+    async def all_of_them() -> None:
+        with ScriptedBroker(alone=True) as broker:
+            found = await asyncio.gather(
+                *(one(broker, seed) for seed in range(60)), return_exceptions=True
+            )
+        assert not {seed: each for seed, each in enumerate(found) if not isinstance(each, str)}
+        # "fenced" is what a changed error code may say
+        assert found.count("alive") > 50
+
+    run(all_of_them())
+
+
+# A coordinator that is not where it is said to be.
+
+
+def test_a_coordinator_that_refuses_connections_makes_nobody_spin(broker: ScriptedBroker) -> None:
+    async def work(port: int) -> None:
+        broker.coordinator = ("127.0.0.1", port)
+        settings = config(broker.address, retry_backoff_ms=50, retry_backoff_max_ms=50)
+        async with Rig(settings) as rig:
+            await asyncio.to_thread(
+                broker.wait_for, lambda: len(broker.seen(ApiKey.FIND_COORDINATOR)) >= 12
+            )
+            assert rig.failures == []
+            await rig.wait(lambda view: view.trouble is not None)
+            assert f"127.0.0.1:{port}: Connection refused" in " ".join(rig.troubles)
+            broker.coordinator = None
+            await rig.active()
+            assert rig.view is not None
+            assert rig.view.trouble is None
+
+    with refusing_port() as port:
+        run(work(port))
+    seen = broker.seen(ApiKey.FIND_COORDINATOR)
+    assert seen[11].at_ms - seen[0].at_ms >= 8 * 50 * 3 // 4
+
+
+def test_a_coordinator_that_we_cannot_agree_with_is_told(
+    broker: ScriptedBroker, server_tls: ssl.SSLContext, ca_pem: str
+) -> None:
+    """The lookup works, the coordinator does not: without a word the caller would wait for ever."""
+
+    async def work(servers: str) -> None:
+        settings = config(servers, security_protocol="SSL", ssl_ca_pem=ca_pem)
+        async with Rig(settings) as rig:
+            assert isinstance(await rig.failed(), TlsError)
+
+    foreign = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme_ca().issue_cert("127.0.0.1").configure_cert(foreign)
+    with ScriptedBroker(tls=server_tls) as good, ScriptedBroker(tls=foreign) as bad:
+        good.coordinator = (bad.host, bad.port)
+        run(work(good.address))
+
+    async def old() -> None:
+        with ScriptedBroker(versions={ApiKey.API_VERSIONS: (0, 4)}) as other:
+            broker.coordinator = (other.host, other.port)
+            async with Rig(config(broker.address)) as rig:
+                assert isinstance(await rig.failed(), UnsupportedVersionError)
+                assert str(other.port) in str(rig.failures[0])
+
+    run(old())
+
+
+def trustme_ca() -> Any:
+    import trustme
+
+    return trustme.CA()
+
+
+# Bugs.
+
+
+class BugError(Exception):
+    """Nothing that the library raises on its own account."""
+
+
+async def ends_with_the_bug(rig: Rig) -> None:
+    assert rig.task is not None
+    with pytest.raises(BugError):
+        await asyncio.wait_for(asyncio.shield(rig.task), WAIT_S)
+
+
+def test_a_bug_in_the_machine_ends_the_engine(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with Rig(config(broker.address)) as rig:
+            await rig.active()
+            monkeypatch.setattr(MembershipMachine, "handle", raises)
+            await ends_with_the_bug(rig)
+            assert rig.view is not None
+            rig.post(Polled())  # too late, and harmless
+
+    run(work())
+
+
+def raises(*_: object, **__: object) -> Any:
+    raise BugError
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "groupsdk.drivers.engine.connect.check_versions",
+        "groupsdk.drivers.engine.connect.connect_socket",
+        "groupsdk.drivers.engine.lookup.CoordinatorLookup._candidates",
+        "groupsdk.drivers.engine.lookup.CoordinatorLookup._learn",
+        "groupsdk.drivers.engine.link.CoordinatorLink._flush",
+        "groupsdk.drivers.engine.link.fit",
+        "groupsdk.drivers.engine.connection.correlation_id_of",
+        "groupsdk.drivers.engine.connection.Connection.connection_made",
+    ],
+)
+def test_a_bug_anywhere_in_the_engine_ends_it(
+    place: str, broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, raises)
+
+    async def work() -> None:
+        async with Rig(config(broker.address)) as rig:
+            await ends_with_the_bug(rig)
+
+    run(work())
+
+
+def test_a_bug_in_a_link_made_anew_ends_the_engine(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with Rig(config(broker.address)) as rig:
+            await rig.active()
+            monkeypatch.setattr("groupsdk.drivers.engine.connect.check_versions", raises)
+            broker.drop_connections()
+            await ends_with_the_bug(rig)
+
+    run(work())
+
+
+# The beginning and the end.
+
+
+def test_what_the_caller_posts_before_the_engine_runs_is_not_lost(broker: ScriptedBroker) -> None:
+    """The thread that posts may be faster than the one that runs the engine."""
+
+    async def work() -> None:
+        views: asyncio.Queue[tuple[int, MemberView]] = asyncio.Queue()
+        engine = Engine(
+            config(broker.address), SystemClock(), lambda n, view: views.put_nowait((n, view))
+        )
+        engine.post(Polled())
+        engine.post(RejoinRequested("why not"))
+        assert views.empty()
+        task = asyncio.create_task(engine.run())
+        handled, _ = await asyncio.wait_for(views.get(), WAIT_S)
+        assert handled == 2
+        await asyncio.to_thread(broker.wait_for, lambda: broker.accepted == 1)
+        engine.abort()
+        await task
+
+    run(work())
+
+
+@pytest.mark.parametrize("moment", range(0, 60, 4))
+def test_the_end_leaves_no_task_behind_whenever_it_comes(
+    moment: int, server_tls: ssl.SSLContext, ca_pem: str
+) -> None:
+    """Every task of the loop, and with asyncio's own every socket, is gone when `run` has returned."""
+
+    async def work(broker: ScriptedBroker) -> None:
+        settings = config(broker.address, security_protocol="SSL", ssl_ca_pem=ca_pem)
+        async with Rig(settings) as rig:
+            assert rig.task is not None
+            for _ in range(moment):
+                await asyncio.sleep(0.0005)
+            rig._engine.abort()
+            await rig.task
+            assert asyncio.all_tasks() - {asyncio.current_task(), *this_test()} == set()
+            assert not rig._engine._connector._open
+        gc.collect()
+
+    with ScriptedBroker(tls=server_tls) as broker:
+        run(work(broker))
+        broker.wait_for(lambda: broker.connected == 0)
+
+
+def this_test() -> set[asyncio.Task[Any]]:
+    """The task in which `asyncio.wait_for` runs the test."""
+    return {each for each in asyncio.all_tasks() if "wait_for" in repr(each.get_coro())}
+
+
+def test_an_end_while_a_server_does_not_answer_is_at_once() -> None:
+    async def work(port: int) -> None:
+        async with Rig(config(f"127.0.0.1:{port}")) as rig:
+            await asyncio.sleep(0.01)
+            rig.post(CloseRequested(GroupMembershipOperation.LEAVE_GROUP, 5_000, "test"))
+            assert rig.task is not None
+            await asyncio.wait_for(rig.task, 4)
+
+    for port_of in (mute_port, full_port):
+        with port_of() as port:
+            run(work(port))
+
+
+def test_two_members_of_one_process_are_independent(broker: ScriptedBroker) -> None:
+    async def work() -> None:
+        broker.script(ApiKey.HEARTBEAT, fail(82), client_id="one", forever=True)
+        first = config(broker.address, client_id="one", group_id="one")
+        second = config(broker.address, client_id="two", group_id="two")
+        async with Rig(second) as two:
+            await two.active()
+            async with Rig(first) as one:
+                assert (await one.failed()).fatal
+            beats = two.heartbeats
+            await two.wait(lambda _: two.heartbeats >= beats + 3)
+            assert two.failures == []
+            assert two.troubles == []
+
+    run(work())
+
+
+def test_garbage_at_every_answer_ends_in_an_error_each_time_and_never_in_a_spin(
+    broker: ScriptedBroker,
+) -> None:
+    async def work() -> None:
+        broker.script(ApiKey.HEARTBEAT, raw(b"\0\0\0\5hello"), forever=True)
+        settings = config(
+            broker.address, heartbeat_interval_ms=50, retry_backoff_ms=50, retry_backoff_max_ms=50
+        )
+        async with Rig(settings) as rig:
+            await rig.failed(6)
+            assert {type(error) for error in rig.failures} == {DecodeError}
+
+    run(work())
+    seen = broker.seen(ApiKey.HEARTBEAT)
+    assert seen[5].at_ms - seen[0].at_ms >= 3 * 50 * 3 // 4
