@@ -140,6 +140,9 @@ class MembershipMachine:
                 context.fail(error)
             case events.Disconnected(error):
                 self._lose_coordinator(error)
+                if not error.retriable:
+                    # refused credentials, say, or bytes that are not Kafka's: it goes on, but must be known
+                    context.fail(error)
             case events.ResponseReceived(request_id, response):
                 flight = context.requests.take(request_id)
                 if flight is not None:
