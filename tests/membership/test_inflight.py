@@ -47,10 +47,14 @@ def test_clearing_returns_what_had_no_answer() -> None:
     assert ledger.clear() == ()
 
 
-def test_deadlines() -> None:
+def test_without_requests_there_is_no_deadline() -> None:
     ledger = RequestLedger()
     assert ledger.next_deadline_ms is None
     assert ledger.overdue(10**9) is None
+
+
+def test_deadlines() -> None:
+    ledger = RequestLedger()
     ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 65_000)
     ledger.add(ApiKey.HEARTBEAT, NO_GENERATION, 0, 40_000)
     assert ledger.next_deadline_ms == 40_000

@@ -167,12 +167,12 @@ def _check(driver: Driver, api: ApiKey, reaction: Reaction, code: int) -> None:
         assert view.generation == GENERATION
     assert (view.coordinator is None) == (reaction is R.REDISCOVER)
     if reaction in (R.REJOIN_NOW, R.RESET_MEMBER, R.RESET_GENERATION, R.REBALANCING):
-        assert driver.call(PrepareJoin)
+        driver.call(PrepareJoin)
     else:
         assert view.call is None
     if reaction is R.REJOIN_LATER:
         driver.advance(200)
-        assert driver.call(PrepareJoin)
+        driver.call(PrepareJoin)
     if api is ApiKey.HEARTBEAT and reaction in (R.RETRY, R.REPORT):
         assert view.state is MemberState.STABLE
         driver.advance(3_000)
@@ -219,7 +219,7 @@ def _insist(driver: Driver, answer: Callable[[Driver], bool], duration_ms: int) 
 def test_a_coordinator_that_always_answers_the_same_makes_nothing_spin(
     api: ApiKey, code: int
 ) -> None:
-    standing, answer = STANDINGS[api]
+    standing, _ = STANDINGS[api]
     driver = standing()
     expelled = 0
 

@@ -1,0 +1,203 @@
+"""Prove that the simulation can fail: break the member on purpose, and see that some seed notices.
+
+Each mutant undoes one thing that the member's safety rests on. One that lived would show a hole in the
+faults or in the checks.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from groupsdk.membership.actions import CompleteJoin
+from groupsdk.membership.context import MemberContext
+from groupsdk.membership.discovery import Discovery
+from groupsdk.membership.heartbeat import HeartbeatTimer
+from groupsdk.membership.inflight import RequestLedger
+from groupsdk.membership.machine import MembershipMachine
+from groupsdk.membership.rebalance import Answer, Rebalance
+from groupsdk.membership.rejoin import Rejoin
+from groupsdk.membership.state import MemberState
+from groupsdk.membership.view import MemberView
+from tests.simulation.faults import random_run
+from tests.simulation.world import InvariantError
+
+
+SEEDS = 2_500
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def believes_whatever_the_clock_says(patch: Patch) -> None:
+    patch.setattr(MemberView, "believes_at", lambda view, _: view.state is MemberState.STABLE)
+
+
+def believes_beyond_its_session(patch: Patch) -> None:
+    def believes(view: MemberView, now_ms: int) -> bool:
+        return view.state is MemberState.STABLE and now_ms < view.poll_until_ms
+
+    patch.setattr(MemberView, "believes_at", believes)
+
+
+def believes_beyond_the_rebalance_timeout(patch: Patch) -> None:
+    def valid_until_ms(timer: HeartbeatTimer) -> int | None:
+        return None if timer._proof_ms is None else timer._proof_ms + timer._session_timeout_ms
+
+    patch.setattr(HeartbeatTimer, "valid_until_ms", property(valid_until_ms))
+
+
+def counts_validity_from_the_answer(patch: Patch) -> None:
+    """A member that was paused with the answer in its buffer thinks it fresh."""
+    prove = HeartbeatTimer.prove
+    received = HeartbeatTimer.received
+    now = {"ms": 0}
+
+    def note(timer: HeartbeatTimer, now_ms: int) -> None:
+        now["ms"] = now_ms
+        received(timer, now_ms)
+
+    def prove_now(timer: HeartbeatTimer, sent_ms: int, *, rebalancing: bool = False) -> None:
+        prove(timer, max(sent_ms, now["ms"]), rebalancing=rebalancing)
+
+    patch.setattr(HeartbeatTimer, "received", note)
+    patch.setattr(HeartbeatTimer, "prove", prove_now)
+
+
+def takes_answers_to_older_calls(patch: Patch) -> None:
+    answered = Rebalance.answered
+
+    def answer(rebalance: Rebalance, given: Answer) -> None:
+        if rebalance.call is not None:
+            given = replace(given, call_id=rebalance.call.call_id)
+        answered(rebalance, given)
+
+    patch.setattr(Rebalance, "answered", answer)
+
+
+def does_not_leave_when_the_caller_is_stuck(patch: Patch) -> None:
+    patch.setattr(HeartbeatTimer, "poll_expired", lambda *_: False)
+    patch.setattr(HeartbeatTimer, "poll_until_ms", property(lambda _: 2**60))
+
+
+def keeps_requests_of_the_old_generation(patch: Patch) -> None:
+    patch.setattr(RequestLedger, "abandon", lambda *_: None)
+    patch.setattr(MemberContext, "drop_connection", lambda _: ())
+
+
+def sends_no_heartbeats(patch: Patch) -> None:
+    patch.setattr(HeartbeatTimer, "due", lambda *_: False)
+    patch.setattr(HeartbeatTimer, "next_ms", property(lambda _: None))
+
+
+def sends_no_heartbeats_before_it_is_stable(patch: Patch) -> None:
+    can_beat = MembershipMachine._can_beat.fget  # type: ignore[attr-defined]  # a property
+
+    def stable_only(machine: MembershipMachine) -> bool:
+        return can_beat(machine) and machine._context.state is MemberState.STABLE
+
+    patch.setattr(MembershipMachine, "_can_beat", property(stable_only))
+
+
+def ignores_that_the_group_rebalances(patch: Patch) -> None:
+    rejoining = Rejoin.request
+
+    def request(rejoin: Rejoin, reason: str) -> None:
+        if reason != "the group is already rebalancing":
+            rejoining(rejoin, reason)
+
+    patch.setattr(Rejoin, "request", request)
+
+
+def forgets_to_prepare_after_being_expelled(patch: Patch) -> None:
+    patch.setattr(Rejoin, "expelled", Rejoin.request)
+
+
+def prepares_for_every_attempt(patch: Patch) -> None:
+    patch.setattr(Rejoin, "prepared", lambda _: None)
+
+
+def drops_an_assignment_that_was_refused(patch: Patch) -> None:
+    failed = Rebalance.call_failed
+
+    def call_failed(rebalance: Rebalance, call_id: int, description: str) -> None:
+        failed(rebalance, call_id, description)
+        if isinstance(rebalance.call, CompleteJoin):
+            rebalance.call = None
+
+    patch.setattr(Rebalance, "call_failed", call_failed)
+
+
+def keeps_an_unknown_member_id(patch: Patch) -> None:
+    forget = MemberContext.forget_membership
+
+    def keep(context: MemberContext, *, keep_member_id: bool) -> None:
+        forget(context, keep_member_id=True)
+
+    patch.setattr(MemberContext, "forget_membership", keep)
+
+
+def stays_in_the_generation_it_was_expelled_from(patch: Patch) -> None:
+    def forget(context: MemberContext, *, keep_member_id: bool) -> None:
+        context.requests.clear()
+        context.heartbeat.received(context.now_ms)
+
+    patch.setattr(MemberContext, "forget_membership", forget)
+
+
+def waits_for_lost_answers_for_ever(patch: Patch) -> None:
+    patch.setattr(RequestLedger, "overdue", lambda *_: None)
+    patch.setattr(RequestLedger, "next_deadline_ms", property(lambda _: None))
+    patch.setattr(HeartbeatTimer, "session_expired", lambda *_: False)
+    patch.setattr(HeartbeatTimer, "session_until_ms", property(lambda _: None))
+
+
+def never_looks_for_a_lost_coordinator(patch: Patch) -> None:
+    lost = Discovery.lost
+
+    def lose(discovery: Discovery, now_ms: int) -> None:
+        lost(discovery, now_ms)
+        discovery.looking = True
+
+    patch.setattr(Discovery, "lost", lose)
+
+
+MUTANTS: list[Mutant] = [
+    believes_whatever_the_clock_says,
+    believes_beyond_its_session,
+    believes_beyond_the_rebalance_timeout,
+    counts_validity_from_the_answer,
+    takes_answers_to_older_calls,
+    does_not_leave_when_the_caller_is_stuck,
+    keeps_requests_of_the_old_generation,
+    sends_no_heartbeats,
+    sends_no_heartbeats_before_it_is_stable,
+    ignores_that_the_group_rebalances,
+    forgets_to_prepare_after_being_expelled,
+    prepares_for_every_attempt,
+    drops_an_assignment_that_was_refused,
+    keeps_an_unknown_member_id,
+    stays_in_the_generation_it_was_expelled_from,
+    waits_for_lost_answers_for_ever,
+    never_looks_for_a_lost_coordinator,
+]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_simulation_notices(mutant: Mutant, monkeypatch: Patch) -> None:
+    mutant(monkeypatch)
+    for seed in range(SEEDS):
+        try:
+            random_run(seed)
+        except InvariantError as violation:
+            print(f"caught by seed {seed}: {str(violation).splitlines()[0]}")
+            return
+    pytest.fail(f"{SEEDS} seeds, and none noticed")
