@@ -147,9 +147,17 @@ class ConsumerProtocolDecoder:
         count, at = _count(data, at, 6, what)
         partitions: dict[str, tuple[int, ...]] = {}
         again: dict[str, list[int]] = {}
+        known, end = self._names, len(data)
+        # written out, as the leader spends most of its time with a large group in this loop
         for _ in range(count):
-            name, at = self._name(data, at)
-            size, at = _count(data, at, 4, name)
+            stop = at + 2 + _INT16.unpack_from(data, at)[0]
+            name = known.get(data[at + 2 : stop])
+            if name is None or stop < at + 2:
+                name, stop = self._name(data, at)
+            (size,) = _INT32.unpack_from(data, stop)
+            at = stop + 4
+            if not 0 <= size <= (end - at) >> 2:
+                raise _wrong_count(name, size, end - at)
             numbers = struct.unpack_from(f">{size}i", data, at)
             at += 4 * size
             if name in partitions:
@@ -252,8 +260,12 @@ def _count(data: bytes, at: int, least: int, what: str) -> tuple[int, int]:
     (count,) = _INT32.unpack_from(data, at)
     at += 4
     if not 0 <= count <= (len(data) - at) // least:
-        raise DecodeError(f"{what!r} has the count {count} with {len(data) - at} bytes left")
+        raise _wrong_count(what, count, len(data) - at)
     return count, at
+
+
+def _wrong_count(what: str, count: int, left: int) -> DecodeError:
+    return DecodeError(f"{what!r} has the count {count} with {left} bytes left")
 
 
 def _user_data(data: bytes, at: int) -> tuple[bytes | None, int]:
