@@ -180,6 +180,7 @@ class ProcessHost:
             case Shown(handled):
                 self._mailbox.publish(handled, self._views.view(message))
             case MetricsTold(request_id, values):
+                self._last_metrics = values
                 with self._asked_lock:
                     answer = self._asked.pop(request_id, None)
                 if answer is not None:

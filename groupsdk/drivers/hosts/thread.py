@@ -111,7 +111,7 @@ class ThreadHost:
             task.cancel()
         # Besides, what was called in time is done, and transports close their sockets.
         self._loop.run_until_complete(
-            asyncio.wait([*left, self._loop.create_task(asyncio.sleep(0))])
+            asyncio.wait([*left, self._loop.create_task(asyncio.sleep(0))], timeout=1)
         )
         self._loop.close()
         self.ended.set_result(None)
