@@ -1,0 +1,300 @@
+"""Find the cheapest of all balanced assignments of a block.
+
+A cheapest flow by the primal-dual method. Every member and row has a potential. A step up leads from a row
+to a member, which gets one more; a step down from a member to a row, of which it gives one away. The slack
+of a step is its cost, plus the potential where it starts, less the one where it ends. Slack is never
+negative, and paths of steps without slack are the cheapest there are. So partitions move along such paths
+only; where no path is left the potentials of all that cannot be reached rise until one more step is
+without slack.
+
+Nodes with equal potential are kept as one set, so that the steps without slack from a node are found with
+an AND or two, whatever the number of its neighbours.
+"""
+
+from assignors.sticky.bits import bitset, lowest, positions
+from assignors.sticky.transport import Transport
+
+
+Groups = dict[int, int]
+"""Potential to the set of members, or of rows, that have it."""
+
+
+class CheapestFlow:
+    """Moves what has no place to where there is room, as cheaply as can be.
+
+    Args:
+        transport: changed by `run`.
+    """
+
+    __slots__ = (
+        "_alive_members",
+        "_alive_rows",
+        "_before_member",
+        "_before_row",
+        "_member_potential",
+        "_members",
+        "_over",
+        "_row_potential",
+        "_rows",
+        "_stocked",
+        "_to_members",
+        "_to_rows",
+        "_transport",
+    )
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        members, rows = len(transport.excess), len(transport.supply)
+        self._members: Groups = {0: (1 << members) - 1}
+        self._rows: Groups = {0: (1 << rows) - 1}
+        self._member_potential = [0] * members
+        self._row_potential = [0] * rows
+        self._over = self._stocked = 0
+        # What this search has reached, but for what has turned out to lead nowhere.
+        self._alive_members = self._alive_rows = 0
+        # For each node what was reached before it: paths are followed back through those only, and so
+        # cannot run in a circle.
+        self._before_member = [0] * members
+        self._before_row = [0] * rows
+        # Where there are steps to from what was reached, by the potential that makes them free of slack.
+        self._to_members: Groups = {}
+        self._to_rows: Groups = {}
+
+    def run(self) -> None:
+        """Place everything.
+
+        Raises:
+            RuntimeError: there is no room for something; the block is none.
+        """
+        transport = self._transport
+        while True:
+            self._over = bitset(m for m, excess in enumerate(transport.excess) if excess > 0)
+            self._stocked = bitset(r for r, supply in enumerate(transport.supply) if supply > 0)
+            if not self._over and not self._stocked:
+                return
+            under = bitset(m for m, excess in enumerate(transport.excess) if excess < 0)
+            for member in positions(self._pour(self._search(under))):
+                self._fill(member)
+
+    # ---- search, from what has no place ------------------------------------------------------------
+
+    def _search(self, under: int) -> int:
+        """Reach members with room, raising potentials as far as that takes; returns those members."""
+        self._alive_members = self._alive_rows = 0
+        self._to_members, self._to_rows = {}, {}
+        members = {p: found for p, group in self._members.items() if (found := group & self._over)}
+        rows = {p: found for p, group in self._rows.items() if (found := group & self._stocked)}
+        while True:
+            while members or rows:
+                self._reach(members, rows)
+                members, rows = self._free_steps()
+            sinks = self._alive_members & under
+            if sinks:
+                return sinks
+            self._raise()
+            members, rows = self._free_steps()
+
+    def _reach(self, members: Groups, rows: Groups) -> None:
+        """Take in nodes that were found, by potential, with all steps from them."""
+        transport = self._transport
+        members_before, rows_before = self._alive_members, self._alive_rows
+        for potential, group in members.items():
+            self._alive_members |= group
+            nodes = positions(group)
+            for member in nodes:
+                self._before_member[member] = rows_before
+                self._member_potential[member] = potential
+            for steps in transport.downs:
+                ends = 0
+                for member in nodes:
+                    ends |= steps.by_member[member]
+                needed = potential - steps.price
+                self._to_rows[needed] = self._to_rows.get(needed, 0) | ends
+        for potential, group in rows.items():
+            self._alive_rows |= group
+            nodes = positions(group)
+            for row in nodes:
+                self._before_row[row] = members_before
+                self._row_potential[row] = potential
+            for steps in transport.ups:
+                ends = 0
+                for row in nodes:
+                    ends |= steps.by_row[row]
+                needed = potential + steps.price
+                self._to_members[needed] = self._to_members.get(needed, 0) | ends
+
+    def _free_steps(self) -> tuple[Groups, Groups]:
+        """Find what is not yet reached but can be without slack."""
+        members, rows = self._members, self._rows
+        out_members, out_rows = ~self._alive_members, ~self._alive_rows
+        return (
+            {
+                potential: found
+                for potential, ends in self._to_members.items()
+                if potential in members and (found := ends & members[potential] & out_members)
+            },
+            {
+                potential: found
+                for potential, ends in self._to_rows.items()
+                if potential in rows and (found := ends & rows[potential] & out_rows)
+            },
+        )
+
+    def _raise(self) -> None:
+        """Raise the potentials of all that is not reached by the least slack of a step to any of it."""
+        by = min(
+            _slack(self._to_members, _without(self._members, self._alive_members)),
+            _slack(self._to_rows, _without(self._rows, self._alive_rows)),
+        )
+        if by == _NO_STEP:
+            raise RuntimeError("no room for all partitions of a block")
+        self._members = _raised(self._members, self._alive_members, by)
+        self._rows = _raised(self._rows, self._alive_rows, by)
+
+    # ---- moving, back from members with room -------------------------------------------------------
+
+    def _pour(self, sinks: int) -> int:
+        """Place what nobody has with members that need no path, evenly; returns members that stay short.
+
+        Following paths would come to the same cost, but give a member all of one row.
+        """
+        transport = self._transport
+        for row in positions(self._stocked & self._alive_rows):
+            potential = self._row_potential[row]
+            for steps in transport.ups:
+                takers = steps.by_row[row] & self._members.get(potential + steps.price, 0) & sinks
+                while takers and transport.supply[row]:
+                    each = max(1, transport.supply[row] // takers.bit_count())
+                    for member in positions(takers):
+                        room = transport.room(row, member)
+                        amount = min(each, transport.supply[row], -transport.excess[member])
+                        if room is not None:
+                            amount = min(amount, room)
+                        transport.supply[row] -= amount
+                        transport.excess[member] += amount
+                        if amount:
+                            transport.change(row, member, amount)
+                        if not transport.excess[member]:
+                            sinks ^= 1 << member
+                            takers ^= 1 << member
+                        elif amount == room:
+                            takers ^= 1 << member
+                        if not transport.supply[row]:
+                            self._stocked ^= 1 << row
+                            break
+        return sinks
+
+    def _fill(self, sink: int) -> None:
+        """Follow paths back from a member until it is full, or no path is left."""
+        excess = self._transport.excess
+        path, via = [sink], list[int]()
+        while excess[sink] < 0:
+            member = path[-1]
+            row = self._row_before(member)
+            if row < 0:
+                if not via:
+                    return
+                self._alive_members ^= 1 << member
+                path.pop()
+                via.pop()
+                continue
+            if self._stocked >> row & 1:
+                via.append(row)
+                self._move(path, via)
+                continue
+            giver = self._member_before(row)
+            if giver < 0:
+                self._alive_rows ^= 1 << row
+                continue
+            path.append(giver)
+            via.append(row)
+            if self._over >> giver & 1:
+                self._move(path, via)
+
+    def _row_before(self, member: int) -> int:
+        """Return a row with a free step to the member, one with partitions to place first; -1 for none."""
+        potential, rows, found = self._member_potential[member], self._rows, 0
+        for steps in self._transport.ups:
+            found |= steps.by_member[member] & rows.get(potential - steps.price, 0)
+        found &= self._before_member[member] & self._alive_rows
+        return lowest(found & self._stocked or found) if found else -1
+
+    def _member_before(self, row: int) -> int:
+        """Return a member with a free step to the row, one that has too much first; -1 for none."""
+        potential, members, found = self._row_potential[row], self._members, 0
+        for steps in self._transport.downs:
+            found |= steps.by_row[row] & members.get(potential + steps.price, 0)
+        found &= self._before_row[row] & self._alive_members
+        return lowest(found & self._over or found) if found else -1
+
+    def _move(self, path: list[int], via: list[int]) -> None:
+        """Move along a path as much as goes, and cut it where nothing more does.
+
+        Args:
+            path: members, from the one with room; `via[i]` leads from `path[i + 1]` to `path[i]`.
+            via: rows; one for each member where it starts with a row that is not placed.
+        """
+        transport = self._transport
+        excess, supply = transport.excess, transport.supply
+        from_row = len(via) == len(path)
+        amount = min(-excess[path[0]], supply[via[-1]] if from_row else excess[path[-1]])
+        limits = []
+        for step, row in enumerate(via):
+            limit = transport.room(row, path[step])
+            if step + 1 < len(path):
+                stock = transport.stock(row, path[step + 1])
+                limit = stock if limit is None else min(stock, limit)
+            limits.append(limit)
+            if limit is not None and limit < amount:
+                amount = limit
+        for step, row in enumerate(via):
+            transport.change(row, path[step], amount)
+            if step + 1 < len(path):
+                transport.change(row, path[step + 1], -amount)
+        excess[path[0]] += amount
+        if from_row:
+            supply[via[-1]] -= amount
+            if not supply[via[-1]]:
+                self._stocked ^= 1 << via[-1]
+            via.pop()
+        else:
+            excess[path[-1]] -= amount
+            if not excess[path[-1]]:
+                self._over ^= 1 << path[-1]
+                del path[-1], via[-1]
+        for step, limit in enumerate(limits[: len(path) - 1]):
+            if limit == amount:
+                del path[step + 1 :], via[step:]
+                return
+
+
+_NO_STEP = 1 << 62
+
+
+def _without(groups: Groups, reached: int) -> Groups:
+    return {p: rest for p, group in groups.items() if (rest := group & ~reached)}
+
+
+def _slack(steps: Groups, groups: Groups) -> int:
+    """Return the least slack of steps to nodes that are not reached."""
+    # Mostly it is 1, which is found without comparing every potential with every other.
+    for needed, ends in steps.items():
+        if needed - 1 in groups and ends & groups[needed - 1]:
+            return 1
+    least = _NO_STEP
+    for needed, ends in steps.items():
+        for potential, group in groups.items():
+            if potential < needed < potential + least and ends & group:
+                least = needed - potential
+    return least
+
+
+def _raised(groups: Groups, reached: int, by: int) -> Groups:
+    raised: Groups = {}
+    for potential, group in groups.items():
+        inside = group & reached
+        if inside:
+            raised[potential] = raised.get(potential, 0) | inside
+        if group != inside:
+            raised[potential + by] = raised.get(potential + by, 0) | group ^ inside
+    return raised

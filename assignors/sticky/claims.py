@@ -1,0 +1,125 @@
+"""Who owns what: the claims of all members, with everything taken out that cannot be true.
+
+Members claim in their own words what they own, so nothing in here is to be trusted: a partition may be gone
+or have a negative number, two members may claim one, a member may come back with a claim from long ago.
+"""
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from groupsdk.assignment import Partitions
+
+
+_NOBODY = -1
+
+
+@dataclass(slots=True)
+class Ownership:
+    """Which partitions have an owner.
+
+    Attributes:
+        owned: by member: the topics, each with its partitions. A member's own claim, the very object, where
+            all of it holds.
+        sizes: by member: number of partitions owned.
+        free: topic to partitions that nobody owns, ascending; without the topics that have none.
+    """
+
+    owned: list[Partitions]
+    sizes: list[int]
+    free: dict[str, Sequence[int]]
+
+
+def settle(
+    claims: Sequence[Partitions],
+    generations: Sequence[int],
+    subscribed: Sequence[Set[str]],
+    counts: Mapping[str, int],
+) -> Ownership:
+    """Find the owner of each partition (KIP-341, KAFKA-12984).
+
+    The owner is whoever claims a partition with the highest generation, among the members that are
+    subscribed to its topic. If that is more than one member, all of them are wrong, and nobody owns it.
+    Claims on what does not exist count for nothing. Time and memory are linear in claims and partitions.
+
+    Args:
+        claims: by member.
+        generations: by member; -1 is older than every other one.
+        subscribed: by member: known topics that it subscribes to.
+        counts: the known topics that have a subscriber, with their numbers of partitions.
+    """
+    if not any(claims):
+        free: dict[str, Sequence[int]] = {topic: range(count) for topic, count in counts.items()}
+        return Ownership(list(claims), [0] * len(claims), free)
+    owned = [
+        claim if claim.keys() <= topics else {t: claim[t] for t in claim if t in topics}
+        for claim, topics in zip(claims, subscribed, strict=True)
+    ]
+    claimed: dict[str, list[int]] = {topic: [] for topic in counts}
+    for claim in owned:
+        deque(map(list.extend, map(claimed.__getitem__, claim), claim.values()), maxlen=0)
+
+    taken: dict[str, Collection[int]] = {}
+    doubtful = set()
+    for topic, numbers in claimed.items():
+        if not numbers:
+            continue
+        once = taken[topic] = set(numbers)
+        # One look at each topic as a whole: what is sound, and it nearly always is, costs no more.
+        if len(once) != len(numbers) or max(once) >= counts[topic] or min(once) < 0:
+            doubtful.add(topic)
+    if doubtful:
+        taken.update(_resolve(owned, generations, counts, doubtful))
+    return Ownership(owned, [sum(map(len, own.values())) for own in owned], _free(counts, taken))
+
+
+def _resolve(
+    owned: list[Partitions],
+    generations: Sequence[int],
+    counts: Mapping[str, int],
+    doubtful: Set[str],
+) -> dict[str, Collection[int]]:
+    """Decide the claims on some topics one by one; returns what of them is owned."""
+    best: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in doubtful}
+    for member, claim in enumerate(owned):
+        generation = generations[member]
+        for topic in claim.keys() & doubtful:
+            owners, count = best[topic], counts[topic]
+            for number in claim[topic]:
+                if not 0 <= number < count:
+                    continue
+                other, theirs = owners.get(number, (member, generation - 1))
+                if generation > theirs:
+                    owners[number] = (member, generation)
+                elif generation == theirs and other != member:
+                    owners[number] = (_NOBODY, generation)
+    for member, claim in enumerate(owned):
+        if claim.keys().isdisjoint(doubtful):
+            continue
+        sound: dict[str, Sequence[int]] = {}
+        for topic, numbers in claim.items():
+            if topic in doubtful:
+                owners = best[topic]
+                numbers = sorted(
+                    {n for n in numbers if n in owners and owners[n][0] == member}
+                )
+            if numbers:
+                sound[topic] = numbers
+        owned[member] = sound
+    return {
+        topic: {number for number, (owner, _) in owners.items() if owner != _NOBODY}
+        for topic, owners in best.items()
+    }
+
+
+def _free(
+    counts: Mapping[str, int], taken: Mapping[str, Collection[int]]
+) -> dict[str, Sequence[int]]:
+    free: dict[str, Sequence[int]] = {}
+    for topic, count in counts.items():
+        owned = taken.get(topic, ())
+        if not owned:
+            free[topic] = range(count)
+        elif len(owned) < count:
+            free[topic] = sorted(set(range(count)).difference(owned))
+    return free

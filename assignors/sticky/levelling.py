@@ -1,0 +1,242 @@
+"""Level loads: move partitions from members that have too many, through others, to members that have few.
+
+A maximum flow. A unit leaves a member by any row of which the member has some, and enters any reader of that
+row; so a path from a member with too many to one with too few runs member, row, member, row, member.
+"""
+
+from collections.abc import Sequence
+
+from assignors.sticky.bits import bitset, lowest, positions
+from assignors.sticky.rows import Counts
+
+
+_SHORTEST_FIRST = 8
+_DEEP_SEARCHES = 16
+
+
+class Leveller:
+    """Shares and loads that can be levelled.
+
+    Attributes:
+        shares: by member: how many of each row it has.
+        loads: by member: how many that is in all.
+        givers: members that may hold less of some row than they own of it.
+
+    Args:
+        readers: by row: the set of members.
+        owned: by member: how many of each row it owns; moved only where nothing else helps.
+        shares: changed.
+        loads: changed.
+    """
+
+    __slots__ = (
+        "_holds",
+        "_owned",
+        "_readers",
+        "_reserve",
+        "_under",
+        "givers",
+        "loads",
+        "shares",
+    )
+
+    def __init__(
+        self,
+        readers: Sequence[int],
+        owned: Sequence[Counts],
+        shares: list[Counts],
+        loads: list[int],
+    ) -> None:
+        self._readers = readers
+        self._owned = owned
+        self.shares = shares
+        self.loads = loads
+        self.givers: set[int] = set()
+        self._reserve: Sequence[Counts] | None = None
+        self._holds: list[int] = []
+        self._under = 0
+
+    def level(self, members: Sequence[int], top: int) -> int:
+        """Move what some members have above `top` to members that have less, as much as can be.
+
+        What moves stays with these members.
+
+        Returns:
+            The set of members that what is still above `top` could be moved to, those that have it
+            included: nothing of what they share has a reader outside of it, and none of them has less than
+            `top`. 0 if nothing is above.
+        """
+        loads = self.loads
+        over = [member for member in members if loads[member] > top]
+        if not over:
+            return 0
+        mask = bitset(members)
+        self._under = bitset(member for member in members if loads[member] < top)
+        # First only what its holder does not own: moving that costs nobody anything.
+        for reserve in (self._owned, None):
+            self._reserve = reserve
+            self._holds = [-1] * len(loads)
+            reached = self._flow(over, mask, top)
+            if not reached:
+                return 0
+        return reached
+
+    def _flow(self, over: list[int], mask: int, top: int) -> int:
+        """Augment until nothing can be moved; returns what is reached from the members still over."""
+        searches = 0
+        while True:
+            over[:] = [member for member in over if self.loads[member] > top]
+            if not over:
+                return 0
+            # Shortest paths first are few rounds where everybody is near everybody, and disturb little.
+            # On long chains the distance grows by little each round: there deep searches get far with
+            # few rounds. They have no good bound, so that their number is limited; the last word is
+            # with shortest paths again, of which as many rounds as there are members are enough.
+            deep = _SHORTEST_FIRST <= searches < _SHORTEST_FIRST + _DEEP_SEARCHES
+            if deep and self._under:
+                members = [mask & ~bitset(over)]
+                if not self._augment(over, top, [-1], members, layered=False):
+                    return mask & ~members[0]
+            else:
+                rows, members, reached = self._layers(over, mask)
+                if not rows:
+                    return reached
+                self._augment(over, top, rows, members, layered=True)
+            searches += 1
+
+    def _layers(self, over: list[int], mask: int) -> tuple[list[int], list[int], int]:
+        """Search in breadth; returns the rows and members of each layer as far as one that has room.
+
+        Without layers if there is none with room; the third is all members reached.
+        """
+        readers = self._readers
+        row_layers: list[int] = []
+        member_layers: list[int] = []
+        frontier = over
+        todo = mask & ~bitset(over)
+        seen_rows = 0
+        while True:
+            rows = 0
+            for member in frontier:
+                rows |= self._held(member)
+            rows &= ~seen_rows
+            if not rows:
+                return [], [], mask & ~todo
+            seen_rows |= rows
+            row_layers.append(rows)
+            before = todo
+            for row in positions(rows):
+                new = todo & readers[row]
+                if new:
+                    todo ^= new
+                    if not todo:
+                        break
+            found = before ^ todo
+            if found & self._under:
+                member_layers.append(0)
+                return row_layers, member_layers, 0
+            member_layers.append(found)
+            frontier = positions(found)
+
+    def _augment(
+        self,
+        over: list[int],
+        top: int,
+        row_masks: list[int],
+        member_masks: list[int],
+        *,
+        layered: bool,
+    ) -> bool:
+        """Search in depth from each member that is over; returns whether anything was moved.
+
+        With layers, a path goes one layer down with each step, and a node is left out once nothing is
+        found beyond it. Without, there is one mask for all steps, and each member is visited once.
+        """
+        readers, loads = self._readers, self.loads
+        moved = False
+        for source in over:
+            path, via = [source], list[int]()
+            while loads[source] > top:
+                depth = len(via) if layered else 0
+                rows = self._held(path[-1]) & row_masks[depth]
+                while rows:
+                    bit = rows & -rows
+                    row = bit.bit_length() - 1
+                    hit = readers[row] & self._under
+                    if hit:
+                        self._move([*path, lowest(hit)], [*via, row], top)
+                        moved = True
+                        self._cut(path, via, row)
+                        break
+                    following = readers[row] & member_masks[depth]
+                    if following:
+                        following &= -following
+                        if not layered:
+                            member_masks[0] ^= following
+                        path.append(following.bit_length() - 1)
+                        via.append(row)
+                        break
+                    row_masks[depth] ^= bit
+                    rows ^= bit
+                else:
+                    if not via:
+                        break
+                    via.pop()
+                    dead = path.pop()
+                    if layered:
+                        member_masks[depth - 1] ^= 1 << dead
+            if not self._under:
+                break
+        return moved
+
+    def _move(self, path: list[int], via: list[int], top: int) -> None:
+        source, sink = path[0], path[-1]
+        amount = min(self.loads[source] - top, top - self.loads[sink])
+        for member, row in zip(path, via, strict=False):
+            amount = min(amount, self._spare(member, row))
+        shares, holds = self.shares, self._holds
+        for step, row in enumerate(via):
+            member, other = path[step], path[step + 1]
+            left = shares[member][row] - amount
+            if left:
+                shares[member][row] = left
+            else:
+                del shares[member][row]
+            if not self._spare(member, row):
+                holds[member] ^= 1 << row
+            shares[other][row] = shares[other].get(row, 0) + amount
+            if holds[other] != -1 and self._spare(other, row) > 0:
+                holds[other] |= 1 << row
+        if self._reserve is None:
+            self.givers.update(path[:-1])
+        self.loads[source] -= amount
+        self.loads[sink] += amount
+        if self.loads[sink] == top:
+            self._under ^= 1 << sink
+
+    def _cut(self, path: list[int], via: list[int], last: int) -> None:
+        """Go back to the first step of a path that has nothing left to move."""
+        for step, row in enumerate([*via, last]):
+            if self._spare(path[step], row) <= 0:
+                del path[step + 1 :]
+                del via[step:]
+                return
+
+    def _spare(self, member: int, row: int) -> int:
+        share = self.shares[member].get(row, 0)
+        if self._reserve is None:
+            return share
+        return share - self._reserve[member].get(row, 0)
+
+    def _held(self, member: int) -> int:
+        """Return the rows of which a member can give something away."""
+        held = self._holds[member]
+        if held == -1:
+            share = self.shares[member]
+            if self._reserve is None:
+                held = bitset(share)
+            else:
+                reserve = self._reserve[member]
+                held = bitset(row for row, count in share.items() if count > reserve.get(row, 0))
+            self._holds[member] = held
+        return held

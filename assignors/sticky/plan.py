@@ -1,0 +1,105 @@
+"""From a group to its fairest assignment: the steps in their order."""
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+
+from assignors.sticky.claims import settle
+from assignors.sticky.dealing import Hand
+from assignors.sticky.mixed import share_fairly
+from assignors.sticky.rows import make_rows
+from assignors.sticky.uniform import share_evenly
+from groupsdk.assignment import Cluster, GroupSubscription, Partitions
+
+
+def fairest(
+    cluster: Cluster,
+    subscriptions: GroupSubscription,
+    claims: Mapping[str, Partitions],
+    generations: Mapping[str, int],
+    *,
+    moves_first: bool = False,
+) -> dict[str, Hand]:
+    """Share out all partitions: as fair as can be, and among what is as fair, moving as few as can be.
+
+    Every partition of a known topic with a subscriber goes to one of them. The loads, sorted from the
+    greatest, are the least that they can be in the order of the dictionary. Then the fewest partitions are
+    off rack, then the fewest move, or the other way about. The cyclic garbage collector is off meanwhile:
+    nothing in here makes cycles, and it would go through millions of small objects again and again.
+
+    Args:
+        cluster: the topics.
+        subscriptions: what the members want; ownership in there is not looked at.
+        claims: by member id: what it says it owns.
+        generations: by member id: since when; -1 where it does not say.
+        moves_first: moves count more than partitions off rack.
+
+    Returns:
+        By member id, in order: topics in order, each with its partitions in order. The same whatever the
+        order of anything in the arguments. A claim that is kept as a whole, and in order, is given back as
+        it is and not copied.
+    """
+    with _without_collector():
+        everyone = sorted(subscriptions)
+        subscribed = _known_topics(cluster, [subscriptions[member].topics for member in everyone])
+        readers = [index for index, topics in enumerate(subscribed) if topics]
+        result: dict[str, Hand] = {member: {} for member in everyone}
+        if not readers:
+            return result
+        members = [everyone[index] for index in readers]
+        wanted = [subscribed[index] for index in readers]
+        distinct = {id(topics): topics for topics in wanted}
+        counts = {
+            topic: cluster.partition_counts[topic] for topic in set().union(*distinct.values())
+        }
+        ownership = settle(
+            [claims[member] for member in members],
+            [generations[member] for member in members],
+            wanted,
+            counts,
+        )
+        racks = [subscriptions[member].rack_id for member in members]
+        rows = None
+        if len(distinct) > 1 or (cluster.replica_racks and any(racks)):
+            rows = make_rows(wanted, counts, racks, cluster.replica_racks)
+        if rows is None or (len(distinct) == 1 and not rows.have_racks):
+            hands = share_evenly(ownership, counts)
+        else:
+            hands = share_fairly(ownership, rows, moves_first=moves_first)
+        result.update(zip(members, hands, strict=True))
+        return result
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _known_topics(cluster: Cluster, subscriptions: Sequence[Sequence[str]]) -> list[Set[str]]:
+    """Return the known topics of each member; where they are equal, the same object."""
+    counts = cluster.partition_counts
+    by_identity: dict[int, Set[str]] = {}
+    by_content: dict[Set[str], Set[str]] = {}
+    result = []
+    last: Sequence[str] = ()
+    known: Set[str] = frozenset()
+    for topics in subscriptions:
+        # Members mostly subscribe alike. The same object, or one like that of the member before, is
+        # told much sooner than by the hashes of all its topics.
+        if topics is not last:
+            found = by_identity.get(id(topics))
+            if found is not None:
+                known = found
+            elif topics != last:
+                known = frozenset(topic for topic in topics if counts.get(topic, 0) > 0)
+                known = by_content.setdefault(known, known)
+            by_identity[id(topics)] = known
+            last = topics
+        result.append(known)
+    return result

@@ -1,0 +1,160 @@
+"""Large groups in the shapes that assignors find easy and hard, before and after something happens to them."""
+
+import random
+from dataclasses import dataclass
+
+
+Owned = dict[str, dict[str, tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table: a shape, its size, and what happens."""
+
+    shape: str
+    partitions: int
+    members: int
+    event: str
+
+    @property
+    def name(self) -> str:
+        """What the row is called."""
+        kind = {"uniform": "U", "racks": "R"}.get(self.shape, "H")
+        size = f"{self.partitions // 1000}k" if self.partitions < 10**6 else "1M"
+        shape = "" if kind != "H" else f"-{self.shape}"
+        return f"{kind}{size}{shape}-{self.event} x{self.members}"
+
+
+ROWS = [
+    Row("uniform", 10_000, 100, "leave"),
+    Row("uniform", 100_000, 1_000, "fresh"),
+    Row("uniform", 100_000, 1_000, "join"),
+    Row("uniform", 100_000, 1_000, "churn"),
+    Row("uniform", 1_000_000, 10_000, "fresh"),
+    Row("uniform", 1_000_000, 10_000, "churn"),
+    Row("uniform", 1_000_000, 2_000, "leave"),
+    Row("random", 10_000, 100, "churn"),
+    Row("chain", 10_000, 100, "churn"),
+    Row("random", 100_000, 1_000, "fresh"),
+    Row("random", 100_000, 1_000, "leave"),
+    Row("random", 100_000, 1_000, "churn"),
+    Row("sparse", 100_000, 1_000, "churn"),
+    Row("tiers", 100_000, 1_000, "churn"),
+    Row("nested", 100_000, 1_000, "churn"),
+    Row("star", 100_000, 1_000, "churn"),
+    Row("chain", 100_000, 1_000, "churn"),
+    Row("clusters", 100_000, 1_000, "churn"),
+    Row("random", 1_000_000, 5_000, "leave"),
+    Row("tiers", 1_000_000, 10_000, "churn"),
+    Row("sparse", 1_000_000, 5_000, "churn"),
+    Row("chain", 1_000_000, 5_000, "churn"),
+    Row("star", 1_000_000, 5_000, "churn"),
+    Row("racks", 100_000, 1_000, "leave"),
+]
+
+
+@dataclass(frozen=True)
+class Members:
+    """A group's members with their subscriptions, and the topics."""
+
+    counts: dict[str, int]
+    subscribed: dict[str, list[str]]
+
+
+def build(row: Row) -> tuple[Members, Members]:
+    """Make the group before the event and after it; the same one for a row in every run."""
+    chance = random.Random(f"{row.shape} {row.partitions} {row.members}")
+    topic_count = _topics(row)
+    topics = [f"topic-{index:05d}" for index in range(topic_count)]
+    counts = _counts(row, topics)
+    names = [f"member-{index:05d}" for index in range(row.members)]
+    chance.shuffle(names)
+    lists = [topics] if row.shape in ("uniform", "racks") else []
+    before = {
+        name: lists[0] if lists else _wanted(row, topics, index, row.members, chance)
+        for index, name in enumerate(names)
+    }
+    after = dict(before)
+    if row.event in ("leave", "churn"):
+        # Whoever goes is drawn from all; who comes draws a subscription of the shape anew.
+        gone = chance.sample(names, max(1, row.members // 10) if row.event == "churn" else 1)
+        if row.event == "leave" and row.shape == "random":
+            gone = chance.sample(names, max(1, row.members // 100))
+        for name in gone:
+            del after[name]
+    if row.event in ("join", "churn"):
+        for index in range(len(before) - len(after) or 1):
+            place = chance.randrange(row.members)
+            after[f"newcomer-{index:05d}"] = (
+                lists[0] if lists else _wanted(row, topics, place, row.members, chance)
+            )
+    _cover(topics, before, chance)
+    _cover(topics, after, chance)
+    return Members(counts, before), Members(counts, after)
+
+
+def replica_racks(row: Row, counts: dict[str, int]) -> dict[str, list[frozenset[str]]]:
+    """Place two replicas of each partition in two of three racks."""
+    if row.shape != "racks":
+        return {}
+    pairs = [frozenset("ab"), frozenset("bc"), frozenset("ca")]
+    return {
+        topic: [pairs[(number + index) % 3] for number in range(count)]
+        for index, (topic, count) in enumerate(counts.items())
+    }
+
+
+def rack(row: Row, member: str) -> str | None:
+    """Return the rack of a member."""
+    return "abc"[int(member[-5:]) % 3] if row.shape == "racks" else None
+
+
+def _topics(row: Row) -> int:
+    if row.shape in ("uniform", "racks"):
+        return max(10, row.partitions // 1000)
+    if row.shape == "chain":
+        return row.members
+    if row.shape in ("sparse", "star"):
+        return row.members // 2
+    return max(20, row.partitions // 200) if row.partitions <= 100_000 else 1000
+
+
+def _counts(row: Row, topics: list[str]) -> dict[str, int]:
+    size, rest = divmod(row.partitions, len(topics))
+    if row.shape == "star":
+        # A tenth lies in the topic that everybody reads.
+        hub = row.partitions // 10
+        size, rest = divmod(row.partitions - hub, len(topics) - 1)
+        return {topics[0]: hub} | {t: size + (i < rest) for i, t in enumerate(topics[1:])}
+    return {topic: size + (index < rest) for index, topic in enumerate(topics)}
+
+
+def _wanted(
+    row: Row, topics: list[str], index: int, members: int, chance: random.Random
+) -> list[str]:
+    count = len(topics)
+    if row.shape == "random":
+        return sorted(chance.sample(topics, chance.randint(count // 10, count // 2)))
+    if row.shape == "chain":
+        return [topics[index % count], topics[(index + 1) % count]][: 2 if index + 1 < count else 1]
+    if row.shape == "sparse":
+        return sorted(chance.sample(topics, chance.randint(2, 5)))
+    if row.shape == "star":
+        return [topics[0], *chance.sample(topics[1:], 1)]
+    if row.shape == "nested":
+        return topics[: 1 + index * count // members]
+    if row.shape == "tiers":
+        return topics[: count * (1 + index % 5) // 5]
+    assert row.shape == "clusters"
+    size = count // 10
+    start = index % 10 * size
+    return topics[start : start + size]
+
+
+def _cover(topics: list[str], members: dict[str, list[str]], chance: random.Random) -> None:
+    """Give each topic without a reader to some member: every partition is to count."""
+    missing = set(topics).difference(*map(set, members.values()))
+    names = sorted(members)
+    for topic in sorted(missing):
+        name = chance.choice(names)
+        members[name] = sorted({*members[name], topic})
