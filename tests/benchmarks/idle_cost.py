@@ -46,7 +46,7 @@ def measure_once(
     )
     end = time.monotonic() + limit_s
     with Worker(client, settings) as worker:
-        _, empty, few = cost_of(worker.pid)
+        _, empty, few = worker.empty
         for first in range(0, count, _BATCH):
             batch = min(_BATCH, count - first)
             worker.call("start", first=first, count=batch)
@@ -107,7 +107,8 @@ def measure(
     result.notes.append(
         f"From {seconds:g} s after the members are up; heartbeat interval {_INTERVAL_MS // 1000} s, callers"
         f" that poll(1.0) in a loop (a thread each, or tasks of one loop); groups of {_BATCH}; memory is"
-        " what the process alone has written to, less that after the import; child processes counted. The"
+        " what the process alone has written to, less that before the client's import (with asyncio); child"
+        " processes counted. The"
         " peers' partitions are paused, so that they need not fetch."
     )
     return result

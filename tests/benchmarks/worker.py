@@ -48,6 +48,9 @@ class Worker:
             text=True,
         )
         os.close(stderr)
+        self.call("ready")
+        self.empty = cost_of(self.pid)
+        """What the process costs before it has imported its client."""
         self.call("open", **asdict(settings))
 
     @property
@@ -108,6 +111,9 @@ class _Service:
         if self._members is None:
             raise WorkerError("open comes first")
         return self._members
+
+    def ready(self) -> dict[str, Any]:
+        return {}
 
     def open(self, **settings: Any) -> dict[str, Any]:
         # Here, so that a worker imports nothing but its own client.
@@ -184,7 +190,7 @@ def main() -> None:
         request = json.loads(line)
         what = request.pop("do")
         answer = getattr(service, what)(**request)
-        answer["errors"] = [] if what == "close" else service.members.errors
+        answer["errors"] = service.members.errors if what not in ("ready", "close") else []
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
         if what == "close":
