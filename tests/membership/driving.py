@@ -23,9 +23,11 @@ from groupsdk.membership.events import (
     CoordinatorFound,
     Disconnected,
     Event,
+    FailureRaised,
     GroupAssigned,
     JoinDelivered,
     JoinPrepared,
+    LookupFailed,
     Polled,
     ResponseReceived,
     TimerFired,
@@ -74,9 +76,15 @@ class Driver:
     coordinator do is up to the test.
     """
 
-    def __init__(self, now_ms: int = 1_000_000, seed: int = 0, **settings: Any) -> None:
-        self.config = MemberConfig.of(SETTINGS | settings)
-        self.machine = MembershipMachine(self.config, Random(seed))
+    def __init__(
+        self,
+        now_ms: int = 1_000_000,
+        *,
+        config: MemberConfig | None = None,
+        **settings: Any,
+    ) -> None:
+        self.config = config or MemberConfig.of(SETTINGS | settings)
+        self.machine = MembershipMachine(self.config, Random(0))
         self.now_ms = now_ms
         self.log: list[tuple[int, Action]] = []
         self.outstanding: list[Send] = []
@@ -130,6 +138,10 @@ class Driver:
         self.looking = False
         self.handle(CoordinatorFound(node))
 
+    def lookup_failed(self, error: GroupSdkError) -> None:
+        self.looking = False
+        self.handle(LookupFailed(error))
+
     def disconnect(self, error: GroupSdkError | None = None) -> None:
         self.outstanding.clear()
         self.handle(Disconnected(error or DisconnectedError("the connection broke")))
@@ -141,6 +153,12 @@ class Driver:
                 self.outstanding.remove(send)
                 return self.handle(ResponseReceived(send.request_id, response))
         raise AssertionError(f"nothing outstanding that {type(response).__name__} answers")
+
+    def handle_failure(self) -> None:
+        """Give the caller the error that it is to raise."""
+        failure = self.view.failure
+        assert failure is not None
+        self.handle(FailureRaised(failure.failure_id))
 
     # What the caller answers.
 
@@ -301,6 +319,7 @@ __all__ = [
     "HeartbeatRequest",
     "JoinGroupRequest",
     "LeaveGroupRequest",
+    "RequestT",
     "SyncGroupRequest",
     "beaten",
     "join_refused",

@@ -1,0 +1,229 @@
+"""Run a `GroupMember` in virtual time against answers that a test scripts."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from typing_extensions import override
+
+from groupsdk.clock import Clock, ManualClock
+from groupsdk.config import MemberConfig
+from groupsdk.drivers.hosts.host import promise
+from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.member_base import Pause
+from groupsdk.drivers.threads.member import GroupMember
+from groupsdk.errors import EngineError, GroupSdkError
+from groupsdk.membership.actions import Send
+from groupsdk.membership.events import CallerEvent, Event
+from groupsdk.membership.requests import MembershipRequest
+from groupsdk.types import GroupMembers
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from groupsdk.wire.schema import Response
+from tests.membership.driving import (
+    PROTOCOL_NAME,
+    PROTOCOL_TYPE,
+    SETTINGS,
+    Driver,
+    RequestT,
+    beaten,
+    joined,
+    left,
+    synced,
+)
+
+
+Answer = Response | GroupSdkError | None
+"""What becomes of a request: an answer, a broken connection, or nothing (yet)."""
+Script = Answer | Callable[[MembershipRequest], Answer]
+
+GOOD: dict[type[MembershipRequest], Callable[[], Response]] = {
+    JoinGroupRequest: joined,
+    SyncGroupRequest: synced,
+    HeartbeatRequest: beaten,
+    LeaveGroupRequest: left,
+}
+
+
+class FakeHost:
+    """Runs the machine right where events are posted; answers come at once, as scripted or good ones."""
+
+    def __init__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> None:
+        assert isinstance(clock, ManualClock)
+        self.driver = Driver(clock.now_ms(), config=config)
+        self.ended: Future[None] = promise()
+        self.scripts: dict[type[MembershipRequest], deque[Script]] = defaultdict(deque)
+        """Request class to what becomes of the next ones; beyond these all answers are good."""
+        self.lookup_errors: deque[GroupSdkError] = deque()
+        self.lookups_hang = False
+        """Whether no lookup ends."""
+        self.bug: Exception | None = None
+        """What the engine fails with, as soon as it is to do anything."""
+        self._clock = clock
+        self._mailbox = mailbox
+        self._handled = 0
+        self._parked: set[int] = set()
+
+    def start(self) -> None: ...
+
+    def post(self, event: CallerEvent) -> None:
+        self._handled += 1
+        self.handle(event)
+
+    def metrics(self) -> Future[dict[str, float]]:
+        answer: Future[dict[str, float]] = promise()
+        answer.set_result(self.driver.metrics)
+        return answer
+
+    def abandon(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def handle(self, event: Event) -> None:
+        """Let something happen, and all that follows from it at once."""
+        self.driver.now_ms = self._clock.now_ms()
+        self.driver.handle(event)
+        self._settle()
+
+    def answer(self, response: Response) -> None:
+        """Answer a request that was left without an answer."""
+        self.driver.now_ms = self._clock.now_ms()
+        self.driver.answer(response)
+        self._settle()
+
+    def advance(self, delta_ms: int) -> None:
+        """Let time pass, with answers at once."""
+        until_ms = self._clock.now_ms() + delta_ms
+        while (step_ms := self._next_ms(until_ms)) < until_ms:
+            self._step_to(step_ms)
+        self._step_to(until_ms)
+
+    def wait(self, pause: Pause) -> None:
+        """Let time pass until there is something new for the caller."""
+        until_ms = self._clock.now_ms() + pause.timeout_ms
+        while self._mailbox.read().version == pause.version and self._clock.now_ms() < until_ms:
+            self._step_to(self._next_ms(until_ms))
+
+    def _next_ms(self, until_ms: int) -> int:
+        wake_at_ms = self.driver.wake_at_ms
+        return (
+            until_ms if wake_at_ms is None else max(self._clock.now_ms(), min(wake_at_ms, until_ms))
+        )
+
+    def _step_to(self, at_ms: int) -> None:
+        before = len(self.driver.log)
+        self.driver.advance(at_ms - self._clock.now_ms())
+        self._clock.advance(at_ms - self._clock.now_ms())
+        if len(self.driver.log) != before:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self.bug is not None:
+            self._mailbox.crash(EngineError(f"the engine ended: {self.bug!r}"))
+            self.abort()
+            return
+        while self._answer_one():
+            pass
+        if self.driver.stopped:
+            self.abort()
+        self._mailbox.publish(self._handled, self.driver.view)
+
+    def _answer_one(self) -> bool:
+        driver = self.driver
+        if driver.looking and not self.lookups_hang:
+            if self.lookup_errors:
+                driver.lookup_failed(self.lookup_errors.popleft())
+            else:
+                driver.found()
+            return True
+        for send in driver.outstanding:
+            if send.request_id not in self._parked:
+                self._serve(send)
+                return True
+        return False
+
+    def _serve(self, send: Send) -> None:
+        scripts = self.scripts[type(send.request)]
+        script: Script = scripts.popleft() if scripts else GOOD[type(send.request)]()
+        answer = script(send.request) if callable(script) else script
+        if answer is None:
+            self._parked.add(send.request_id)
+        elif isinstance(answer, GroupSdkError):
+            self.driver.disconnect(answer)
+        else:
+            self.driver.answer(answer)
+
+
+class Worker:
+    """Callbacks that count, and raise what they are told to."""
+
+    protocol_type = PROTOCOL_TYPE
+
+    def __init__(self) -> None:
+        self.prepared: list[tuple[int, str]] = []
+        self.completed: list[tuple[int, str, str, bytes]] = []
+        self.assigned: list[dict[str, bytes]] = []
+        self.leaving = 0
+        self.raises: dict[str, list[BaseException]] = defaultdict(list)
+
+    def metadata(self) -> list[tuple[str, bytes]]:
+        self._fail("metadata")
+        return [(PROTOCOL_NAME, b"meta")]
+
+    def on_join_prepare(self, generation: int, member_id: str) -> None:
+        self.prepared.append((generation, member_id))
+        self._fail("on_join_prepare")
+
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> dict[str, bytes]:
+        self.assigned.append(dict(members))
+        self._fail("perform_assignment")
+        return dict.fromkeys(members, b"share")
+
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        self._fail("on_join_complete")
+        self.completed.append((generation, member_id, protocol, assignment))
+
+    def on_leave_prepare(self) -> None:
+        self.leaving += 1
+        self._fail("on_leave_prepare")
+
+    def _fail(self, callback: str) -> None:
+        if self.raises[callback]:
+            raise self.raises[callback].pop(0)
+
+
+class Bench:
+    """A member for threads, its user's code, its host and its clock."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock(1_000_000)
+        self.worker = Worker()
+        bench = self
+
+        class Member(GroupMember):
+            """Waits in virtual time."""
+
+            @override
+            def _wait(self, pause: Pause) -> None:
+                bench.host.wait(pause)
+
+        def open_host(_: MemberConfig, clock: Clock, mailbox: Mailbox) -> FakeHost:
+            return self.host
+
+        config = MemberConfig.of(SETTINGS | settings)
+        self.member = Member(self.worker, config, self.clock, open_host)
+        self.host = FakeHost(config, self.clock, self.member._mailbox)
+
+    def requests(self, kind: type[RequestT]) -> list[RequestT]:
+        """Return all requests of this kind, oldest first."""
+        return self.host.driver.sent(kind)
