@@ -4,6 +4,7 @@ import gc
 import math
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -299,14 +300,11 @@ def test_a_poll_after_the_session_looked_over_asks_anew(rig: Rig) -> None:
     rig.clock.advance(999)
     view = rig.base._mailbox.read().view
     assert view is not None
-    rig.base._mailbox.publish(
-        rig.base._side.posted_count,
-        view.__class__(
-            **{**{name: getattr(view, name) for name in view.__slots__}, "valid_until_ms": 0}
-        ),
-    )
+    rig.base._mailbox.publish(rig.base._side.posted_count, replace(view, valid_until_ms=0))
     assert rig.base.generation_if_stable() is None
     assert rig.drive.poll()
+    assert rig.host.polls() == 1
+    assert rig.base.generation_if_stable() is not None
 
 
 # what goes wrong

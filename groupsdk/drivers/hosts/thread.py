@@ -55,7 +55,7 @@ class ThreadHost:
             raise EngineError(
                 f"cannot start the background thread of the member: {error}"
             ) from error
-        # Nothing is posted before: the engine takes events only once it runs.
+        # What is called before comes too early for the engine, which takes no abort before it runs.
         self._running.wait()
 
     def post(self, event: CallerEvent) -> None:
