@@ -30,8 +30,10 @@ class BlockingCalls:
         future: asyncio.Future[T] | None = self._running.get(key)
         if future is None:
             future = self._start(key, function)
-        # shielded: one waiter that gives up must not take the result from the others
-        return await asyncio.shield(future)
+        # Not awaited itself: one waiter that gives up must not cancel it for the others. Nor shielded: where
+        # the function fails after that, newer Pythons report it to the loop as a fault.
+        await asyncio.wait([future])
+        return future.result()
 
     def _start(self, key: Hashable, function: Callable[[], T]) -> "asyncio.Future[T]":
         loop = asyncio.get_running_loop()

@@ -66,6 +66,7 @@ class Engine:
         self._handling = False
         self._handled = 0
         self._stopped: asyncio.Future[None] | None = None
+        self._aborted = False
 
     async def run(self) -> None:
         """Run until the member is closed; then close every connection.
@@ -77,7 +78,10 @@ class Engine:
         self._stopped = loop.create_future()
         loop.set_exception_handler(self._on_loop_error)
         try:
-            self._handle_events()  # the caller may have been faster
+            # The caller may have been faster.
+            if self._aborted:
+                return
+            self._handle_events()
             await self._stopped
         finally:
             await self._tidy()
@@ -88,7 +92,8 @@ class Engine:
         self._on_event(event)
 
     def abort(self) -> None:
-        """End `run` without further ado; on the loop."""
+        """End `run` without further ado, even where it is yet to begin; on the loop."""
+        self._aborted = True
         if self._stopped is not None and not self._stopped.done():
             self._stopped.set_result(None)
 

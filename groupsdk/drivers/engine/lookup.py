@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from random import Random
 from typing import Any, Final
 
@@ -129,8 +130,13 @@ class CoordinatorLookup:
         raise self._all_failed(errors)
 
     def _candidates(self) -> list[Address]:
-        """Return whom to ask; another one comes first each time, since the last one may have erred."""
-        candidates = list(dict.fromkeys((*self._learned, *self._bootstrap)))
+        """Return whom to ask; another one comes first each time, since the last one may have erred.
+
+        Learned brokers and bootstrap servers by turns: where a whole cluster has moved, the many that are
+        learned are all dead, and each of them may take its time.
+        """
+        by_turns = chain.from_iterable(zip_longest(self._learned, self._bootstrap))
+        candidates = list(dict.fromkeys(each for each in by_turns if each is not None))
         self._learned = self._learned[1:] + self._learned[:1]
         self._bootstrap = self._bootstrap[1:] + self._bootstrap[:1]
         return candidates

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import random
 import ssl
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -421,6 +422,50 @@ def test_what_the_caller_posts_before_the_engine_runs_is_not_lost(broker: Script
         await asyncio.to_thread(broker.wait_for, lambda: broker.accepted == 1)
         engine.abort()
         await task
+
+    run(work())
+
+
+def test_an_engine_aborted_before_it_runs_ends_at_once(broker: ScriptedBroker) -> None:
+    async def work() -> None:
+        engine = Engine(config(broker.address), SystemClock(), lambda *_: None)
+        engine.post(Polled())
+        engine.abort()
+        await asyncio.wait_for(engine.run(), WAIT_S)
+
+    run(work())
+    assert broker.accepted == 0
+
+
+def test_a_token_provider_that_fails_after_it_was_given_up_is_no_bug(
+    broker: ScriptedBroker,
+) -> None:
+    gate = threading.Event()
+
+    def provider() -> str:
+        gate.wait(WAIT_S)
+        raise ConnectionError("too late")
+
+    async def work() -> None:
+        settings = config(
+            broker.address,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=provider,
+            socket_connection_setup_timeout_ms=20,
+            retry_backoff_ms=60_000,
+            retry_backoff_max_ms=60_000,
+        )
+        async with Rig(settings) as rig:
+            await rig.wait(lambda view: view.trouble is not None)
+            (late,) = [t for t in threading.enumerate() if t.name == "groupsdk-blocking"]
+            gate.set()
+            await asyncio.to_thread(late.join)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            gc.collect()
+            assert rig.task is not None
+            assert not rig.task.done()
 
     run(work())
 

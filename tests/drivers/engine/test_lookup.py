@@ -5,7 +5,7 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from random import Random
 from typing import Any
 
@@ -29,7 +29,7 @@ from groupsdk.wire.messages.find_coordinator import Coordinator, FindCoordinator
 from groupsdk.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from groupsdk.wire.schema import ApiKey
 from tests.drivers.engine.rig import WAIT_S, config, run
-from tests.support.scripted_broker import ScriptedBroker, mute_port, refusing_port
+from tests.support.scripted_broker import ScriptedBroker, full_port, mute_port, refusing_port
 from tests.support.scripted_steps import (
     KAFKA_1_0,
     KAFKA_4_3,
@@ -172,6 +172,25 @@ def test_learned_brokers_are_asked_when_no_bootstrap_server_is_left(broker: Scri
                 assert it.lookup._learned == [(second.host, second.port)]
 
     run(work())
+
+
+def test_a_cluster_that_moved_is_found_by_its_bootstrap_servers_at_once(
+    broker: ScriptedBroker,
+) -> None:
+    """Not after every broker of the old one has taken its time not to answer (KIP-1102)."""
+
+    async def work(dead: list[int]) -> None:
+        broker.brokers = tuple(("127.0.0.1", port) for port in dead)
+        async with desk(broker.address, socket_connection_setup_timeout_ms=100) as it:
+            await it.lookup.run()
+            assert len(it.lookup._learned) == 5
+            tried = it.lookup._candidates()
+            assert len(tried) == 6
+            assert tried[1] == (broker.host, broker.port)
+            assert (await it.lookup.run()).node.port == broker.port
+
+    with ExitStack() as stack:
+        run(work([stack.enter_context(full_port()) for _ in range(5)]))
 
 
 def test_what_is_learned_is_checked_and_bounded(broker: ScriptedBroker) -> None:
