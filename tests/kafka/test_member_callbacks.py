@@ -188,23 +188,33 @@ class TestSlow:
             assert all(each.generation >= 1 for each in prepared)
             assert not slow.errors
 
+    @pytest.mark.parametrize(
+        "limits",
+        [
+            # It is the member that leaves: the group would wait for it for longer than the test does.
+            {"max_poll_interval_ms": 1_000, "rebalance_timeout_ms": 60_000},
+            # It is the group that goes on without it.
+            {"max_poll_interval_ms": 60_000, "rebalance_timeout_ms": 1_000},
+        ],
+        ids=["poll-interval", "rebalance-timeout"],
+    )
     @pytest.mark.parametrize("callback", CALLBACKS)
-    def test_longer_than_the_poll_interval_loses_it_and_the_others_go_on(
-        self, new_member: NewMember, callback: str
+    def test_longer_than_a_limit_loses_it_and_the_others_go_on(
+        self, new_member: NewMember, callback: str, limits: dict[str, int]
     ) -> None:
-        stuck = Driven(new_member(rebalance_timeout_ms=1_000))
+        stuck = Driven(new_member(**limits))
         with stuck, Gate() as gate:
             await_stable(stuck)
             first_id = stuck.member.member_id()
             stuck.member.hooks[callback] = gate.wait
             with (
-                Driven(new_member(rebalance_timeout_ms=1_000)) as other,
+                Driven(new_member(**limits)) as other,
                 Witness(stuck.member, other.member) as witness,
             ):
                 if callback != "on_join_prepare":
                     stuck.member.request_rejoin("to get stuck in it")
                 assert gate.reached.wait(TIMEOUT_S)
-                # It leaves by itself, and the other one works alone.
+                # The other one works alone.
                 await_stable(other)
                 assert stuck.member.generation_if_stable() is None
                 eventually(lambda: not stuck.member.generation().has_member_id)
@@ -225,12 +235,13 @@ class TestSlow:
                 assert not other.errors
             witness.check()
 
-    def test_a_caller_that_does_not_poll_loses_it_too(self, new_member: NewMember) -> None:
-        away = new_member(rebalance_timeout_ms=1_000)
+    def test_a_caller_that_does_not_poll_loses_it_too(
+        self, kafka: LocalKafka, new_member: NewMember, group_id: str
+    ) -> None:
+        away = new_member(max_poll_interval_ms=1_000, session_timeout_ms=60_000)
         assert away.ensure_active_group(TIMEOUT_S)
-        # Nobody polls; the member leaves, and its reader sees that.
+        # Nobody polls; the member leaves, which its reader sees and its group, too.
         eventually(lambda: away.generation_if_stable() is None)
-        with Driven(new_member()) as other:
-            await_stable(other)
+        eventually(lambda: describe_group(kafka.bootstrap_servers, group_id).state == "Empty")
         assert away.ensure_active_group(TIMEOUT_S)
         assert [each.generation for each in away.named("on_join_prepare")] == [-1, -1]
