@@ -5,15 +5,19 @@ has nothing faster for searching graphs that are dense.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 
 
 _FEW = 3
+_DENSE = 8
+_DIGITS = bytes.maketrans(b"01", b"\0\1")
 
 
 def positions(bits: int) -> list[int]:
     """List the numbers in a set, ascending."""
     found: list[int] = []
-    if bits.bit_count() <= _FEW:
+    count = bits.bit_count()
+    if count <= _FEW:
         while bits:
             low = bits & -bits
             found.append(low.bit_length() - 1)
@@ -22,6 +26,8 @@ def positions(bits: int) -> list[int]:
     # A string is searched faster than lowest bits are split off a long integer. The last character of
     # bin() is number 0; reversed, and cut before the "b0" that the prefix has become.
     text = bin(bits)[:1:-1]
+    if count * _DENSE > len(text):
+        return list(compress(range(len(text)), text.encode().translate(_DIGITS)))
     at = text.find("1")
     while at >= 0:
         found.append(at)

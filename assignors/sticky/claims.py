@@ -100,9 +100,7 @@ def _resolve(
         for topic, numbers in claim.items():
             if topic in doubtful:
                 owners = best[topic]
-                numbers = sorted(
-                    {n for n in numbers if n in owners and owners[n][0] == member}
-                )
+                numbers = sorted({n for n in numbers if n in owners and owners[n][0] == member})
             if numbers:
                 sound[topic] = numbers
         owned[member] = sound

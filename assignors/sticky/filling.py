@@ -2,18 +2,21 @@
 
 from collections.abc import Sequence
 
-from assignors.sticky.bits import positions
+from assignors.sticky.bits import bitset, positions
 from assignors.sticky.rows import Counts
 
 
 def pour(
     supplies: Sequence[int], readers: Sequence[int], shares: list[Counts], loads: list[int]
-) -> None:
+) -> dict[int, set[int]]:
     """Give out `supplies[row]` partitions of every row; changes `shares` and `loads`.
 
     Rows with few readers go first, as they have least choice; each fills up its least loaded readers like
     water. This is no more than a good start, which for most groups is balanced already. Looks at every
     level of load once a row, and at those members only that get something.
+
+    Returns:
+        By row: the members that got some.
     """
     at_level: dict[int, int] = {}
     for member, load in enumerate(loads):
@@ -22,8 +25,9 @@ def pour(
         (row for row, supply in enumerate(supplies) if supply),
         key=lambda row: (readers[row].bit_count(), row),
     )
-    for row in order:
-        _pour_row(row, supplies[row], readers[row], at_level, shares, loads)
+    return {
+        row: _pour_row(row, supplies[row], readers[row], at_level, shares, loads) for row in order
+    }
 
 
 def _pour_row(
@@ -33,8 +37,9 @@ def _pour_row(
     at_level: dict[int, int],
     shares: list[Counts],
     loads: list[int],
-) -> None:
+) -> set[int]:
     wet: list[int] = []
+    poured: set[int] = set()
     count, level, left = 0, 0, supply
     for next_level in sorted(at_level):
         group = readers & at_level[next_level]
@@ -60,17 +65,22 @@ def _pour_row(
         on_final |= group
         gain = final - old
         if gain:
-            for member in positions(group):
+            rising = positions(group)
+            poured.update(rising)
+            for member in rising:
                 share = shares[member]
                 share[row] = share.get(row, 0) + gain
                 loads[member] = final
     if above:
         raised = positions(on_final)[:above]
+        poured.update(raised)
+        higher = bitset(raised)
+        on_final ^= higher
+        at_level[final + 1] = at_level.get(final + 1, 0) | higher
         for member in raised:
             share = shares[member]
             share[row] = share.get(row, 0) + 1
             loads[member] = final + 1
-            on_final ^= 1 << member
-            at_level[final + 1] = at_level.get(final + 1, 0) | 1 << member
     if on_final:
         at_level[final] = at_level.get(final, 0) | on_final
+    return poured

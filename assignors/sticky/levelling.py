@@ -20,6 +20,7 @@ class Leveller:
     Attributes:
         shares: by member: how many of each row it has.
         loads: by member: how many that is in all.
+        touched: by row: members whose share of it may not be what it was.
         givers: members that may hold less of some row than they own of it.
 
     Args:
@@ -38,6 +39,7 @@ class Leveller:
         "givers",
         "loads",
         "shares",
+        "touched",
     )
 
     def __init__(
@@ -51,6 +53,7 @@ class Leveller:
         self._owned = owned
         self.shares = shares
         self.loads = loads
+        self.touched: dict[int, set[int]] = {}
         self.givers: set[int] = set()
         self._reserve: Sequence[Counts] | None = None
         self._holds: list[int] = []
@@ -73,16 +76,19 @@ class Leveller:
         mask = bitset(members)
         self._under = bitset(member for member in members if loads[member] < top)
         # First only what its holder does not own: moving that costs nobody anything.
-        for reserve in (self._owned, None):
-            self._reserve = reserve
-            self._holds = [-1] * len(loads)
-            reached = self._flow(over, mask, top)
-            if not reached:
-                return 0
-        return reached
+        self._flow(over, mask, top, self._owned)
+        return self._flow(over, mask, top, None)
 
-    def _flow(self, over: list[int], mask: int, top: int) -> int:
-        """Augment until nothing can be moved; returns what is reached from the members still over."""
+    def _flow(
+        self, over: list[int], mask: int, top: int, reserve: Sequence[Counts] | None
+    ) -> int:
+        """Augment until nothing can be moved; returns what is reached from the members still over.
+
+        Args:
+            reserve: by member: how many of each row it is not to give away.
+        """
+        self._reserve = reserve
+        self._holds = [-1] * len(self.loads)
         searches = 0
         while True:
             over[:] = [member for member in over if self.loads[member] > top]
@@ -197,6 +203,7 @@ class Leveller:
         shares, holds = self.shares, self._holds
         for step, row in enumerate(via):
             member, other = path[step], path[step + 1]
+            self.touched.setdefault(row, set()).update((member, other))
             left = shares[member][row] - amount
             if left:
                 shares[member][row] = left

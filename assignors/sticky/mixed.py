@@ -6,9 +6,10 @@ from operator import itemgetter
 from assignors.sticky.blocks import Block, find_blocks
 from assignors.sticky.cheapest import CheapestFlow
 from assignors.sticky.claims import Ownership
-from assignors.sticky.dealing import Hand, Pool, Shedder, merged, tidy, without
 from assignors.sticky.filling import pour
+from assignors.sticky.handover import Changes, hand_over
 from assignors.sticky.levelling import Leveller
+from assignors.sticky.pool import Hand
 from assignors.sticky.rows import Counts, Rows
 from assignors.sticky.transport import Prices, Transport
 
@@ -27,16 +28,15 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> list
         for row, count in own.items():
             supplies[row] -= count
     leveller = Leveller(rows.readers, owned, [dict(own) for own in owned], list(ownership.sizes))
-    pour(supplies, rows.readers, leveller.shares, leveller.loads)
+    leveller.touched = pour(supplies, rows.readers, leveller.shares, leveller.loads)
     for block in find_blocks(leveller, range(len(owned))):
         if not _is_cheapest(block, leveller, owned, rows):
-            _solve(block, leveller.shares, owned, rows, moves_first=moves_first)
-    return _deal(ownership, rows, owned, leveller.shares)
+            _solve(block, leveller, owned, rows, moves_first=moves_first)
+    needs, excess = _changes(owned, leveller)
+    return hand_over(ownership, needs, excess, rows)
 
 
-def _is_cheapest(
-    block: Block, leveller: Leveller, owned: Sequence[Counts], rows: Rows
-) -> bool:
+def _is_cheapest(block: Block, leveller: Leveller, owned: Sequence[Counts], rows: Rows) -> bool:
     """Tell whether a block keeps as much as any balanced assignment could, by a bound that is quick.
 
     A member of the block keeps at most `level - 1` of what it owns, or `level` where it is one of the
@@ -76,10 +76,10 @@ def _rows_of(block: Block, shares: Sequence[Counts]) -> set[int]:
 
 
 def _solve(
-    block: Block, shares: list[Counts], owned: Sequence[Counts], rows: Rows, *, moves_first: bool
+    block: Block, leveller: Leveller, owned: Sequence[Counts], rows: Rows, *, moves_first: bool
 ) -> None:
-    """Find the cheapest balanced assignment of a block; changes `shares` of its members."""
-    members = block.members
+    """Find the cheapest balanced assignment of a block; changes the shares of its members."""
+    members, shares = block.members, leveller.shares
     inside = sorted(_rows_of(block, shares))
     number = {row: index for index, row in enumerate(inside)}
     # The text of a binary number begins with the highest member.
@@ -113,38 +113,24 @@ def _solve(
     CheapestFlow(transport).run()
     for member, share in zip(members, transport.result(), strict=True):
         shares[member] = {inside[row]: count for row, count in share.items()}
+        for row in owned[member].keys() | shares[member].keys():
+            if shares[member].get(row) != owned[member].get(row):
+                leveller.touched.setdefault(row, set()).add(member)
 
 
-def _deal(
-    ownership: Ownership, rows: Rows, owned: Sequence[Counts], shares: Sequence[Counts]
-) -> list[Hand]:
-    """Choose the partitions: members keep their own as far as their share goes, the rest is dealt."""
-    free = rows.split(ownership.free)
-    kept = list(ownership.owned)
+def _changes(owned: Sequence[Counts], leveller: Leveller) -> tuple[Changes, Changes]:
+    """Compare what members have now with what they own; returns needs and excess as `hand_over` wants."""
     needs: dict[int, dict[int, int]] = {}
-    shedder = Shedder()
-    for member, (own, share) in enumerate(zip(owned, shares, strict=True)):
-        if own == share:
-            continue
-        for row, count in share.items():
-            more = count - own.get(row, 0)
+    excess: dict[int, dict[int, int]] = {}
+    shares = leveller.shares
+    for row in sorted(leveller.touched):
+        wanted = {}
+        for member in leveller.touched[row]:
+            more = shares[member].get(row, 0) - owned[member].get(row, 0)
             if more > 0:
-                needs.setdefault(row, {})[member] = more
-        less = {row: count - share.get(row, 0) for row, count in own.items()}
-        less = {row: count for row, count in less.items() if count > 0}
-        if less:
-            parts = rows.split(kept[member])
-            for row in sorted(less):
-                shed = shedder.shed(parts[row], less[row])
-                kept[member] = without(kept[member], shed)
-                pool = free.setdefault(row, {})
-                for topic, numbers in shed.items():
-                    pool[topic] = [*pool.get(topic, ()), *numbers]
-    dealt: dict[int, list[Hand]] = {}
-    for row in sorted(needs):
-        for member, hand in Pool(free[row]).deal(needs[row]).items():
-            dealt.setdefault(member, []).append(hand)
-    result = [tidy(own) for own in kept]
-    for member, hands in dealt.items():
-        result[member] = merged(kept[member], hands)
-    return result
+                wanted[member] = more
+            elif more < 0:
+                excess.setdefault(member, {})[row] = -more
+        if wanted:
+            needs[row] = wanted
+    return needs, excess

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 from assignors.sticky.claims import settle
-from assignors.sticky.dealing import Hand
+from assignors.sticky.pool import Hand
 from assignors.sticky.mixed import share_fairly
 from assignors.sticky.rows import make_rows
 from assignors.sticky.uniform import share_evenly
@@ -63,7 +63,7 @@ def fairest(
         if len(distinct) > 1 or (cluster.replica_racks and any(racks)):
             rows = make_rows(wanted, counts, racks, cluster.replica_racks)
         if rows is None or (len(distinct) == 1 and not rows.have_racks):
-            hands = share_evenly(ownership, counts)
+            hands = share_evenly(ownership, sum(counts.values()))
         else:
             hands = share_fairly(ownership, rows, moves_first=moves_first)
         result.update(zip(members, hands, strict=True))
@@ -83,7 +83,7 @@ def _without_collector() -> Iterator[None]:
 
 def _known_topics(cluster: Cluster, subscriptions: Sequence[Sequence[str]]) -> list[Set[str]]:
     """Return the known topics of each member; where they are equal, the same object."""
-    counts = cluster.partition_counts
+    all_known = {topic for topic, count in cluster.partition_counts.items() if count > 0}
     by_identity: dict[int, Set[str]] = {}
     by_content: dict[Set[str], Set[str]] = {}
     result = []
@@ -97,7 +97,9 @@ def _known_topics(cluster: Cluster, subscriptions: Sequence[Sequence[str]]) -> l
             if found is not None:
                 known = found
             elif topics != last:
-                known = frozenset(topic for topic in topics if counts.get(topic, 0) > 0)
+                known = frozenset(topics)
+                if not known <= all_known:
+                    known &= all_known
                 known = by_content.setdefault(known, known)
             by_identity[id(topics)] = known
             last = topics

@@ -1,7 +1,7 @@
 """The problem in numbers: which rows of alike partitions there are, and who may have them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from assignors.sticky.bits import transpose
@@ -40,7 +40,14 @@ class Rows:
         if not self.rows_of_topic:
             if sum(map(len, partitions.values())) == len(partitions) and all(partitions.values()):
                 return dict(Counter(map(self.row_of_topic.__getitem__, partitions)))
-            counts: Counts = {}
+            if all(partitions.values()):
+                sizes = map(len, partitions.values())
+                counts = dict(
+                    zip(map(self.row_of_topic.__getitem__, partitions), sizes, strict=True)
+                )
+                if len(counts) == len(partitions):
+                    return counts
+            counts = {}
             for topic, numbers in partitions.items():
                 if numbers:
                     row = self.row_of_topic[topic]
@@ -69,7 +76,7 @@ def make_rows(
     subscribed: Sequence[Set[str]],
     counts: Mapping[str, int],
     member_racks: Sequence[str | None],
-    replica_racks: Mapping[str, Sequence[Sequence[str] | Set[str]]],
+    replica_racks: Mapping[str, Sequence[Collection[str]]],
 ) -> Rows:
     """Group the partitions of all topics.
 
@@ -95,7 +102,6 @@ def make_rows(
 
     racks = _Racks(in_rack)
     numbers: dict[tuple[int, int], int] = {}
-    final: list[tuple[int, int]] = []
     sizes = []
     whole: dict[str, int] = {}
     divided: dict[str, list[int]] = {}
@@ -105,19 +111,16 @@ def make_rows(
         rows_of_far: dict[int, int] = {}
         for each, size in Counter(far).items():
             key = (audience, each & audience)
-            row = numbers.get(key)
-            if row is None:
-                row = numbers[key] = len(final)
-                final.append(key)
+            row = rows_of_far[each] = numbers.setdefault(key, len(numbers))
+            if row == len(sizes):
                 sizes.append(0)
-            rows_of_far[each] = row
             sizes[row] += size
         used = set(rows_of_far.values())
         if len(used) == 1:
             whole[topic] = used.pop()
         else:
             divided[topic] = list(map(rows_of_far.__getitem__, far))
-    return Rows(sizes, [key[0] for key in final], [key[1] for key in final], whole, divided)
+    return Rows(sizes, [key[0] for key in numbers], [key[1] for key in numbers], whole, divided)
 
 
 class _Racks:
@@ -128,7 +131,7 @@ class _Racks:
         self._everyone = sum(in_rack.values())
         self._known: dict[tuple[str, ...] | frozenset[str], int] = {}
 
-    def far(self, replicas: Sequence[Sequence[str] | Set[str]], count: int) -> list[int]:
+    def far(self, replicas: Sequence[Collection[str]], count: int) -> list[int]:
         """List the members off rack, by partition; nobody where the replicas' racks are not known."""
         found = []
         for racks in replicas[:count]:

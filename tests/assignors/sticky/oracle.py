@@ -40,8 +40,7 @@ def owners(group: Group) -> dict[tuple[str, int], str]:
             claimants = [
                 member
                 for member, subscription in group.subscriptions.items()
-                if topic in subscription.topics
-                and number in group.claims[member].get(topic, ())
+                if topic in subscription.topics and number in group.claims[member].get(topic, ())
             ]
             newest = max((group.generations[member] for member in claimants), default=0)
             newest_ones = [m for m in claimants if group.generations[m] == newest]

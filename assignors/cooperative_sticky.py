@@ -1,0 +1,110 @@
+"""The assignor `cooperative-sticky`: members keep what they have while they rebalance."""
+
+from collections.abc import Collection, Mapping
+
+from assignors.sticky.pool import Hand
+from assignors.sticky.plan import fairest
+from assignors.sticky.user_data import encode_generation, read_generation
+from groupsdk.assignment import (
+    Assignment,
+    Cluster,
+    GroupAssignment,
+    GroupSubscription,
+    Partitions,
+    RebalanceProtocol,
+)
+
+
+_NO_GENERATION = -1
+
+
+class CooperativeStickyAssignor:
+    """Shares out as `sticky` does, but moves partitions in two rounds (KIP-429).
+
+    Takes the place of `org.apache.kafka.clients.consumer.CooperativeStickyAssignor` in members and in the
+    leader: name and user data are the same. In the first round nobody is given what another member still
+    claims, rightly or not; its owner, missing it in its own assignment, gives it up and rejoins. The second
+    round hands it out, and changes nothing else: there is never a third.
+
+    Args:
+        moves_before_racks: as with `StickyAssignor`.
+    """
+
+    def __init__(self, *, moves_before_racks: bool = False) -> None:
+        self._moves_before_racks = moves_before_racks
+        self._generation_id = _NO_GENERATION
+
+    @property
+    def name(self) -> str:
+        """The protocol's name on the wire."""
+        return "cooperative-sticky"
+
+    @property
+    def version(self) -> int:
+        """The version of Java's class."""
+        return 0
+
+    @property
+    def supported_protocols(self) -> frozenset[RebalanceProtocol]:
+        """Both, so that a group can go over to it from an eager assignor one member at a time."""
+        return frozenset({RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER})
+
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        """Return the generation of this member's last assignment, for leaders that read no other place."""
+        return encode_generation(self._generation_id)
+
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+        """Keep the generation."""
+        self._generation_id = generation_id
+
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        """Share out, as the leader; what moves from one member to another is in neither's assignment.
+
+        What members own is in their subscriptions, and so is the generation, or else in the user data.
+        """
+        claims = {
+            member_id: subscription.owned_partitions
+            for member_id, subscription in subscriptions.items()
+        }
+        generations = {
+            member_id: subscription.generation_id
+            if subscription.generation_id >= 0
+            else read_generation(subscription.user_data, member_id)
+            for member_id, subscription in subscriptions.items()
+        }
+        hands = fairest(
+            cluster, subscriptions, claims, generations, moves_first=self._moves_before_racks
+        )
+        return {member_id: Assignment(hand) for member_id, hand in _withhold(hands, claims).items()}
+
+
+def _withhold(hands: Mapping[str, Hand], claims: Mapping[str, Partitions]) -> Mapping[str, Hand]:
+    """Take out what another member still claims: it may be reading it until it has the new assignment.
+
+    Stale claims count too. Such a member has missed a rebalance and does not know that it lost anything, so
+    that it may be at work as well as anybody.
+    """
+    lost: dict[str, set[int]] = {}
+    for member_id, claim in claims.items():
+        hand = hands[member_id]
+        # Nearly every member keeps just what it claims, and that is mostly the same object even.
+        if hand is claim or hand == claim:
+            continue
+        for topic, numbers in claim.items():
+            kept = hand.get(topic, ())
+            if tuple(numbers) != kept and (gone := set(numbers).difference(kept)):
+                lost.setdefault(topic, set()).update(gone)
+    if not lost:
+        return hands
+    result = dict(hands)
+    for member_id, hand in hands.items():
+        for topic in hand.keys() & lost.keys():
+            left = tuple(number for number in hand[topic] if number not in lost[topic])
+            if len(left) < len(hand[topic]):
+                if result[member_id] is hand:
+                    result[member_id] = dict(hand)
+                if left:
+                    result[member_id][topic] = left
+                else:
+                    del result[member_id][topic]
+    return result

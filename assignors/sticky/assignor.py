@@ -1,0 +1,73 @@
+"""The assignor `sticky`: everything is given up for a rebalance, and nearly everything comes back."""
+
+from collections.abc import Collection
+
+from assignors.sticky.plan import fairest
+from assignors.sticky.user_data import encode_claim, read_claim
+from groupsdk.assignment import (
+    Assignment,
+    Cluster,
+    GroupAssignment,
+    GroupSubscription,
+    RebalanceProtocol,
+)
+
+
+class StickyAssignor:
+    """Shares out as fairly as can be, and moves as few partitions as that takes (KIP-54, KIP-341).
+
+    Takes the place of `org.apache.kafka.clients.consumer.StickyAssignor` in members and in the leader: name
+    and user data are the same. The assignments are not the same but at least as good: for any
+    subscriptions the loads are the fairest that there are, and no assignment as fair keeps more partitions
+    where they are (Java's class promises neither once subscriptions differ). See docs/sticky.md.
+
+    Args:
+        moves_before_racks: keep a partition with its owner although only other members are in the rack of
+            one of its replicas. By default, and in Java, racks come first. Balance comes before both.
+    """
+
+    def __init__(self, *, moves_before_racks: bool = False) -> None:
+        self._moves_before_racks = moves_before_racks
+        self._user_data: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """The protocol's name on the wire."""
+        return "sticky"
+
+    @property
+    def version(self) -> int:
+        """The version of Java's class, which it never raised; the user data tells its own by its length."""
+        return 0
+
+    @property
+    def supported_protocols(self) -> frozenset[RebalanceProtocol]:
+        """Eager only."""
+        return frozenset({RebalanceProtocol.EAGER})
+
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        """Return what this member was given last, and when; None before the first time."""
+        return self._user_data
+
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+        """Keep what this member was given, to claim it in the next rebalance."""
+        self._user_data = encode_claim(assignment.partitions, generation_id)
+
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        """Share out, as the leader.
+
+        What members own is what their user data says; of these the claim with the highest generation
+        counts, and where two members have that, none. User data that does not parse claims nothing.
+        """
+        claims = {
+            member_id: read_claim(subscription.user_data, member_id)
+            for member_id, subscription in subscriptions.items()
+        }
+        hands = fairest(
+            cluster,
+            subscriptions,
+            {member_id: claim.partitions for member_id, claim in claims.items()},
+            {member_id: claim.generation_id for member_id, claim in claims.items()},
+            moves_first=self._moves_before_racks,
+        )
+        return {member_id: Assignment(hand) for member_id, hand in hands.items()}

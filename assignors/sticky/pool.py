@@ -1,0 +1,135 @@
+"""Partitions without an owner, and how they are dealt to members that need some."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
+
+
+Hand = dict[str, tuple[int, ...]]
+"""What one member holds: topics in order, each with its partitions in order."""
+
+
+class Pool:
+    """Partitions to be dealt, in order of topic and number.
+
+    Args:
+        free: topic to partitions, in any order; a range begins at 0.
+    """
+
+    __slots__ = ("_groups", "_topics")
+
+    def __init__(self, free: Mapping[str, Sequence[int]]) -> None:
+        self._topics = sorted(free)
+        self._groups = [
+            numbers if isinstance(numbers, range) else sorted(numbers)
+            for numbers in map(free.__getitem__, self._topics)
+        ]
+
+    def deal(self, needs: Mapping[int, int], hands: Mapping[int, Hand]) -> None:
+        """Give each member as many as it needs, one to each of them in turn.
+
+        So neighbours, which are of the same topic, go to different members.
+
+        Args:
+            needs: member to number of partitions, all above 0; no more than there are altogether.
+            hands: what each member gets is added here; nothing of the same topic may be in it before.
+        """
+        if len(self._topics) == 1:
+            self._deal_topic(needs, hands)
+        else:
+            self._deal_topics(needs, hands)
+
+    def _deal_topic(self, needs: Mapping[int, int], hands: Mapping[int, Hand]) -> None:
+        topic, numbers = self._topics[0], tuple(self._groups[0])
+        for active, start, end in _rounds(needs):
+            stride = len(active)
+            for seat, member in enumerate(active, start):
+                hand = hands[member]
+                if start:
+                    hand[topic] += numbers[seat:end:stride]
+                else:
+                    hand[topic] = numbers[seat:end:stride]
+
+    def _deal_topics(self, needs: Mapping[int, int], hands: Mapping[int, Hand]) -> None:
+        topics = list(chain.from_iterable(map(repeat, self._topics, map(len, self._groups))))
+        # Most members get one partition of a topic: those share their tuples.
+        one_of = list(zip(range(max(group[-1] for group in self._groups) + 1)))
+        singles: list[tuple[int, ...]] = []
+        for group in self._groups:
+            singles += one_of[: len(group)] if isinstance(group, range) else map(one_of.__getitem__, group)
+        sizes = {member: len(hands[member]) for member in needs}
+        cuts: dict[int, list[slice]] = {member: [] for member in needs}
+        for active, start, end in _rounds(needs):
+            for seat, member in enumerate(active, start):
+                cut = slice(seat, end, len(active))
+                cuts[member].append(cut)
+                hands[member].update(zip(topics[cut], singles[cut], strict=True))
+        for member, need in needs.items():
+            hand = hands[member]
+            if len(hand) - sizes[member] < need:
+                # More than one of some topic, of which the last only is in the hand.
+                names = list(chain.from_iterable(map(topics.__getitem__, cuts[member])))
+                numbers = chain.from_iterable(map(singles.__getitem__, cuts[member]))
+                _add_runs(hand, names, tuple(chain.from_iterable(numbers)))
+
+
+def _rounds(needs: Mapping[int, int]) -> Iterator[tuple[list[int], int, int]]:
+    """Yield who sits at the table, in order, and from where to where the pool is dealt to them.
+
+    Between two of the numbers needed those at the table stay the same, and what each of them gets is a
+    slice with a stride. Every slice has at least one partition: no more work than there are of those.
+    """
+    active = sorted(needs)
+    at = done = 0
+    for level in sorted(set(needs.values())):
+        end = at + (level - done) * len(active)
+        yield active, at, end
+        at, done = end, level
+        active = [member for member in active if needs[member] > level]
+
+
+def _add_runs(hand: Hand, topics: Sequence[str], numbers: tuple[int, ...]) -> None:
+    """Add partitions that are in order, all those of a topic at once."""
+    start, size = 0, len(topics)
+    while start < size:
+        topic = topics[start]
+        # Few of a topic is the common case, where looking ahead beats the bisection.
+        end = start + 1
+        if end < size and topics[end] == topic:
+            end = bisect_right(topics, topic, end)
+        hand[topic] = numbers[start:end]
+        start = end
+
+
+def tidy(partitions: Mapping[str, Sequence[int]]) -> Hand:
+    """Put a member's partitions in order; returns the mapping itself where it is in order already."""
+    if (
+        type(partitions) is dict
+        and set(map(type, partitions.values())) <= {tuple}
+        and (
+            set(map(len, partitions.values())) <= {1}
+            or all(map(_is_ascending, partitions.values()))
+        )
+        and list(partitions) == sorted(partitions)
+    ):
+        return partitions
+    return {
+        topic: tuple(sorted(partitions[topic])) for topic in sorted(partitions) if partitions[topic]
+    }
+
+
+def _is_ascending(numbers: tuple[int, ...]) -> bool:
+    if len(numbers) <= 1:
+        return bool(numbers)
+    return numbers[0] < numbers[1] if len(numbers) == 2 else list(numbers) == sorted(numbers)
+
+
+def merged(kept: Mapping[str, Sequence[int]], hand: Hand) -> Hand:
+    """Put together what a member keeps and what comes to it, no partition twice."""
+    own = tidy(kept)
+    both = own | hand
+    if len(both) != len(own) + len(hand):
+        for topic in own.keys() & hand.keys():
+            both[topic] = tuple(sorted(own[topic] + hand[topic]))
+    topics = sorted(both)
+    return both if topics == list(both) else {topic: both[topic] for topic in topics}
