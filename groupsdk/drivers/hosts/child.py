@@ -16,6 +16,7 @@ from groupsdk.clock import SystemClock
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.hosts.forward import ForwardingHandler
 from groupsdk.drivers.hosts.frames import (
+    PARENTS_SIGNALS,
     Ended,
     FrameReader,
     Logged,
@@ -228,9 +229,11 @@ class Child:
 
 def main(descriptor: int) -> NoReturn:
     """Run one member's engine for the process at the other end of a socket, and exit."""
-    # Ctrl-C goes to all processes of the terminal. The parent closes the member in good order, or dies.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    # Ctrl-C goes to all processes of the terminal, and the SIGTERM of a service manager to all of the
+    # service. The parent closes the member in good order, or dies, which is noticed.
+    for number in PARENTS_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENTS_SIGNALS)
     gc.freeze()
     gc.enable()
     status = 1

@@ -4,6 +4,7 @@ Only these two processes have the socket, which has no name, so what comes over 
 """
 
 import pickle
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -18,6 +19,9 @@ from groupsdk.membership.view import MemberView
 
 MAX_FRAME_BYTES: Final = 1 << 30
 """More than any group can need: a broker's answer may be a tenth of it."""
+
+PARENTS_SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGTERM))
+"""Signals that reach both processes and are the parent's to handle."""
 
 _PREFIX_BYTES: Final = 4
 

@@ -17,6 +17,7 @@ from typing import Final
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.hosts.forward import log_here, lowest_level
 from groupsdk.drivers.hosts.frames import (
+    PARENTS_SIGNALS,
     Ended,
     FrameReader,
     Logged,
@@ -84,7 +85,7 @@ class ProcessHost:
         ours, theirs = socket.socketpair()
         started = False
         try:
-            with theirs, _sigint_blocked():
+            with theirs, _parents_signals_blocked():
                 self._process = subprocess.Popen(
                     [
                         sys.executable,
@@ -235,9 +236,9 @@ class ProcessHost:
 
 
 @contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Have a child that is started meanwhile hold Ctrl-C back until it can ignore it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _parents_signals_blocked() -> Iterator[None]:
+    """Have a child that is started meanwhile hold Ctrl-C and SIGTERM back until it can ignore them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS_SIGNALS)
     try:
         yield
     finally:

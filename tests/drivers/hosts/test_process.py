@@ -73,7 +73,7 @@ def wait_gone(pid: int) -> None:
 # the child's death
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV])
 def test_a_killed_child_is_noticed_at_once(worker: Worker, number: signal.Signals) -> None:
     os.kill(child_of(worker), number)
     ended(worker)
@@ -89,21 +89,27 @@ def test_a_killed_child_is_noticed_at_once(worker: Worker, number: signal.Signal
     worker.close()
 
 
-def test_ctrl_c_does_not_reach_the_child(broker: ScriptedBroker, worker: Worker) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_for_the_parent_do_not_end_the_child(
+    broker: ScriptedBroker, worker: Worker, number: signal.Signals
+) -> None:
     before = len(broker.seen(ApiKey.HEARTBEAT))
-    os.kill(child_of(worker), signal.SIGINT)
+    os.kill(child_of(worker), number)
     broker.wait_for(lambda: len(broker.seen(ApiKey.HEARTBEAT)) >= before + 3)
     assert worker.generation_if_stable() is not None
 
 
-def test_ctrl_c_does_not_reach_a_child_that_is_still_starting(broker: ScriptedBroker) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_for_the_parent_do_not_end_a_child_that_is_still_starting(
+    broker: ScriptedBroker, number: signal.Signals
+) -> None:
     worker = Worker(settings(broker, "process"))
     worker.poll()  # starts it, and it takes a while to import
     for _ in range(20):
-        os.kill(child_of(worker), signal.SIGINT)
+        os.kill(child_of(worker), number)
     assert worker.ensure_active_group(TIMEOUT_S)
     worker.close()
-    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT}
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}
 
 
 def test_closing_does_not_wait_for_ever_for_a_stopped_child(worker: Worker) -> None:
