@@ -143,8 +143,11 @@ class Driver:
         self.handle(LookupFailed(error))
 
     def disconnect(self, error: GroupSdkError | None = None) -> None:
+        self.handle_disconnect(error)
+
+    def handle_disconnect(self, error: GroupSdkError | None = None) -> list[Action]:
         self.outstanding.clear()
-        self.handle(Disconnected(error or DisconnectedError("the connection broke")))
+        return self.handle(Disconnected(error or DisconnectedError("the connection broke")))
 
     def answer(self, response: Response) -> list[Action]:
         """Answer the oldest request that this can be an answer to."""
@@ -216,6 +219,16 @@ class Driver:
     @property
     def view(self) -> MemberView:
         return self.machine.view
+
+    def failure(self) -> GroupSdkError | None:
+        """Return what the caller is to raise."""
+        return None if self.view.failure is None else self.view.failure.error
+
+    def state(self) -> MemberState:
+        return self.view.state
+
+    def looks_up(self) -> bool:
+        return self.looking
 
     @property
     def metrics(self) -> dict[str, float]:
