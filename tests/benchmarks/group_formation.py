@@ -68,10 +68,31 @@ def measure_once(
         formed_s = _settled(worker, set(range(count)), 0.0)
         # Measured from the last member's start.
         formed_s -= gap_s * (count - 1)
-        worker.call("leave", index=0, after_s=_QUIET_S * 2 + phase * interval_ms / 1000)
+        _await_phase(worker, observer, settings.group_id, count, phase * interval_ms / 1000)
+        worker.call("leave", index=0)
         _wait_stable(worker, observer, settings.group_id, count - 1)
         left_s = float(worker.call("taken")["left_s"]["0"])
         return formed_s, _settled(worker, set(range(1, count)), left_s) - left_s
+
+
+def _await_phase(
+    worker: Worker, observer: Observer, group_id: str, members: int, phase_s: float
+) -> None:
+    """Wait until so long after the last assignment, in a group that is stable then.
+
+    A client may start another rebalance by itself, after its topic's metadata came. Who leaves in the middle
+    of one is not waited for, and that would be taken for a fast reaction.
+    """
+    due_s = _QUIET_S * 2 + phase_s
+    end = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < end:
+        while (left_s := due_s - float(worker.call("taken")["quiet_s"])) > 0:
+            time.sleep(left_s)
+        if observer.group(group_id) == ("Stable", members):
+            return
+        _wait_stable(worker, observer, group_id, members)
+        time.sleep(_QUIET_S)  # until the members know
+    raise TimeoutError(f"{worker.client}: never stable for {due_s:.1f} s")
 
 
 def _wait_stable(worker: Worker, observer: Observer, group_id: str, members: int) -> None:

@@ -142,10 +142,7 @@ class _Service:
             "left_s": {index: at - self._began for index, at in self.members.left.items()},
         }
 
-    def leave(self, index: int, after_s: float) -> dict[str, Any]:
-        """Have a member leave, so many seconds after the last assignment."""
-        last = max(at for _, at in self.members.taken)
-        time.sleep(max(0.0, last + after_s - time.perf_counter()))
+    def leave(self, index: int) -> dict[str, Any]:
         self.members.leave(index)
         return {}
 
