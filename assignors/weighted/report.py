@@ -1,0 +1,106 @@
+"""Tell the leader what a member has, can bear and has measured: the user data of the weighted assignor."""
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from groupsdk.assignment import Partitions
+from groupsdk.errors import DecodeError
+from groupsdk.wire.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolDecoder,
+    ConsumerProtocolEncoder,
+)
+
+
+LEAST_CAPACITY, GREATEST_CAPACITY = 0.01, 100.0
+"""The bounds of a member's capacity."""
+
+GREATEST_WEIGHT = 1e15
+"""The bound of a partition's weight: sums of any number of them stay exact enough."""
+
+_VERSION = 0
+_HEAD = struct.Struct(">hid")
+
+
+@dataclass(frozen=True, slots=True)
+class WeightReport:
+    """What one member says about itself.
+
+    Attributes:
+        capacity: how much it can bear beside the others; it counts with two significant digits, so that
+            there are not too many different ones.
+        owned_partitions: what it was given last.
+        generation_id: the generation in which it was; -1 for none.
+        weights: topic to partition to weight, for whatever the member has measured.
+    """
+
+    capacity: float = 1.0
+    owned_partitions: Partitions = field(default_factory=dict)
+    generation_id: int = -1
+    weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """Write it as user data.
+
+        Raises:
+            EncodeError: a name or number does not fit its field.
+        """
+        # two messages of the consumer protocol, one in the user data of the other: topics and partitions
+        # that carry something, and their bytes
+        encoder = ConsumerProtocolEncoder()
+        numbers = [weight for weights in self.weights.values() for weight in weights.values()]
+        measured = ConsumerProtocolAssignment(
+            {topic: tuple(weights) for topic, weights in self.weights.items()},
+            struct.pack(f">{len(numbers)}d", *numbers),
+        )
+        head = _HEAD.pack(_VERSION, self.generation_id, self.capacity)
+        return encoder.assignment(
+            ConsumerProtocolAssignment(self.owned_partitions, head + encoder.assignment(measured))
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> "WeightReport":
+        """Read it from user data. Weights that cannot be are left out.
+
+        Raises:
+            DecodeError: it is none, or the capacity is out of bounds.
+        """
+        decoder = ConsumerProtocolDecoder()
+        outer = decoder.assignment(data)
+        inside = outer.user_data or b""
+        if len(inside) < _HEAD.size:
+            raise DecodeError(
+                f"a report of weights has a head of {_HEAD.size} bytes, not {len(inside)}"
+            )
+        version, generation_id, capacity = _HEAD.unpack_from(inside)
+        if version < _VERSION:
+            raise DecodeError(f"version {version} of the report of weights; 0 and up are versions")
+        if not LEAST_CAPACITY <= capacity <= GREATEST_CAPACITY:
+            raise DecodeError(
+                f"the capacity is {capacity}, not {LEAST_CAPACITY} to {GREATEST_CAPACITY}"
+            )
+        measured = decoder.assignment(inside[_HEAD.size :])
+        weights = _weights(measured.assigned_partitions, measured.user_data or b"")
+        return cls(capacity, outer.assigned_partitions, generation_id, weights)
+
+
+def is_weight(value: float) -> bool:
+    """Tell whether a number can be a weight."""
+    return math.isfinite(value) and 0 <= value <= GREATEST_WEIGHT
+
+
+def _weights(partitions: Mapping[str, Sequence[int]], data: bytes) -> dict[str, dict[int, float]]:
+    count = sum(map(len, partitions.values()))
+    if len(data) != 8 * count:
+        raise DecodeError(f"{count} partitions have weights of {len(data)} bytes, not {8 * count}")
+    numbers = iter(struct.unpack(f">{count}d", data))
+    return {
+        topic: {
+            partition: weight
+            for partition, weight in zip(listed, numbers, strict=False)
+            if is_weight(weight)
+        }
+        for topic, listed in partitions.items()
+    }
