@@ -177,8 +177,6 @@ class Rebalance:
         context.heartbeat.received(context.now_ms)
         context.heartbeat.prove(flight.sent_ms)
         waited_ms = context.now_ms - flight.sent_ms
-        if waited_ms >= context.config.heartbeat_interval_ms:
-            context.heartbeat.hurry(context.now_ms)
         context.metrics.sync_completed(waited_ms, context.now_ms)
         if self._joining_since_ms is not None:
             took_ms = context.now_ms - self._joining_since_ms

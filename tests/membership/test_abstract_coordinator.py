@@ -427,6 +427,9 @@ def test_heartbeat_sent_when_completing_rebalance() -> None:
         pytest.param(
             E.FENCED_INSTANCE_ID, id="testHeartbeatInstanceFencedResponseWithOldGeneration"
         ),
+        pytest.param(
+            E.REBALANCE_IN_PROGRESS, id="not tested by Kafka: nor does it rejoin once more"
+        ),
     ],
 )
 def test_heartbeat_response_with_old_generation(error: E) -> None:
