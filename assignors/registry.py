@@ -1,0 +1,117 @@
+"""Find assignors by name, class or instance."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from groupsdk.assignment import PartitionAssignor
+from groupsdk.errors import ConfigError
+
+
+ENTRY_POINT_GROUP: Final = "groupsdk.assignors"
+"""Where an installed package names its assignors, for `resolve` to find: name to `package.module:Class`."""
+
+AssignorLike = str | Callable[[], PartitionAssignor] | PartitionAssignor
+"""A name, a class (or anything that makes an assignor when called), or an assignor."""
+
+# what pyproject.toml declares too: found here also where the project was not installed
+_SHIPPED: Final = {
+    "range": "assignors.range:RangeAssignor",
+    "roundrobin": "assignors.roundrobin:RoundRobinAssignor",
+    "sticky": "assignors.sticky:StickyAssignor",
+    "cooperative-sticky": "assignors.cooperative_sticky:CooperativeStickyAssignor",
+    "weighted": "assignors.weighted:WeightedAssignor",
+}
+
+_KAFKA_PACKAGE = "org.apache.kafka.clients.consumer."
+_KAFKA_CLASSES: Final = {
+    f"{_KAFKA_PACKAGE}RangeAssignor": "range",
+    f"{_KAFKA_PACKAGE}RoundRobinAssignor": "roundrobin",
+    f"{_KAFKA_PACKAGE}StickyAssignor": "sticky",
+    f"{_KAFKA_PACKAGE}CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+_PARTS = (
+    *("name", "version", "supported_protocols"),
+    *("subscription_user_data", "assign", "on_assignment"),
+)
+
+
+def known_assignors() -> list[str]:
+    """List the names that `resolve` knows: the shipped ones, and those that installed packages declare."""
+    return sorted({*_SHIPPED, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
+
+
+def resolve(assignor: AssignorLike) -> PartitionAssignor:
+    """Return the assignor that is meant.
+
+    Args:
+        assignor: a name ("range", or one that an installed package declares as an entry point of
+            `groupsdk.assignors`), the name of one of Kafka's classes
+            ("org.apache.kafka.clients.consumer.RangeAssignor"), a place ("package.module:Class"), a class,
+            or an assignor, which comes back as it is.
+
+    Raises:
+        ConfigError: nothing is known under the name, the place cannot be imported, or what is meant is no
+            assignor.
+    """
+    if isinstance(assignor, str):
+        return _made(_found(assignor), repr(assignor))
+    if isinstance(assignor, PartitionAssignor) and not isinstance(assignor, type):
+        return assignor
+    if callable(assignor):
+        return _made(assignor, getattr(assignor, "__qualname__", repr(assignor)))
+    raise ConfigError(f"{assignor!r} is no assignor: it lacks {_lacking(assignor)}")
+
+
+def _found(name: str) -> object:
+    # the shipped ones cannot be replaced by a package that happens to be installed
+    place = _SHIPPED.get(_KAFKA_CLASSES.get(name, name))
+    if place is None:
+        declared = sorted(
+            entry_points(group=ENTRY_POINT_GROUP, name=name), key=lambda point: point.value
+        )
+        if len({point.value for point in declared}) > 1:
+            places = ", ".join(point.value for point in declared)
+            raise ConfigError(f"assignor {name!r} is declared more than once: {places}")
+        place = declared[0].value if declared else name
+    if ":" not in place:
+        raise ConfigError(_unknown(name))
+    return _imported(name, place)
+
+
+def _imported(name: str, place: str) -> object:
+    point = EntryPoint(name, place, ENTRY_POINT_GROUP)
+    try:
+        return point.load()
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"assignor {name!r} cannot be imported from {place}: {error}") from error
+
+
+def _unknown(name: str) -> str:
+    known = known_assignors()
+    close = get_close_matches(name, known, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    return (
+        f"no assignor {name!r}{hint}: known are {', '.join(known)}; "
+        "or give a place (package.module:Class), a class or an assignor"
+    )
+
+
+def _made(maker: object, what: str) -> PartitionAssignor:
+    made = maker
+    if callable(maker) and (isinstance(maker, type) or not isinstance(maker, PartitionAssignor)):
+        try:
+            made = maker()
+        except TypeError as error:
+            raise ConfigError(
+                f"assignor {what} cannot be made without arguments: {error}"
+            ) from error
+    if not isinstance(made, PartitionAssignor):
+        raise ConfigError(f"{what} is no assignor: {made!r} lacks {_lacking(made)}")
+    return made
+
+
+def _lacking(thing: object) -> str:
+    return ", ".join(part for part in _PARTS if not hasattr(thing, part))
