@@ -50,7 +50,7 @@ def measure_once(
         client: which client.
         case: how many members, and how they start.
         interval_ms: the heartbeat interval.
-        phase: when the member leaves, as a share of the heartbeat interval after the last assignment.
+        phase: when in the second heartbeat interval after the last assignment the member leaves, 0 to 1.
     """
     settings = Settings(
         bootstrap_servers=kafka.bootstrap_servers,
@@ -68,7 +68,8 @@ def measure_once(
         formed_s = _settled(worker, set(range(count)), 0.0)
         # Measured from the last member's start.
         formed_s -= gap_s * (count - 1)
-        _await_phase(worker, observer, settings.group_id, count, phase * interval_ms / 1000)
+        # After a whole interval, so that the group is in its everyday state.
+        _await_phase(worker, observer, settings.group_id, count, (1 + phase) * interval_ms / 1000)
         worker.call("leave", index=0)
         _wait_stable(worker, observer, settings.group_id, count - 1)
         left_s = float(worker.call("taken")["left_s"]["0"])
