@@ -9,7 +9,9 @@ from itertools import compress
 
 
 _FEW = 3
+_SOME = 8
 _DENSE = 8
+_SPARSE = 20
 _DIGITS = bytes.maketrans(b"01", b"\0\1")
 
 
@@ -42,9 +44,12 @@ def lowest(bits: int) -> int:
 
 def bitset(numbers: Iterable[int]) -> int:
     """Make the set of some numbers; each may come more than once."""
-    unique = set(numbers)
-    if not unique:
-        return 0
+    unique = numbers if isinstance(numbers, dict | set) else set(numbers)
+    if len(unique) <= _SOME:
+        bits = 0
+        for number in unique:
+            bits |= 1 << number
+        return bits
     text = bytearray(b"0") * (max(unique) + 1)
     for number in unique:
         text[number] = 49
@@ -54,8 +59,15 @@ def bitset(numbers: Iterable[int]) -> int:
 
 def transpose(sets: Sequence[int], width: int) -> list[int]:
     """Turn around a relation: the result's set n holds every i with n in `sets[i]`, for n below `width`."""
-    if not sets or not width:
-        return [0] * width
+    total = sum(map(int.bit_count, sets))
+    if total * _SPARSE < len(sets) * width:
+        members: list[list[int]] = [[] for _ in range(width)]
+        for index, bits in enumerate(sets):
+            for number in positions(bits):
+                members[number].append(index)
+        return list(map(bitset, members))
+    if not width:
+        return []
     # Rows of text, the last one first, so that each column reads as a binary number.
     matrix = "".join([format(each, f"0{width}b") for each in reversed(sets)]).encode()
     return [int(matrix[width - 1 - number :: width], 2) for number in range(width)]

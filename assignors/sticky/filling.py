@@ -7,16 +7,24 @@ from assignors.sticky.rows import Counts
 
 
 def pour(
-    supplies: Sequence[int], readers: Sequence[int], shares: list[Counts], loads: list[int]
-) -> dict[int, set[int]]:
+    supplies: Sequence[int],
+    readers: Sequence[int],
+    shares: list[Counts],
+    loads: list[int],
+    touched: list[list[int]],
+) -> None:
     """Give out `supplies[row]` partitions of every row; changes `shares` and `loads`.
 
     Rows with few readers go first, as they have least choice; each fills up its least loaded readers like
     water. This is no more than a good start, which for most groups is balanced already. Looks at every
     level of load once a row, and at those members only that get something.
 
-    Returns:
-        By row: the members that got some.
+    Args:
+        supplies: by row: number of partitions.
+        readers: by row: the set of members, with one in it at least where there is a supply.
+        shares: by member: row to number of partitions.
+        loads: by member: sum of its shares.
+        touched: by member: the rows of which it gets some are added.
     """
     at_level: dict[int, int] = {}
     for member, load in enumerate(loads):
@@ -25,62 +33,66 @@ def pour(
         (row for row, supply in enumerate(supplies) if supply),
         key=lambda row: (readers[row].bit_count(), row),
     )
-    return {
-        row: _pour_row(row, supplies[row], readers[row], at_level, shares, loads) for row in order
-    }
+    for row in order:
+        wet, final, extra = _flood(supplies[row], readers[row], at_level)
+        risen = 0
+        for level in wet:
+            group = readers[row] & at_level[level]
+            at_level[level] ^= group
+            if not at_level[level]:
+                del at_level[level]
+            risen |= group
+            if level < final:
+                _add(row, positions(group), final - level, shares, loads, touched)
+        if extra:
+            members = positions(risen)[:extra]
+            _add(row, members, 1, shares, loads, touched)
+            higher = bitset(members)
+            risen ^= higher
+            at_level[final + 1] = at_level.get(final + 1, 0) | higher
+        if risen:
+            at_level[final] = at_level.get(final, 0) | risen
 
 
-def _pour_row(
-    row: int,
-    supply: int,
-    readers: int,
-    at_level: dict[int, int],
-    shares: list[Counts],
-    loads: list[int],
-) -> set[int]:
+def _flood(supply: int, readers: int, at_level: dict[int, int]) -> tuple[list[int], int, int]:
+    """Find how high the readers of a row rise.
+
+    Returns:
+        The loads of the readers that rise, the load that they rise to, and the number of them that rise by
+        one more.
+    """
     wet: list[int] = []
-    poured: set[int] = set()
-    count, level, left = 0, 0, supply
-    for next_level in sorted(at_level):
-        group = readers & at_level[next_level]
+    count, level = 0, 0
+    for following in sorted(at_level):
+        group = readers & at_level[following]
         if not group:
             continue
-        if count and left < (next_level - level) * count:
+        if supply < (following - level) * count:
             break
-        left -= (next_level - level) * count
-        level = next_level
-        count += group.bit_count()
+        supply -= (following - level) * count
+        level = following
         wet.append(level)
-        if count >= left:
-            # The water does not rise above the level by more than one.
+        count += group.bit_count()
+        if supply <= count:
+            # No higher than one above this, wherever the next ones are.
             break
-    rise, above = divmod(left, count)
-    final = level + rise
-    on_final = 0
-    for old in wet:
-        group = readers & at_level[old]
-        at_level[old] ^= group
-        if not at_level[old]:
-            del at_level[old]
-        on_final |= group
-        gain = final - old
-        if gain:
-            rising = positions(group)
-            poured.update(rising)
-            for member in rising:
-                share = shares[member]
-                share[row] = share.get(row, 0) + gain
-                loads[member] = final
-    if above:
-        raised = positions(on_final)[:above]
-        poured.update(raised)
-        higher = bitset(raised)
-        on_final ^= higher
-        at_level[final + 1] = at_level.get(final + 1, 0) | higher
-        for member in raised:
-            share = shares[member]
-            share[row] = share.get(row, 0) + 1
-            loads[member] = final + 1
-    if on_final:
-        at_level[final] = at_level.get(final, 0) | on_final
-    return poured
+    rise, extra = divmod(supply, count)
+    return wet, level + rise, extra
+
+
+def _add(
+    row: int,
+    members: list[int],
+    number: int,
+    shares: list[Counts],
+    loads: list[int],
+    touched: list[list[int]],
+) -> None:
+    for member in members:
+        share = shares[member]
+        if row in share:
+            share[row] += number
+        else:
+            share[row] = number
+        loads[member] += number
+        touched[member].append(row)

@@ -6,7 +6,6 @@ from assignors.sticky.claims import Ownership
 from assignors.sticky.pool import Hand, Pool, merged, tidy
 from assignors.sticky.rows import Rows
 from assignors.sticky.shedding import Shedder, without
-from groupsdk.assignment import Partitions
 
 
 Changes = Mapping[int, Mapping[int, int]]
@@ -35,11 +34,9 @@ def hand_over(
         pools = rows.split(ownership.free) if rows else {_ONLY_ROW: dict(ownership.free)}
     shedder = Shedder()
     for member in sorted(excess):
-        parts: Mapping[int, Partitions] = (
-            rows.split(kept[member]) if rows else {_ONLY_ROW: kept[member]}
-        )
         for row, count in excess[member].items():
-            shed = shedder.shed(parts[row], count)
+            part = rows.select(kept[member], row) if rows else kept[member]
+            shed = shedder.shed(part, count)
             kept[member] = without(kept[member], shed)
             pool = pools.setdefault(row, {})
             for topic, numbers in shed.items():

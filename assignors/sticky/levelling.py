@@ -20,7 +20,7 @@ class Leveller:
     Attributes:
         shares: by member: how many of each row it has.
         loads: by member: how many that is in all.
-        touched: by row: members whose share of it may not be what it was.
+        touched: by member: rows of which its share may not be what it owns; in any order, some twice.
         givers: members that may hold less of some row than they own of it.
 
     Args:
@@ -53,7 +53,7 @@ class Leveller:
         self._owned = owned
         self.shares = shares
         self.loads = loads
-        self.touched: dict[int, set[int]] = {}
+        self.touched: list[list[int]] = [[] for _ in loads]
         self.givers: set[int] = set()
         self._reserve: Sequence[Counts] | None = None
         self._holds: list[int] = []
@@ -79,9 +79,7 @@ class Leveller:
         self._flow(over, mask, top, self._owned)
         return self._flow(over, mask, top, None)
 
-    def _flow(
-        self, over: list[int], mask: int, top: int, reserve: Sequence[Counts] | None
-    ) -> int:
+    def _flow(self, over: list[int], mask: int, top: int, reserve: Sequence[Counts] | None) -> int:
         """Augment until nothing can be moved; returns what is reached from the members still over.
 
         Args:
@@ -158,13 +156,16 @@ class Leveller:
         With layers, a path goes one layer down with each step, and a node is left out once nothing is
         found beyond it. Without, there is one mask for all steps, and each member is visited once.
         """
-        readers, loads = self._readers, self.loads
+        readers, loads, holds = self._readers, self.loads, self._holds
         moved = False
         for source in over:
             path, via = [source], list[int]()
             while loads[source] > top:
                 depth = len(via) if layered else 0
-                rows = self._held(path[-1]) & row_masks[depth]
+                held = holds[path[-1]]
+                if held == -1:
+                    held = self._held(path[-1])
+                rows = held & row_masks[depth]
                 while rows:
                     bit = rows & -rows
                     row = bit.bit_length() - 1
@@ -203,7 +204,8 @@ class Leveller:
         shares, holds = self.shares, self._holds
         for step, row in enumerate(via):
             member, other = path[step], path[step + 1]
-            self.touched.setdefault(row, set()).update((member, other))
+            self.touched[member].append(row)
+            self.touched[other].append(row)
             left = shares[member][row] - amount
             if left:
                 shares[member][row] = left
@@ -244,6 +246,8 @@ class Leveller:
                 held = bitset(share)
             else:
                 reserve = self._reserve[member]
-                held = bitset(row for row, count in share.items() if count > reserve.get(row, 0))
+                held = bitset(
+                    row for row in self.touched[member] if share.get(row, 0) > reserve.get(row, 0)
+                )
             self._holds[member] = held
         return held

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from operator import itemgetter
 
+from assignors.sticky.bits import bitset, positions
 from assignors.sticky.blocks import Block, find_blocks
 from assignors.sticky.cheapest import CheapestFlow
 from assignors.sticky.claims import Ownership
@@ -12,6 +13,9 @@ from assignors.sticky.levelling import Leveller
 from assignors.sticky.pool import Hand
 from assignors.sticky.rows import Counts, Rows
 from assignors.sticky.transport import Prices, Transport
+
+
+_SPARSE = 8
 
 
 def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> list[Hand]:
@@ -28,7 +32,7 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> list
         for row, count in own.items():
             supplies[row] -= count
     leveller = Leveller(rows.readers, owned, [dict(own) for own in owned], list(ownership.sizes))
-    leveller.touched = pour(supplies, rows.readers, leveller.shares, leveller.loads)
+    pour(supplies, rows.readers, leveller.shares, leveller.loads, leveller.touched)
     for block in find_blocks(leveller, range(len(owned))):
         if not _is_cheapest(block, leveller, owned, rows):
             _solve(block, leveller, owned, rows, moves_first=moves_first)
@@ -82,12 +86,17 @@ def _solve(
     members, shares = block.members, leveller.shares
     inside = sorted(_rows_of(block, shares))
     number = {row: index for index, row in enumerate(inside)}
+    place = {member: index for index, member in enumerate(members)}
+    mask = bitset(members)
     # The text of a binary number begins with the highest member.
     pick = itemgetter(*[len(shares) - 1 - member for member in reversed(members)])
     width = f"0{len(shares)}b"
 
     def local(bits: int) -> int:
-        return int("".join(pick(format(bits, width))), 2) if bits else 0
+        inside = bits & mask
+        if inside.bit_count() * _SPARSE < len(members):
+            return bitset([place[member] for member in positions(inside)])
+        return int("".join(pick(format(inside, width))), 2)
 
     # A path or circle of steps has at most this many that move something, and as many on or off rack: so
     # one of what counts more outweighs all of what counts less that could be had for it.
@@ -113,24 +122,22 @@ def _solve(
     CheapestFlow(transport).run()
     for member, share in zip(members, transport.result(), strict=True):
         shares[member] = {inside[row]: count for row, count in share.items()}
-        for row in owned[member].keys() | shares[member].keys():
-            if shares[member].get(row) != owned[member].get(row):
-                leveller.touched.setdefault(row, set()).add(member)
+        leveller.touched[member] = [*owned[member], *shares[member]]
 
 
 def _changes(owned: Sequence[Counts], leveller: Leveller) -> tuple[Changes, Changes]:
     """Compare what members have now with what they own; returns needs and excess as `hand_over` wants."""
     needs: dict[int, dict[int, int]] = {}
     excess: dict[int, dict[int, int]] = {}
-    shares = leveller.shares
-    for row in sorted(leveller.touched):
-        wanted = {}
-        for member in leveller.touched[row]:
-            more = shares[member].get(row, 0) - owned[member].get(row, 0)
+    for member, rows in enumerate(leveller.touched):
+        share, own = leveller.shares[member], owned[member]
+        for row in sorted(set(rows)) if rows else ():
+            more = share.get(row, 0) - own.get(row, 0)
             if more > 0:
-                wanted[member] = more
+                if row in needs:
+                    needs[row][member] = more
+                else:
+                    needs[row] = {member: more}
             elif more < 0:
                 excess.setdefault(member, {})[row] = -more
-        if wanted:
-            needs[row] = wanted
     return needs, excess

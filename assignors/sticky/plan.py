@@ -5,11 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 from assignors.sticky.claims import settle
-from assignors.sticky.pool import Hand
 from assignors.sticky.mixed import share_fairly
+from assignors.sticky.pool import Hand
 from assignors.sticky.rows import make_rows
 from assignors.sticky.uniform import share_evenly
 from groupsdk.assignment import Cluster, GroupSubscription, Partitions
+
+
+_CANDIDATES = 4
 
 
 def fairest(
@@ -84,24 +87,24 @@ def _without_collector() -> Iterator[None]:
 def _known_topics(cluster: Cluster, subscriptions: Sequence[Sequence[str]]) -> list[Set[str]]:
     """Return the known topics of each member; where they are equal, the same object."""
     all_known = {topic for topic, count in cluster.partition_counts.items() if count > 0}
+    # Many members subscribe alike. The same list again, or one with the same strings in the same order, is
+    # found much sooner than by the hashes of all its topics.
     by_identity: dict[int, Set[str]] = {}
+    alike: dict[tuple[int, str], list[tuple[Sequence[str], Set[str]]]] = {}
     by_content: dict[Set[str], Set[str]] = {}
     result = []
-    last: Sequence[str] = ()
-    known: Set[str] = frozenset()
     for topics in subscriptions:
-        # Members mostly subscribe alike. The same object, or one like that of the member before, is
-        # told much sooner than by the hashes of all its topics.
-        if topics is not last:
-            found = by_identity.get(id(topics))
-            if found is not None:
-                known = found
-            elif topics != last:
+        known = by_identity.get(id(topics))
+        if known is None:
+            candidates = alike.setdefault((len(topics), topics[-1] if topics else ""), [])
+            known = next((found for each, found in candidates if each == topics), None)
+            if known is None:
                 known = frozenset(topics)
                 if not known <= all_known:
                     known &= all_known
                 known = by_content.setdefault(known, known)
+                if len(candidates) < _CANDIDATES:
+                    candidates.append((topics, known))
             by_identity[id(topics)] = known
-            last = topics
         result.append(known)
     return result

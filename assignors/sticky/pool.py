@@ -56,7 +56,9 @@ class Pool:
         one_of = list(zip(range(max(group[-1] for group in self._groups) + 1)))
         singles: list[tuple[int, ...]] = []
         for group in self._groups:
-            singles += one_of[: len(group)] if isinstance(group, range) else map(one_of.__getitem__, group)
+            singles += (
+                one_of[: len(group)] if isinstance(group, range) else map(one_of.__getitem__, group)
+            )
         sizes = {member: len(hands[member]) for member in needs}
         cuts: dict[int, list[slice]] = {member: [] for member in needs}
         for active, start, end in _rounds(needs):
@@ -108,7 +110,7 @@ def tidy(partitions: Mapping[str, Sequence[int]]) -> Hand:
         and set(map(type, partitions.values())) <= {tuple}
         and (
             set(map(len, partitions.values())) <= {1}
-            or all(map(_is_ascending, partitions.values()))
+            or _are_ascending([each for each in partitions.values() if len(each) != 1])
         )
         and list(partitions) == sorted(partitions)
     ):
@@ -118,10 +120,8 @@ def tidy(partitions: Mapping[str, Sequence[int]]) -> Hand:
     }
 
 
-def _is_ascending(numbers: tuple[int, ...]) -> bool:
-    if len(numbers) <= 1:
-        return bool(numbers)
-    return numbers[0] < numbers[1] if len(numbers) == 2 else list(numbers) == sorted(numbers)
+def _are_ascending(groups: list[tuple[int, ...]]) -> bool:
+    return all(groups) and list(map(list, groups)) == list(map(sorted, groups))
 
 
 def merged(kept: Mapping[str, Sequence[int]], hand: Hand) -> Hand:

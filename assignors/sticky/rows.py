@@ -37,23 +37,31 @@ class Rows:
 
     def count(self, partitions: Partitions) -> Counts:
         """Count some partitions by row."""
-        if not self.rows_of_topic:
-            if sum(map(len, partitions.values())) == len(partitions) and all(partitions.values()):
-                return dict(Counter(map(self.row_of_topic.__getitem__, partitions)))
-            if all(partitions.values()):
-                sizes = map(len, partitions.values())
-                counts = dict(
-                    zip(map(self.row_of_topic.__getitem__, partitions), sizes, strict=True)
-                )
-                if len(counts) == len(partitions):
-                    return counts
-            counts = {}
-            for topic, numbers in partitions.items():
-                if numbers:
-                    row = self.row_of_topic[topic]
-                    counts[row] = counts.get(row, 0) + len(numbers)
-            return counts
-        return {row: sum(map(len, part.values())) for row, part in self.split(partitions).items()}
+        counts: Counts
+        if not self.rows_of_topic and all(partitions.values()):
+            rows_found = map(self.row_of_topic.__getitem__, partitions)
+            if len(self.row_of_topic) == len(self.sizes):
+                return dict(zip(rows_found, map(len, partitions.values()), strict=True))
+            if sum(map(len, partitions.values())) == len(partitions):
+                return dict(Counter(rows_found))
+        counts = {}
+        for topic, numbers in partitions.items():
+            rows = self.rows_of_topic.get(topic)
+            if rows is not None:
+                for number in numbers:
+                    row = rows[number]
+                    counts[row] = counts.get(row, 0) + 1
+            elif numbers:
+                row = self.row_of_topic[topic]
+                counts[row] = counts.get(row, 0) + len(numbers)
+        return counts
+
+    def select(self, partitions: Partitions, row: int) -> dict[str, Sequence[int]]:
+        """Return those partitions that lie in a row."""
+        if self.rows_of_topic:
+            return self.split(partitions)[row]
+        rows = self.row_of_topic
+        return {topic: numbers for topic, numbers in partitions.items() if rows[topic] == row}
 
     def split(self, partitions: Partitions) -> dict[int, dict[str, Sequence[int]]]:
         """Tell partitions apart by row."""
@@ -63,6 +71,9 @@ class Rows:
             if rows is None:
                 if numbers:
                     parts.setdefault(self.row_of_topic[topic], {})[topic] = numbers
+                continue
+            if len(numbers) == 1:
+                parts.setdefault(rows[numbers[0]], {})[topic] = numbers
                 continue
             by_row: dict[int, list[int]] = {}
             for number in numbers:
