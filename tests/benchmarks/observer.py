@@ -65,6 +65,6 @@ class Observer:
 
 def create_topic(bootstrap_servers: str, name: str, partitions: int) -> None:
     """Create a topic and wait until it is there."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
         future.result(30)
