@@ -15,4 +15,6 @@ def test_an_assignment_counts_partitions_and_names_them_when_asked() -> None:
 
 def test_the_higher_rebalance_protocol_gives_up_less() -> None:
     # a group uses the highest that all its assignors have in common (KIP-429)
-    assert max(RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE) is RebalanceProtocol.COOPERATIVE
+    assert (
+        max(RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE) is RebalanceProtocol.COOPERATIVE
+    )
