@@ -47,7 +47,8 @@ def find_problems(plan: Plan, *, may_withhold: bool = False) -> Iterator[str]:
     Args:
         plan: what to look at.
         may_withhold: a partition that a member claims may be given to nobody, as in the first round of a
-            cooperative rebalance; but what one member owns may not be given to another.
+            cooperative rebalance; but what one member owns, subscribed or not any more, may not be given
+            to another.
     """
     wrong_shape = list(_wrong_shape(plan))
     yield from wrong_shape
@@ -62,7 +63,8 @@ def find_problems(plan: Plan, *, may_withhold: bool = False) -> Iterator[str]:
             if partition in given:
                 yield f"{_name(partition)} is given to both {given[partition]!r} and {member_id!r}"
             given[partition] = member_id
-    claimed = _claimed(plan) if may_withhold else {}
+    # also what somebody claims who is not subscribed any more: that one reads it until it is told
+    claimed = _claimed(plan, by_anybody=True) if may_withhold else {}
     for topic, count in assignable.items():
         for number in range(count):
             partition = TopicPartition(topic, number)
@@ -98,15 +100,17 @@ def owners(plan: Plan) -> dict[TopicPartition, str]:
     A claim counts if the member is subscribed to the topic and the partition exists; where several members
     claim a partition with the highest generation, nobody owns it.
     """
-    return {p: owner for p, owner in _claimed(plan).items() if owner is not None}
+    claimed = _claimed(plan, by_anybody=False)
+    return {partition: owner for partition, owner in claimed.items() if owner is not None}
 
 
-def _claimed(plan: Plan) -> dict[TopicPartition, str | None]:
+def _claimed(plan: Plan, *, by_anybody: bool) -> dict[TopicPartition, str | None]:
     assignable = plan.assignable()
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, subscription in plan.subscriptions.items():
         generation_id = max(-1, subscription.generation_id)
-        for topic in subscription.owned_partitions.keys() & set(subscription.topics):
+        claimed = subscription.owned_partitions.keys()
+        for topic in claimed if by_anybody else claimed & set(subscription.topics):
             # a member that claims a partition twice does not dispute it with itself
             for number in set(subscription.owned_partitions[topic]):
                 if not 0 <= number < assignable.get(topic, 0):

@@ -126,3 +126,17 @@ def test_holders_and_what_can_be_assigned() -> None:
 
     assert one.holders() == {TopicPartition("t", 0): "a", TopicPartition("t", 1): "b"}
     assert one.assignable() == {"t": 2, "u": 1}
+
+
+def test_a_member_that_is_not_subscribed_any_more_still_reads_what_it_owns() -> None:
+    members = {
+        "a": Subscription((), owned_partitions={"t": (0,)}, generation_id=1),
+        "b": Subscription(("t",)),
+    }
+    withheld = Plan(CLUSTER, members, {"a": Assignment(), "b": Assignment({"t": (1,)})})
+    taken = Plan(CLUSTER, members, {"a": Assignment(), "b": Assignment({"t": (0, 1)})})
+
+    assert list(find_problems(withheld, may_withhold=True)) == []
+    assert list(find_problems(taken, may_withhold=True)) == [
+        "t-0 is given to 'b' while 'a' still owns it: it must be revoked first"
+    ]

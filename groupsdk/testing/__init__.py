@@ -1,5 +1,6 @@
-"""Start a real Apache Kafka for tests and demonstrations."""
+"""Start a real Apache Kafka for tests and demonstrations; check assignors."""
 
+from groupsdk.assignor_check import AssignorCheckError, check_assignor
 from groupsdk.testing.errors import (
     BrokerStartError,
     FetchError,
@@ -11,11 +12,13 @@ from groupsdk.testing.node import Node
 
 
 __all__ = [
+    "AssignorCheckError",
     "BrokerStartError",
     "FetchError",
     "LocalKafka",
     "LocalKafkaError",
     "MissingToolError",
     "Node",
+    "check_assignor",
     "prepare",
 ]

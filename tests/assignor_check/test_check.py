@@ -1,0 +1,252 @@
+"""Test that the check finds what is wrong with assignors, and says it."""
+
+import random
+import threading
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from typing_extensions import override
+
+from assignors.registry import known_assignors, resolve
+from groupsdk.assignment import (
+    Assignment,
+    Cluster,
+    GroupAssignment,
+    GroupSubscription,
+    PartitionAssignor,
+    RebalanceProtocol,
+)
+from groupsdk.assignor_check import AssignorCheckError, check_assignor
+from groupsdk.testing import check_assignor as check_for_tests
+
+
+class Good:
+    """Deals all partitions of each topic out; subclasses break it."""
+
+    name = "good"
+    version = 0
+    supported_protocols = frozenset({RebalanceProtocol.EAGER})
+
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        return None
+
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+        pass
+
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        shares: dict[str, dict[str, list[int]]] = {m: {} for m in self.members(subscriptions)}
+        for topic, count in cluster.partition_counts.items():
+            members = [m for m in shares if topic in subscriptions[m].topics]
+            for number in range(count if members else 0):
+                member_id = members[number % len(members)]
+                shares[member_id].setdefault(topic, []).append(number)
+        return {member_id: Assignment(share) for member_id, share in shares.items()}
+
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        return sorted(subscriptions)
+
+
+class Forgetful(Good):
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        fewer = {t: n - (n > 3) for t, n in cluster.partition_counts.items()}
+        return super().assign(Cluster(fewer), subscriptions)
+
+
+class Unstable(Good):
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        return list(subscriptions)
+
+
+class Remembering(Good):
+    def __init__(self) -> None:
+        self.calls = 0
+
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        self.calls += 1
+        return sorted(subscriptions, reverse=self.calls % 2 == 0)
+
+
+class Shared(Good):
+    calls = 0
+
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        Shared.calls += 1
+        return sorted(subscriptions, reverse=Shared.calls % 3 == 0)
+
+
+class Inconsiderate(Good):
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        plan = super().assign(cluster, subscriptions)
+        cast("dict[str, int]", cluster.partition_counts).pop("t", None)
+        return plan
+
+
+class Fragile(Good):
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        for subscription in subscriptions.values():
+            for topic, numbers in subscription.owned_partitions.items():
+                if topic == "not known" and -1 in numbers:
+                    raise KeyError(topic)
+        return sorted(subscriptions)
+
+
+class Endless(Good):
+    @override
+    def members(self, subscriptions: GroupSubscription) -> list[str]:
+        while len(subscriptions) == 2:
+            pass
+        return sorted(subscriptions)
+
+
+class Swallowing(Endless):
+    """Goes on whatever it is that stops it, as far as code should."""
+
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        while True:
+            with suppress(Exception):
+                return super().assign(cluster, subscriptions)
+
+
+class Hasty(Good):
+    """Gives away at once what members own."""
+
+    supported_protocols = frozenset({RebalanceProtocol.COOPERATIVE})
+
+
+class Restless(Good):
+    """Never has what a member claims stay where it is."""
+
+    supported_protocols = frozenset({RebalanceProtocol.COOPERATIVE})
+
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        plan = super().assign(cluster, subscriptions)
+        claimed = {
+            (topic, number)
+            for subscription in subscriptions.values()
+            for topic, numbers in subscription.owned_partitions.items()
+            for number in numbers
+        }
+        return {
+            member_id: replace(
+                share,
+                partitions={
+                    topic: [n for n in numbers if (topic, n) not in claimed]
+                    for topic, numbers in share.partitions.items()
+                },
+            )
+            for member_id, share in plan.items()
+        }
+
+
+class Chatty(Good):
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        plan = super().assign(cluster, subscriptions)
+        return {m: replace(share, user_data=cast("bytes", "text")) for m, share in plan.items()}
+
+
+class Listing(Good):
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        return cast("GroupAssignment", list(super().assign(cluster, subscriptions).items()))
+
+
+class Unprepared(Good):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def failure(make: object, max_steps: int = 1_000_000) -> str:
+    with pytest.raises(AssignorCheckError) as caught:
+        check_assignor(cast("type[PartitionAssignor]", make), max_steps=max_steps)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", known_assignors())
+def test_the_shipped_assignors_pass(name: str) -> None:
+    assert check_assignor(resolve(name), cases=150, seed=3) == 300
+
+
+def test_a_good_one_passes() -> None:
+    assert check_assignor(Good) == check_assignor(Good()) == check_assignor(lambda: Good()) == 400
+    assert check_for_tests is check_assignor
+
+
+@pytest.mark.parametrize(
+    ("broken", "what"),
+    [
+        (Forgetful, "assignor 'good' is not valid: "),
+        (Unstable, "assignor 'good' is not order-free: it gives "),
+        (Remembering, "assignor 'good' is not deterministic: first "),
+        (Shared, "assignor 'good' is not deterministic: "),
+        (Inconsiderate, "assignor 'good' is not considerate: it changed its arguments"),
+        (Fragile, "assignor 'good' is not robust: it raises KeyError: 'not known'"),
+        (Hasty, "still owns it: it must be revoked first"),
+        (Restless, "assignor 'good' does not settle: still moving after 10 cooperative rounds"),
+        (Chatty, "is given the user data 'text'"),
+        (Listing, "is not valid: the plan is no mapping of members but []"),
+    ],
+)
+def test_what_is_broken_is_found(broken: type[Good], what: str) -> None:
+    assert what in failure(broken)
+
+
+@pytest.mark.parametrize("broken", [Endless, Swallowing])
+def test_what_runs_away_is_stopped(broken: type[Good]) -> None:
+    text = failure(broken, max_steps=20_000)
+
+    assert "assignor 'good' is not bounded: over 20000 lines of Python" in text
+
+
+def test_the_group_is_made_as_small_as_can_be() -> None:
+    text = failure(Forgetful)
+
+    # four partitions are the fewest of which it forgets one, and one member is enough
+    assert "-3 is given to nobody" in text
+    cluster, _, subscriptions = text.partition("On this group:\n")[2].partition("\nsubscriptions")
+    assert len(eval(cluster.removeprefix("cluster = "), {"Cluster": Cluster}).partition_counts) == 1
+    assert subscriptions.count("Subscription(") == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "what"),
+    [
+        ({"name": ""}, "its name is '', not a text that says something"),
+        ({"version": -1}, "assignor 'good': its version is -1, not 0 to 32767"),
+        ({"supported_protocols": frozenset()}, "its supported_protocols are frozenset"),
+        ({"supported_protocols": [RebalanceProtocol.EAGER]}, "its supported_protocols are ["),
+        ({"assign": None}, "does not have all that a PartitionAssignor has"),
+    ],
+)
+def test_the_shape_is_checked_first(attributes: Mapping[str, object], what: str) -> None:
+    assert what in failure(type("Odd", (Good,), dict(attributes)))
+
+
+def test_what_is_no_assignor_at_all() -> None:
+    assert "{} does not have all that a PartitionAssignor has" in failure(dict)
+
+
+def test_what_cannot_be_copied() -> None:
+    with pytest.raises(
+        TypeError, match=r"cannot be copied .*: give a class or function that makes one"
+    ):
+        check_assignor(Unprepared())
+    assert check_assignor(Unprepared, cases=2) == 4
+
+
+def test_the_same_seed_makes_the_same_groups() -> None:
+    random.seed(1)
+    first = failure(Forgetful)
+    random.seed(2)
+    assert failure(Forgetful) == first
