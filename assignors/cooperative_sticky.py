@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from assignors.sticky.pool import Hand
+from assignors.sticky.hands import Hand
 from assignors.sticky.plan import fairest
 from assignors.sticky.user_data import encode_generation, read_generation
 from groupsdk.assignment import (
@@ -84,6 +84,22 @@ def _withhold(hands: Mapping[str, Hand], claims: Mapping[str, Partitions]) -> Ma
     Stale claims count too. Such a member has missed a rebalance and does not know that it lost anything, so
     that it may be at work as well as anybody.
     """
+    lost = _lost(hands, claims)
+    if not lost:
+        return hands
+    result = dict(hands)
+    for member_id, hand in hands.items():
+        if not hand.keys().isdisjoint(lost):
+            left = {
+                topic: tuple(number for number in numbers if number not in lost.get(topic, ()))
+                for topic, numbers in hand.items()
+            }
+            result[member_id] = {topic: numbers for topic, numbers in left.items() if numbers}
+    return result
+
+
+def _lost(hands: Mapping[str, Hand], claims: Mapping[str, Partitions]) -> dict[str, set[int]]:
+    """Find what members claim and are not given, by topic: all that somebody else could be given of it."""
     lost: dict[str, set[int]] = {}
     for member_id, claim in claims.items():
         hand = hands[member_id]
@@ -94,17 +110,4 @@ def _withhold(hands: Mapping[str, Hand], claims: Mapping[str, Partitions]) -> Ma
             kept = hand.get(topic, ())
             if tuple(numbers) != kept and (gone := set(numbers).difference(kept)):
                 lost.setdefault(topic, set()).update(gone)
-    if not lost:
-        return hands
-    result = dict(hands)
-    for member_id, hand in hands.items():
-        for topic in hand.keys() & lost.keys():
-            left = tuple(number for number in hand[topic] if number not in lost[topic])
-            if len(left) < len(hand[topic]):
-                if result[member_id] is hand:
-                    result[member_id] = dict(hand)
-                if left:
-                    result[member_id][topic] = left
-                else:
-                    del result[member_id][topic]
-    return result
+    return lost

@@ -5,7 +5,7 @@ has nothing faster for searching graphs that are dense.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import compress
+from itertools import compress, islice
 
 
 _FEW = 3
@@ -35,6 +35,12 @@ def positions(bits: int) -> list[int]:
         found.append(at)
         at = text.find("1", at + 1)
     return found
+
+
+def first(bits: int, count: int) -> list[int]:
+    """List the `count` smallest numbers of a set, which has as many."""
+    text = bin(bits)[:1:-1].encode()
+    return list(islice(compress(range(len(text)), text.translate(_DIGITS)), count))
 
 
 def lowest(bits: int) -> int:

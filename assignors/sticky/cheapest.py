@@ -238,15 +238,8 @@ class CheapestFlow:
         excess, supply = transport.excess, transport.supply
         from_row = len(via) == len(path)
         amount = min(-excess[path[0]], supply[via[-1]] if from_row else excess[path[-1]])
-        limits = []
-        for step, row in enumerate(via):
-            limit = transport.room(row, path[step])
-            if step + 1 < len(path):
-                stock = transport.stock(row, path[step + 1])
-                limit = stock if limit is None else min(stock, limit)
-            limits.append(limit)
-            if limit is not None and limit < amount:
-                amount = limit
+        limits = list(map(transport.limit, via, path, [*path[1:], None]))
+        amount = min([amount, *(limit for limit in limits if limit is not None)])
         for step, row in enumerate(via):
             transport.change(row, path[step], amount)
             if step + 1 < len(path):

@@ -80,34 +80,41 @@ def _resolve(
     doubtful: Set[str],
 ) -> dict[str, Collection[int]]:
     """Decide the claims on some topics one by one; returns what of them is owned."""
-    best: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in doubtful}
+    owners = _owners(owned, generations, counts, doubtful)
     for member, claim in enumerate(owned):
-        generation = generations[member]
-        for topic in claim.keys() & doubtful:
-            owners, count = best[topic], counts[topic]
-            for number in claim[topic]:
-                if not 0 <= number < count:
-                    continue
-                other, theirs = owners.get(number, (member, generation - 1))
-                if generation > theirs:
-                    owners[number] = (member, generation)
-                elif generation == theirs and other != member:
-                    owners[number] = (_NOBODY, generation)
-    for member, claim in enumerate(owned):
-        if claim.keys().isdisjoint(doubtful):
-            continue
-        sound: dict[str, Sequence[int]] = {}
-        for topic, numbers in claim.items():
-            if topic in doubtful:
-                owners = best[topic]
-                numbers = sorted({n for n in numbers if n in owners and owners[n][0] == member})
-            if numbers:
-                sound[topic] = numbers
-        owned[member] = sound
+        if not claim.keys().isdisjoint(doubtful):
+            sound = {
+                topic: sorted({n for n in numbers if owners[topic].get(n) == member})
+                if topic in doubtful
+                else numbers
+                for topic, numbers in claim.items()
+            }
+            owned[member] = {topic: numbers for topic, numbers in sound.items() if numbers}
     return {
-        topic: {number for number, (owner, _) in owners.items() if owner != _NOBODY}
-        for topic, owners in best.items()
+        topic: {number for number, owner in those.items() if owner != _NOBODY}
+        for topic, those in owners.items()
     }
+
+
+def _owners(
+    claims: Sequence[Partitions],
+    generations: Sequence[int],
+    counts: Mapping[str, int],
+    topics: Set[str],
+) -> dict[str, dict[int, int]]:
+    """Find by topic and partition the member with the newest claim; nobody where there are two."""
+    owners: dict[str, dict[int, int]] = {topic: {} for topic in topics}
+    newest: dict[str, dict[int, int]] = {topic: {} for topic in topics}
+    for member, claim in enumerate(claims):
+        generation = generations[member]
+        for topic in claim.keys() & topics:
+            count, since, those = counts[topic], newest[topic], owners[topic]
+            for number in set(claim[topic]):
+                if not 0 <= number < count or since.get(number, generation) > generation:
+                    continue
+                those[number] = _NOBODY if since.get(number) == generation else member
+                since[number] = generation
+    return owners
 
 
 def _free(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from assignors.sticky.bits import bitset, positions
+from assignors.sticky.bits import bitset, first, positions
 from assignors.sticky.rows import Counts
 
 
@@ -45,7 +45,7 @@ def pour(
             if level < final:
                 _add(row, positions(group), final - level, shares, loads, touched)
         if extra:
-            members = positions(risen)[:extra]
+            members = first(risen, extra)
             _add(row, members, 1, shares, loads, touched)
             higher = bitset(members)
             risen ^= higher

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from assignors.sticky.claims import Ownership
-from assignors.sticky.pool import Hand, Pool, merged, tidy
+from assignors.sticky.hands import Arranger, Hand
+from assignors.sticky.pool import Pool
 from assignors.sticky.rows import Rows
 from assignors.sticky.shedding import Shedder, without
 
@@ -28,32 +29,43 @@ def hand_over(
     Returns:
         By member.
     """
-    kept = list(ownership.owned)
+    kept, sizes = list(ownership.owned), list(ownership.sizes)
     pools: dict[int, dict[str, Sequence[int]]] = {}
     if needs:
         pools = rows.split(ownership.free) if rows else {_ONLY_ROW: dict(ownership.free)}
     shedder = Shedder()
     for member in sorted(excess):
+        parts = rows.split(kept[member], excess[member]) if rows else {_ONLY_ROW: kept[member]}
         for row, count in excess[member].items():
-            part = rows.select(kept[member], row) if rows else kept[member]
-            shed = shedder.shed(part, count)
+            shed = shedder.shed(parts[row], count)
             kept[member] = without(kept[member], shed)
-            pool = pools.setdefault(row, {})
-            for topic, numbers in shed.items():
-                before = pool.get(topic)
-                if isinstance(before, list):
-                    before.extend(numbers)
-                else:
-                    pool[topic] = [*(before or ()), *numbers]
-    dealt = _deal(needs, pools, apart=rows is not None and bool(rows.rows_of_topic))
+            sizes[member] -= count
+            _put(shed, pools.setdefault(row, {}))
+    arranger = Arranger()
+    dealt = _deal(needs, pools, arranger, apart=bool(rows and rows.rows_of_topic))
     return [
-        (merged(own, dealt[member]) if own else dealt[member]) if member in dealt else tidy(own)
-        for member, own in enumerate(kept)
+        (arranger.merged(own, size, dealt[member]) if own else dealt[member])
+        if member in dealt
+        else arranger.tidy(own, size)
+        for member, (own, size) in enumerate(zip(kept, sizes, strict=True))
     ]
 
 
+def _put(shed: Mapping[str, list[int]], pool: dict[str, Sequence[int]]) -> None:
+    for topic, numbers in shed.items():
+        before = pool.get(topic)
+        if isinstance(before, list):
+            before.extend(numbers)
+        else:
+            pool[topic] = [*(before or ()), *numbers]
+
+
 def _deal(
-    needs: Changes, pools: Mapping[int, Mapping[str, Sequence[int]]], *, apart: bool
+    needs: Changes,
+    pools: Mapping[int, Mapping[str, Sequence[int]]],
+    arranger: Arranger,
+    *,
+    apart: bool,
 ) -> dict[int, Hand]:
     """Deal from the pool of each row; `apart` where more than one row has partitions of a topic."""
     hands: dict[int, Hand] = {}
@@ -63,11 +75,20 @@ def _deal(
             new: dict[int, Hand] = {member: {} for member in wanted}
             Pool(pools[row]).deal(wanted, new)
             for member, hand in new.items():
-                hands[member] = merged(hands[member], hand) if member in hands else hand
+                before = hands.get(member)
+                hands[member] = (
+                    hand if before is None else arranger.merged(before, _size(before), hand)
+                )
         else:
             for member in wanted:
                 if member not in hands:
                     hands[member] = {}
             Pool(pools[row]).deal(wanted, hands)
-    # Rows are in order of topics only where each is one topic.
-    return {member: tidy(hand) for member, hand in hands.items()} if len(needs) > 1 else hands
+    if len(needs) > 1 and not apart:
+        # Rows are in order of topics only where each is one topic.
+        return {member: arranger.tidy(hand, _size(hand)) for member, hand in hands.items()}
+    return hands
+
+
+def _size(hand: Hand) -> int:
+    return sum(map(len, hand.values()))

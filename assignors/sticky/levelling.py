@@ -156,45 +156,60 @@ class Leveller:
         With layers, a path goes one layer down with each step, and a node is left out once nothing is
         found beyond it. Without, there is one mask for all steps, and each member is visited once.
         """
-        readers, loads, holds = self._readers, self.loads, self._holds
+        loads = self.loads
         moved = False
         for source in over:
             path, via = [source], list[int]()
             while loads[source] > top:
                 depth = len(via) if layered else 0
-                held = holds[path[-1]]
-                if held == -1:
-                    held = self._held(path[-1])
-                rows = held & row_masks[depth]
-                while rows:
-                    bit = rows & -rows
-                    row = bit.bit_length() - 1
-                    hit = readers[row] & self._under
-                    if hit:
-                        self._move([*path, lowest(hit)], [*via, row], top)
-                        moved = True
-                        self._cut(path, via, row)
-                        break
-                    following = readers[row] & member_masks[depth]
-                    if following:
-                        following &= -following
-                        if not layered:
-                            member_masks[0] ^= following
-                        path.append(following.bit_length() - 1)
-                        via.append(row)
-                        break
-                    row_masks[depth] ^= bit
-                    rows ^= bit
-                else:
+                row, following = self._step(path[-1], row_masks, member_masks, depth)
+                if row < 0:
                     if not via:
                         break
                     via.pop()
                     dead = path.pop()
                     if layered:
                         member_masks[depth - 1] ^= 1 << dead
+                elif following:
+                    if not layered:
+                        member_masks[0] ^= following
+                    path.append(following.bit_length() - 1)
+                    via.append(row)
+                else:
+                    sink = lowest(self._readers[row] & self._under)
+                    self._move([*path, sink], [*via, row], top)
+                    self._cut(path, via, row)
+                    moved = True
             if not self._under:
                 break
         return moved
+
+    def _step(
+        self, member: int, row_masks: list[int], member_masks: list[int], depth: int
+    ) -> tuple[int, int]:
+        """Find a row that the member can give of, and who could take it and give of another one.
+
+        Returns:
+            The row, or -1 if there is none, and the bit of that member; 0 where the row has a reader with
+            room. Rows without either are left out from now on.
+        """
+        readers, under = self._readers, self._under
+        held = self._holds[member]
+        if held == -1:
+            held = self._held(member)
+        rows = held & row_masks[depth]
+        while rows:
+            bit = rows & -rows
+            row = bit.bit_length() - 1
+            audience = readers[row]
+            if audience & under:
+                return row, 0
+            following = audience & member_masks[depth]
+            if following:
+                return row, following & -following
+            row_masks[depth] ^= bit
+            rows ^= bit
+        return -1, 0
 
     def _move(self, path: list[int], via: list[int], top: int) -> None:
         source, sink = path[0], path[-1]

@@ -9,8 +9,8 @@ from assignors.sticky.cheapest import CheapestFlow
 from assignors.sticky.claims import Ownership
 from assignors.sticky.filling import pour
 from assignors.sticky.handover import Changes, hand_over
+from assignors.sticky.hands import Hand
 from assignors.sticky.levelling import Leveller
-from assignors.sticky.pool import Hand
 from assignors.sticky.rows import Counts, Rows
 from assignors.sticky.transport import Prices, Transport
 

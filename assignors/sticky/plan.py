@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 from assignors.sticky.claims import settle
+from assignors.sticky.hands import Hand
 from assignors.sticky.mixed import share_fairly
-from assignors.sticky.pool import Hand
 from assignors.sticky.rows import make_rows
 from assignors.sticky.uniform import share_evenly
 from groupsdk.assignment import Cluster, GroupSubscription, Partitions

@@ -4,9 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, repeat
 
-
-Hand = dict[str, tuple[int, ...]]
-"""What one member holds: topics in order, each with its partitions in order."""
+from assignors.sticky.hands import Hand
 
 
 class Pool:
@@ -43,12 +41,16 @@ class Pool:
         topic, numbers = self._topics[0], tuple(self._groups[0])
         for active, start, end in _rounds(needs):
             stride = len(active)
-            for seat, member in enumerate(active, start):
-                hand = hands[member]
-                if start:
-                    hand[topic] += numbers[seat:end:stride]
-                else:
-                    hand[topic] = numbers[seat:end:stride]
+            if start:
+                for seat, member in enumerate(active, start):
+                    hands[member][topic] += numbers[seat:end:stride]
+            elif end == stride:
+                # One for each, by far the most common
+                for member, single in zip(active, zip(numbers), strict=False):
+                    hands[member][topic] = single
+            else:
+                for seat, member in enumerate(active):
+                    hands[member][topic] = numbers[seat:end:stride]
 
     def _deal_topics(self, needs: Mapping[int, int], hands: Mapping[int, Hand]) -> None:
         topics = list(chain.from_iterable(map(repeat, self._topics, map(len, self._groups))))
@@ -101,35 +103,3 @@ def _add_runs(hand: Hand, topics: Sequence[str], numbers: tuple[int, ...]) -> No
             end = bisect_right(topics, topic, end)
         hand[topic] = numbers[start:end]
         start = end
-
-
-def tidy(partitions: Mapping[str, Sequence[int]]) -> Hand:
-    """Put a member's partitions in order; returns the mapping itself where it is in order already."""
-    if (
-        type(partitions) is dict
-        and set(map(type, partitions.values())) <= {tuple}
-        and (
-            set(map(len, partitions.values())) <= {1}
-            or _are_ascending([each for each in partitions.values() if len(each) != 1])
-        )
-        and list(partitions) == sorted(partitions)
-    ):
-        return partitions
-    return {
-        topic: tuple(sorted(partitions[topic])) for topic in sorted(partitions) if partitions[topic]
-    }
-
-
-def _are_ascending(groups: list[tuple[int, ...]]) -> bool:
-    return all(groups) and list(map(list, groups)) == list(map(sorted, groups))
-
-
-def merged(kept: Mapping[str, Sequence[int]], hand: Hand) -> Hand:
-    """Put together what a member keeps and what comes to it, no partition twice."""
-    own = tidy(kept)
-    both = own | hand
-    if len(both) != len(own) + len(hand):
-        for topic in own.keys() & hand.keys():
-            both[topic] = tuple(sorted(own[topic] + hand[topic]))
-    topics = sorted(both)
-    return both if topics == list(both) else {topic: both[topic] for topic in topics}

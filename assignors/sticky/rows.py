@@ -56,30 +56,30 @@ class Rows:
                 counts[row] = counts.get(row, 0) + len(numbers)
         return counts
 
-    def select(self, partitions: Partitions, row: int) -> dict[str, Sequence[int]]:
-        """Return those partitions that lie in a row."""
-        if self.rows_of_topic:
-            return self.split(partitions)[row]
-        rows = self.row_of_topic
-        return {topic: numbers for topic, numbers in partitions.items() if rows[topic] == row}
+    def split(
+        self, partitions: Partitions, only: Collection[int] | None = None
+    ) -> dict[int, dict[str, Sequence[int]]]:
+        """Tell partitions apart by row.
 
-    def split(self, partitions: Partitions) -> dict[int, dict[str, Sequence[int]]]:
-        """Tell partitions apart by row."""
+        Args:
+            partitions: any.
+            only: the rows that are asked for; what lies in others may be left out.
+        """
         parts: dict[int, dict[str, Sequence[int]]] = {}
         for topic, numbers in partitions.items():
             rows = self.rows_of_topic.get(topic)
             if rows is None:
-                if numbers:
-                    parts.setdefault(self.row_of_topic[topic], {})[topic] = numbers
-                continue
-            if len(numbers) == 1:
+                row = self.row_of_topic[topic]
+                if numbers and (only is None or row in only):
+                    parts.setdefault(row, {})[topic] = numbers
+            elif len(numbers) == 1:
                 parts.setdefault(rows[numbers[0]], {})[topic] = numbers
-                continue
-            by_row: dict[int, list[int]] = {}
-            for number in numbers:
-                by_row.setdefault(rows[number], []).append(number)
-            for row, those in by_row.items():
-                parts.setdefault(row, {})[topic] = those
+            else:
+                by_row: dict[int, list[int]] = {}
+                for number in numbers:
+                    by_row.setdefault(rows[number], []).append(number)
+                for row, those in by_row.items():
+                    parts.setdefault(row, {})[topic] = those
         return parts
 
 

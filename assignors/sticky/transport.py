@@ -128,14 +128,24 @@ class Transport:
         missing = self._owned[member].get(row, 0) - self._shares[member].get(row, 0)
         return missing if missing > 0 else None
 
-    def stock(self, row: int, member: int) -> int:
-        """Return how many the member can give at the present price."""
-        share = self._shares[member].get(row, 0)
-        own = self._owned[member].get(row, 0)
-        return share - own if share > own else share
+    def limit(self, row: int, taker: int, giver: int | None) -> int | None:
+        """Return how many one member can get, and another give, at the present price; None for any number.
+
+        Args:
+            row: of which.
+            taker: gets them.
+            giver: had them; None where nobody had.
+        """
+        room = self.room(row, taker)
+        if giver is None:
+            return room
+        share = self._shares[giver].get(row, 0)
+        own = self._owned[giver].get(row, 0)
+        stock = share - own if share > own else share
+        return stock if room is None else min(room, stock)
 
     def change(self, row: int, member: int, by: int) -> None:
-        """Let a member have more or less of a row; within `room` or `stock`."""
+        """Let a member have more or less of a row; within what `room` and `limit` say."""
         shares = self._shares[member]
         own = self._owned[member].get(row, 0)
         before = shares.get(row, 0)

@@ -2,7 +2,7 @@
 
 from assignors.sticky.claims import Ownership
 from assignors.sticky.handover import hand_over
-from assignors.sticky.pool import Hand
+from assignors.sticky.hands import Hand
 
 
 def share_evenly(ownership: Ownership, partitions: int) -> list[Hand]:

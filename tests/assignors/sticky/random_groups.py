@@ -93,15 +93,21 @@ def _claims(
             readers = [m for m in pool if topic in subscriptions[m].topics] or pool
             claims[chance.choice(readers)].setdefault(topic, []).append(number)
     if kind == "lies":
-        for member in members:
-            generations[member] = chance.choice((5, 5, 4, -1))
-            for _ in range(chance.randint(0, 3)):
-                topic = chance.choice([*cluster.partition_counts, "unknown"])
-                number = chance.choice((-1, 0, 1, 2, 3, 50, 2**31 - 1))
-                claims[member].setdefault(topic, []).append(number)
-            if chance.random() < 0.1:
-                claims[member].setdefault("t0", [])
+        generations = {member: chance.choice((5, 5, 4, -1)) for member in members}
+        _lie(chance, [*cluster.partition_counts, "unknown"], claims)
     for claim in claims.values():
         for numbers in claim.values():
             chance.shuffle(numbers)
     return dict(claims), generations
+
+
+def _lie(
+    chance: random.Random, topics: Sequence[str], claims: dict[str, dict[str, list[int]]]
+) -> None:
+    """Let members claim what others own, what does not exist, something twice, or nothing of a topic."""
+    for claim in claims.values():
+        for _ in range(chance.randint(0, 3)):
+            number = chance.choice((-1, 0, 1, 2, 3, 50, 2**31 - 1))
+            claim.setdefault(chance.choice(topics), []).append(number)
+        if chance.random() < 0.1:
+            claim.setdefault("t0", [])
