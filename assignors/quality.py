@@ -28,7 +28,8 @@ class Quality:
         is_fairest: whether no plan has fairer loads: none whose greatest load is less, or as great with
             fewer members that bear it, and so on down. Exact for any subscriptions.
         moves: how many have an owner, among the members, and were given to another, or to nobody.
-        least_moves: a bound: no plan whose greatest load is no greater than in this one moves fewer.
+        least_moves: a bound: no plan whose greatest load is no greater than in this one moves fewer; and
+            for one of the fairest, none of these does.
         spread: by how much the fullest and the emptiest of a topic's subscribers differ, on average over
             the topics.
         off_rack: how many are with a member in no rack of their replicas, where both are known.
@@ -90,17 +91,22 @@ def measure(plan: Plan, *, may_withhold: bool = False) -> Quality:
     }
     readers = {member_id for each in by_topic.values() for member_id in each}
     most = max(loads.values(), default=0)
+    partitions = sum(assignable.values())
+    is_fairest = _is_fairest(holders, by_topic, loads)
+    is_even = is_fairest and all(len(each) == len(readers) for each in by_topic.values())
     return Quality(
         problems=tuple(problems),
-        partitions=sum(assignable.values()),
-        withheld=sum(assignable.values()) - sum(p[0] in assignable for p in holders),
+        partitions=partitions,
+        withheld=partitions - sum(p[0] in assignable for p in holders),
         loads=loads,
         most=most,
         least_most=_least_most(assignable, by_topic),
         fewest=min((loads[member_id] for member_id in readers), default=0),
-        is_fairest=_is_fairest(holders, by_topic, loads),
+        is_fairest=is_fairest,
         moves=sum(holders.get(partition) != owner for partition, owner in owned.items()),
-        least_moves=_least_moves(owned, most, sum(assignable.values()), by_topic, len(readers)),
+        least_moves=_least_moves(
+            owned, most, divmod(partitions, len(readers)) if is_even and readers else None
+        ),
         spread=_spread(holders, by_topic),
         off_rack=racks.off,
         least_off_rack=racks.least_off(by_topic),
@@ -121,22 +127,22 @@ def _least_most(assignable: Mapping[str, int], by_topic: Mapping[str, Sequence[s
 
 
 def _least_moves(
-    owned: Mapping[TopicPartition, str],
-    most: int,
-    partitions: int,
-    by_topic: Mapping[str, Sequence[str]],
-    readers: int,
+    owned: Mapping[TopicPartition, str], most: int, fair_share: tuple[int, int] | None
 ) -> int:
-    """Bound the moves from below: nobody keeps more than the greatest load, nor all of them that much."""
-    sizes = Counter(owned.values())
-    kept = sum(min(size, most) for size in sizes.values())
-    share, over = divmod(partitions, readers) if readers else (0, 0)
-    is_even = all(len(members) == readers for members in by_topic.values())
-    if is_even and most == share + (over > 0):
-        # equal subscriptions, fair loads: as many members as there is a rest have one more
-        full = sum(size > share for size in sizes.values())
-        kept = sum(min(size, share) for size in sizes.values()) + min(over, full)
-    return len(owned) - kept
+    """Bound the moves from below: nobody keeps more than the greatest load.
+
+    Args:
+        owned: who owns what.
+        most: the greatest load.
+        fair_share: where all have equal subscriptions and the plan is the fairest: how many everybody has,
+            and how many have one more.
+    """
+    sizes = Counter(owned.values()).values()
+    if fair_share is None:
+        return len(owned) - sum(min(size, most) for size in sizes)
+    share, over = fair_share
+    full = sum(size > share for size in sizes)
+    return len(owned) - sum(min(size, share) for size in sizes) - min(over, full)
 
 
 def _is_fairest(
