@@ -1,6 +1,74 @@
-"""Share out items among the members of a group; Kafka's own assignors (range, sticky, ...) come later."""
+"""Share partitions out among the members of a group: Kafka's assignors, better ones, and tools to judge any.
+
+Everything here is imported when its name is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from assignors.items import assign_range, assign_round_robin
 
 
-__all__ = ["assign_range", "assign_round_robin"]
+if TYPE_CHECKING:
+    from assignors.cooperative_sticky import CooperativeStickyAssignor
+    from assignors.explanation import Explanation, explain
+    from assignors.quality import Quality, measure
+    from assignors.range import RangeAssignor
+    from assignors.registry import known_assignors, resolve
+    from assignors.roundrobin import RoundRobinAssignor
+    from assignors.sticky import StickyAssignor
+    from assignors.weighted import WeightedAssignor
+    from assignors.workbench import Simulation, simulate
+    from groupsdk.assignor_check import check_assignor
+    from groupsdk.plan import Plan
+
+
+__all__ = [
+    "CooperativeStickyAssignor",
+    "Explanation",
+    "Plan",
+    "Quality",
+    "RangeAssignor",
+    "RoundRobinAssignor",
+    "Simulation",
+    "StickyAssignor",
+    "WeightedAssignor",
+    "assign_range",
+    "assign_round_robin",
+    "check_assignor",
+    "explain",
+    "known_assignors",
+    "measure",
+    "resolve",
+    "simulate",
+]
+
+_PLACES = {
+    "CooperativeStickyAssignor": "assignors.cooperative_sticky",
+    "Explanation": "assignors.explanation",
+    "Plan": "groupsdk.plan",
+    "Quality": "assignors.quality",
+    "RangeAssignor": "assignors.range",
+    "RoundRobinAssignor": "assignors.roundrobin",
+    "Simulation": "assignors.workbench",
+    "StickyAssignor": "assignors.sticky",
+    "WeightedAssignor": "assignors.weighted",
+    "check_assignor": "groupsdk.assignor_check",
+    "explain": "assignors.explanation",
+    "known_assignors": "assignors.registry",
+    "measure": "assignors.quality",
+    "resolve": "assignors.registry",
+    "simulate": "assignors.workbench",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
