@@ -26,8 +26,11 @@ class Mailbox:
     """Holds the latest publication. Thread-safe; its lock is the only one, and is never held for long."""
 
     def __init__(self) -> None:
-        # re-entrant: wakeup() may be called by a signal handler, which interrupts the thread that holds it
-        self._condition = threading.Condition(threading.RLock())
+        # Re-entrant: wakeup() may be called by a signal handler, which interrupts the thread that holds it.
+        # And no Condition: that is entered by Python code, within which a handler may raise, Ctrl-C for one;
+        # the lock would stay held, and the engine would wait for it instead of heartbeating.
+        self._lock = threading.RLock()
+        self._waiters: list[threading.Lock] = []
         self._latest = Publication(0, 0, None, None)
         self._listener: Callable[[], None] | None = None
 
@@ -56,14 +59,26 @@ class Mailbox:
 
     def wait_newer(self, version: int, timeout_ms: int) -> None:
         """Wait until there is a publication newer than `version`, or the time is over."""
-        with self._condition:
-            self._condition.wait_for(lambda: self._latest.version != version, timeout_ms / 1000)
+        waiter = threading.Lock()
+        waiter.acquire()
+        with self._lock:
+            if self._latest.version != version:
+                return
+            self._waiters.append(waiter)
+        # The next publication releases it. No lock is held here, so that it does not matter what
+        # interrupts this; a waiter that is left behind goes with the next publication too.
+        if not waiter.acquire(timeout=timeout_ms / 1000):
+            with self._lock:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
 
     def _put(self, successor: Callable[[Publication], Publication]) -> None:
-        with self._condition:
+        with self._lock:
             # Under the lock: who wakes the caller must not put back a view that was replaced meanwhile.
             self._latest = successor(self._latest)
-            self._condition.notify_all()
+            waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.release()
         listener = self._listener
         if listener is not None:
             listener()

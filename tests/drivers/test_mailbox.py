@@ -1,5 +1,7 @@
 """Test that the caller always finds the latest publication, and wakes for it."""
 
+import contextlib
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -68,9 +70,6 @@ class Overtaken:
     def __exit__(self, *error: Any) -> None:
         self._lock.__exit__(*error)
 
-    def notify_all(self) -> None:
-        self._lock.notify_all()
-
 
 @pytest.mark.parametrize(
     "late", [Mailbox.wake, lambda mailbox: mailbox.crash(EngineError("it ended"))]
@@ -78,8 +77,8 @@ class Overtaken:
 def test_who_comes_second_puts_no_older_view_back(late: Callable[[Mailbox], None]) -> None:
     mailbox = Mailbox()
     mailbox.publish(1, view())
-    overtaken: Any = Overtaken(mailbox._condition, lambda: mailbox.publish(2, view()))
-    mailbox._condition = overtaken
+    overtaken: Any = Overtaken(mailbox._lock, lambda: mailbox.publish(2, view()))
+    mailbox._lock = overtaken
     late(mailbox)
     latest = mailbox.read()
     assert (latest.version, latest.handled) == (3, 2)
@@ -128,9 +127,36 @@ def test_the_listener_is_called_after_each_publication() -> None:
 def test_a_signal_handler_may_wake_the_thread_that_it_interrupts() -> None:
     # the handler runs on the thread that may hold the lock just then: a plain lock would never be free
     mailbox = Mailbox()
-    with mailbox._condition:
+    with mailbox._lock:
         mailbox.wake()
     assert mailbox.read().version == 1
+
+
+def test_what_interrupts_a_waiter_leaves_nothing_locked() -> None:
+    # Ctrl-C, say, which may come between any two steps of the waiting thread
+    class Interrupt(Exception):  # noqa: N818  # as KeyboardInterrupt is called
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupt
+
+    mailbox = Mailbox()
+    interrupted = 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        while interrupted < 2_000:
+            with contextlib.suppress(Interrupt):
+                signal.setitimer(signal.ITIMER_REAL, 0.00002 + interrupted % 50 * 0.000002)
+                for _ in range(1_000):
+                    mailbox.wait_newer(0, 0)
+            interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(mailbox.publish, 1, view()).result(timeout=10)
+    assert mailbox.read().handled == 1
+    assert not mailbox._waiters
 
 
 @pytest.mark.parametrize("handled", [0, 5])
