@@ -61,9 +61,14 @@ def build_ssl_context(settings: SecuritySettings) -> ssl.SSLContext:
     Reads the files named in the settings, so it may block.
 
     Raises:
-        ConfigError: a file is missing, is not PEM, or does not go with the key or password given.
+        ConfigError: a file is missing, is not PEM, or does not go with the key or password given; or
+            `ssl_context` only looks like an `ssl.SSLContext`.
     """
-    if isinstance(settings.ssl_context, ssl.SSLContext):
+    if settings.ssl_context is not None:
+        if not isinstance(settings.ssl_context, ssl.SSLContext):
+            raise ConfigError(
+                f"ssl_context must be an ssl.SSLContext, not {type(settings.ssl_context).__name__}"
+            )
         return settings.ssl_context
     # Not create_default_context: its flags differ between Python releases, and from 3.13 on they refuse
     # certificates that private authorities of Kafka clusters commonly issue.
@@ -71,7 +76,13 @@ def build_ssl_context(settings: SecuritySettings) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = _checks_host_name(settings)
     if settings.ssl_ca_location is not None:
-        _load_ca_location(context, Path(settings.ssl_ca_location))
+        _check_path("ssl_ca_location", settings.ssl_ca_location)
+        try:
+            _load_ca_location(context, Path(settings.ssl_ca_location))
+        except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
+            raise _file_error(
+                "ssl_ca_location", settings.ssl_ca_location, "PEM certificates", exc
+            ) from exc
     elif settings.ssl_ca_pem is not None:
         try:
             context.load_verify_locations(cadata=settings.ssl_ca_pem)
@@ -97,11 +108,8 @@ def _load_ca_location(context: ssl.SSLContext, path: Path) -> None:
                 f"run `openssl rehash {path}`, or name one file"
             )
         context.load_verify_locations(capath=str(path))
-        return
-    try:
+    else:
         context.load_verify_locations(cafile=str(path))
-    except OSError as exc:  # ssl.SSLError is one
-        raise _file_error("ssl_ca_location", str(path), "PEM certificates", exc) from exc
 
 
 def _load_own_certificate(
@@ -195,15 +203,24 @@ def _explain_certificate(exc: ssl.SSLCertVerificationError, host: str) -> str:
     )
 
 
+def _check_path(name: str, path: str) -> None:
+    # Before anything else, since the system's errors show the path, and this may be a private key.
+    if "\n" in path or "\r" in path:
+        raise ConfigError(f"{name}: give the path of a file that holds the PEM, not the PEM itself")
+
+
 def _check_readable(name: str, path: str) -> None:
+    _check_path(name, path)
     try:
         with Path(path).open("rb"):
             pass
-    except OSError as exc:
+    except (OSError, ValueError) as exc:
         raise _file_error(name, path, "PEM", exc) from exc
 
 
-def _file_error(name: str, path: str, what: str, exc: OSError) -> ConfigError:
+def _file_error(name: str, path: str, what: str, exc: OSError | ValueError) -> ConfigError:
+    if not isinstance(exc, OSError):  # a NUL in it, or what has no place in a file name
+        return ConfigError(f"{name}: cannot read {path!r}: {exc}")
     # Only the system's errors carry a text; those of OpenSSL carry a reason.
     if getattr(exc, "reason", None) is None and exc.strerror:
         return ConfigError(f"{name}: cannot read {path}: {exc.strerror}")

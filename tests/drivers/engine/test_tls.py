@@ -6,6 +6,7 @@ import hashlib
 import socket
 import ssl
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -90,6 +91,49 @@ def test_the_users_context_wins() -> None:
     settings = _tls(ssl_context=context, ssl_ca_location="/does/not/exist")
     settings.validate()
     assert build_ssl_context(settings) is context
+
+
+def test_what_only_looks_like_a_context_is_not_replaced_by_another() -> None:
+    class Context:
+        def wrap_bio(self) -> None: ...
+
+    settings = _tls(ssl_context=Context())
+    settings.validate()
+    with pytest.raises(ConfigError, match=r"ssl_context must be an ssl\.SSLContext, not Context"):
+        build_ssl_context(settings)
+
+
+@pytest.mark.parametrize(
+    "name", ["ssl_ca_location", "ssl_certificate_location", "ssl_key_location"]
+)
+def test_pem_in_the_place_of_a_path_is_refused_and_not_shown(
+    own: dict[str, str], name: str
+) -> None:
+    for pem in (Path(own["both"]).read_text(), "-----BEGIN\rPRIVATE KEY"):
+        settings = {"ssl_certificate_location": own["cert"], name: pem}
+        with pytest.raises(ConfigError, match=f"^{name}: give the path of a file") as caught:
+            build_ssl_context(_tls(**settings))
+        assert "BEGIN" not in "".join(traceback.format_exception(caught.value, limit=0))
+
+
+@pytest.mark.parametrize(
+    "name", ["ssl_ca_location", "ssl_certificate_location", "ssl_key_location"]
+)
+def test_a_path_with_a_nul_is_named(own: dict[str, str], name: str) -> None:
+    settings = {"ssl_certificate_location": own["cert"], name: "ca\0.pem"}
+    with pytest.raises(ConfigError, match=f"^{name}: .*null (byte|character)"):
+        build_ssl_context(_tls(**settings))
+
+
+def test_a_path_that_may_not_be_looked_at_is_named(
+    monkeypatch: pytest.MonkeyPatch, ca_file: str
+) -> None:
+    def is_dir(_: Path) -> bool:  # as of a path within a directory that is closed to us
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", is_dir)
+    with pytest.raises(ConfigError, match=r"^ssl_ca_location: cannot read .*: Permission denied"):
+        build_ssl_context(_tls(ssl_ca_location=ca_file))
 
 
 def test_a_missing_file_is_named(own: dict[str, str], tmp_path: Path) -> None:
