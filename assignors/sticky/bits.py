@@ -72,8 +72,8 @@ def transpose(sets: Sequence[int], width: int) -> list[int]:
             for number in positions(bits):
                 members[number].append(index)
         return list(map(bitset, members))
-    if not width:
-        return []
+    if not sets:
+        return [0] * width
     # Rows of text, the last one first, so that each column reads as a binary number.
     matrix = "".join([format(each, f"0{width}b") for each in reversed(sets)]).encode()
     return [int(matrix[width - 1 - number :: width], 2) for number in range(width)]

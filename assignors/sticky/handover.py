@@ -30,9 +30,7 @@ def hand_over(
         By member.
     """
     kept, sizes = list(ownership.owned), list(ownership.sizes)
-    pools: dict[int, dict[str, Sequence[int]]] = {}
-    if needs:
-        pools = rows.split(ownership.free) if rows else {_ONLY_ROW: dict(ownership.free)}
+    given: dict[int, dict[str, list[int]]] = {}
     shedder = Shedder()
     for member in sorted(excess):
         parts = rows.split(kept[member], excess[member]) if rows else {_ONLY_ROW: kept[member]}
@@ -40,7 +38,16 @@ def hand_over(
             shed = shedder.shed(parts[row], count)
             kept[member] = without(kept[member], shed)
             sizes[member] -= count
-            _put(shed, pools.setdefault(row, {}))
+            pool = given.setdefault(row, {})
+            for topic, numbers in shed.items():
+                pool.setdefault(topic, []).extend(numbers)
+    pools: dict[int, dict[str, Sequence[int]]] = {}
+    if needs:
+        pools = rows.split(ownership.free) if rows else {_ONLY_ROW: dict(ownership.free)}
+    for row, pool in given.items():
+        free = pools.setdefault(row, {})
+        for topic, numbers in pool.items():
+            free[topic] = [*free.get(topic, ()), *numbers]
     arranger = Arranger()
     dealt = _deal(needs, pools, arranger, apart=bool(rows and rows.rows_of_topic))
     return [
@@ -49,15 +56,6 @@ def hand_over(
         else arranger.tidy(own, size)
         for member, (own, size) in enumerate(zip(kept, sizes, strict=True))
     ]
-
-
-def _put(shed: Mapping[str, list[int]], pool: dict[str, Sequence[int]]) -> None:
-    for topic, numbers in shed.items():
-        before = pool.get(topic)
-        if isinstance(before, list):
-            before.extend(numbers)
-        else:
-            pool[topic] = [*(before or ()), *numbers]
 
 
 def _deal(

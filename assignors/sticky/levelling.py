@@ -20,7 +20,8 @@ class Leveller:
     Attributes:
         shares: by member: how many of each row it has.
         loads: by member: how many that is in all.
-        touched: by member: rows of which its share may not be what it owns; in any order, some twice.
+        touched: by member: rows of which its share may not be what it owns, in any order, some twice; whoever
+            makes the shares different from the start has to note it here.
         givers: members that may hold less of some row than they own of it.
 
     Args:

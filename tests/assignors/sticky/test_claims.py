@@ -1,0 +1,89 @@
+"""Ownership is what of the claims can be true."""
+
+import random
+
+import pytest
+
+from assignors.sticky.claims import Ownership, settle
+from groupsdk.assignment import Partitions
+from tests.assignors.sticky.oracle import owners
+from tests.assignors.sticky.random_groups import random_group
+
+
+def _settle(claims: list[Partitions], generations: list[int], topics: dict[str, int]) -> Ownership:
+    return settle(claims, generations, [frozenset(topics)] * len(claims), topics)
+
+
+def test_claims_that_hold_are_handed_back_as_they_are() -> None:
+    claims: list[Partitions] = [{"t": [0, 2]}, {"t": (1,), "u": [0]}, {}]
+    found = _settle(claims, [1, 1, 1], {"t": 5, "u": 1})
+    assert all(own is claim for own, claim in zip(found.owned, claims, strict=True))
+    assert found.sizes == [2, 2, 0]
+    assert found.free == {"t": [3, 4]}
+
+
+def test_nobody_claims_anything() -> None:
+    found = _settle([{}, {}], [-1, -1], {"t": 3})
+    assert found.free == {"t": range(3)}
+    assert found.sizes == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("generations", "first", "second", "third", "free"),
+    [
+        ([5, 4, 4], [0, 1], [2], [], [3]),
+        ([4, 5, 4], [0], [1, 2], [], [3]),
+        # Two at the newest generation: neither, even if an older claim is alone.
+        ([5, 5, 4], [0], [2], [], [1, 3]),
+        ([-1, -1, 0], [0], [2], [1], [3]),
+        ([4, 4, 5], [0], [2], [1], [3]),
+    ],
+)
+def test_newest_claim_wins_if_it_is_alone(
+    generations: list[int], first: list[int], second: list[int], third: list[int], free: list[int]
+) -> None:
+    found = _settle([{"t": [0, 1]}, {"t": [1, 2]}, {"t": [1]}], generations, {"t": 4})
+    assert [list(own.get("t", [])) for own in found.owned] == [first, second, third]
+    assert found.free == {"t": free}
+
+
+def test_what_does_not_exist_is_not_owned() -> None:
+    claims: list[Partitions] = [{"t": [-1, 0, 7, 0], "gone": [0], "u": [0]}]
+    found = settle(claims, [1], [{"t"}], {"t": 2})
+    assert found.owned == [{"t": [0]}]
+    assert found.sizes == [1]
+    assert found.free == {"t": [1]}
+    assert claims == [{"t": [-1, 0, 7, 0], "gone": [0], "u": [0]}]
+
+
+def test_subscriber_wins_against_a_newer_claim_of_one_that_is_not() -> None:
+    found = settle([{"t": [0]}, {"t": [0]}], [9, 1], [{"u"}, {"t"}], {"t": 1, "u": 1})
+    assert found.owned == [{}, {"t": [0]}]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_agrees_with_a_plain_way_to_tell(seed: int) -> None:
+    group = random_group(random.Random(seed))
+    members = sorted(group.subscriptions)
+    counts = {
+        topic: count
+        for topic, count in group.cluster.partition_counts.items()
+        if any(topic in each.topics for each in group.subscriptions.values())
+    }
+    found = settle(
+        [group.claims[member] for member in members],
+        [group.generations[member] for member in members],
+        [frozenset(group.subscriptions[member].topics) & counts.keys() for member in members],
+        counts,
+    )
+    expected = owners(group)
+    owned = {
+        (topic, number): member
+        for member, own in zip(members, found.owned, strict=True)
+        for topic, numbers in own.items()
+        for number in numbers
+    }
+    assert owned == expected
+    assert found.sizes == [list(owned.values()).count(member) for member in members]
+    free = {(topic, number) for topic, numbers in found.free.items() for number in numbers}
+    assert free == {(t, n) for t, count in counts.items() for n in range(count)} - owned.keys()

@@ -1,0 +1,99 @@
+"""As much is moved down as can be, and no more."""
+
+import random
+
+import pytest
+
+from assignors.sticky.bits import bitset, positions
+from assignors.sticky.levelling import Leveller
+from assignors.sticky.rows import Counts
+
+
+def _chain(members: int, loads: list[int]) -> Leveller:
+    """Member i reads rows i and i + 1, and has all it has of row i."""
+    readers = [bitset({max(row - 1, 0), min(row, members - 1)}) for row in range(members + 1)]
+    shares: list[Counts] = [{row: load} for row, load in enumerate(loads)]
+    return Leveller(readers, [dict(share) for share in shares], shares, list(loads))
+
+
+def test_moves_through_others() -> None:
+    leveller = Leveller([0b011, 0b110], [{}, {}, {}], [{0: 4}, {1: 2}, {}], [4, 2, 0])
+    assert leveller.level([0, 1, 2], 2) == 0
+    assert leveller.loads == [2, 2, 2]
+    assert leveller.shares == [{0: 2}, {0: 2}, {1: 2}]
+
+
+def test_tells_who_is_stuck() -> None:
+    leveller = Leveller([0b011, 0b110], [{}, {}, {}], [{0: 9}, {}, {1: 1}], [9, 0, 1])
+    assert leveller.level([0, 1, 2], 3) == 0b011
+    assert leveller.loads == [6, 3, 1]
+
+
+def test_what_nobody_owns_goes_first() -> None:
+    readers, owned = [0b11, 0b11], [{0: 3}, {}]
+    leveller = Leveller(readers, owned, [{0: 3, 1: 1}, {}], [4, 0])
+    leveller.touched[0].append(1)
+    assert leveller.level([0, 1], 3) == 0
+    assert leveller.shares == [{0: 3}, {1: 1}]
+    assert not leveller.givers
+    assert leveller.level([0, 1], 2) == 0
+    assert leveller.givers == {0}
+
+
+def test_goes_the_whole_length_of_a_chain() -> None:
+    # Longer than the rounds with shortest paths, and than any recursion could be.
+    members = 3000
+    leveller = _chain(members, [members, *[0] * (members - 1)][:members])
+    leveller.shares[:] = [{0: 5}, *({row: 2} for row in range(1, members - 1)), {}]
+    leveller.loads[:] = [5, *[2] * (members - 2), 0]
+    leveller.level(range(members), 2)
+    # Row 0 is read by member 0 only.
+    assert leveller.loads[0] == 5
+    assert leveller.loads[1:] == [2] * (members - 2) + [0]
+    readers = [bitset({row, min(row + 1, members - 1)}) for row in range(members)]
+    shares: list[Counts] = [{0: 5}, *({row: 2} for row in range(1, members - 1)), {}]
+    leveller = Leveller(readers, [{}] * members, shares, [5, *[2] * (members - 2), 0])
+    assert leveller.level(range(members), 2)
+    assert leveller.loads == [3, *[2] * (members - 1)]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_moves_as_much_as_any_flow(seed: int) -> None:
+    chance = random.Random(seed)
+    members, rows = chance.randint(2, 9), chance.randint(1, 7)
+    readers = [
+        chance.sample(range(members), chance.randint(1, min(3, members))) for _ in range(rows)
+    ]
+    shares: list[Counts] = [{} for _ in range(members)]
+    for row, those in enumerate(readers):
+        for _ in range(chance.randint(0, 9)):
+            member = chance.choice(those)
+            shares[member][row] = shares[member].get(row, 0) + 1
+    owned = [
+        {row: chance.randint(1, count) for row, count in share.items() if chance.random() < 0.7}
+        for share in shares
+    ]
+    loads = [sum(share.values()) for share in shares]
+    sizes = [sum(share.get(row, 0) for share in shares) for row in range(rows)]
+    part = sorted(chance.sample(range(members), chance.randint(2, members)))
+    outside = {m: dict(shares[m]) for m in range(members) if m not in part}
+    top = chance.randint(1, 4)
+    leveller = Leveller(list(map(bitset, readers)), owned, shares, loads)
+    reached = leveller.level(part, top)
+
+    assert sizes == [sum(share.get(row, 0) for share in shares) for row in range(rows)]
+    assert loads == [sum(share.values()) for share in shares]
+    assert all(m in readers[row] for m, share in enumerate(shares) for row in share)
+    assert all(shares[m] == share for m, share in outside.items())
+    # Nothing in what is reached has room, and no way leads out of it: no flow could move more.
+    stuck = set(positions(reached))
+    assert {m for m in part if loads[m] > top} <= stuck
+    assert bool(reached) == bool(stuck & {m for m in part if loads[m] > top})
+    for member in stuck:
+        assert loads[member] >= top
+        for row in shares[member]:
+            assert set(readers[row]) & set(part) <= stuck
+    for member, share in enumerate(shares):
+        if any(share.get(row, 0) < count for row, count in owned[member].items()):
+            assert member in leveller.givers
+        assert set(leveller.touched[member]) <= set(range(rows))

@@ -1,0 +1,202 @@
+"""The promises: valid, balanced, fewest moves, settled, and the same for the same input."""
+
+import copy
+import gc
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assignors.sticky.hands import Hand
+from assignors.sticky.plan import fairest
+from groupsdk.assignment import Cluster, Partitions, Subscription
+from tests.assignors.sticky.oracle import Group, best, quality
+from tests.assignors.sticky.random_groups import random_group
+
+
+_CASES, _CHUNKS = 12_000, 12
+
+
+def _assign(group: Group, *, moves_first: bool = False) -> dict[str, Hand]:
+    return fairest(
+        group.cluster, group.subscriptions, group.claims, group.generations, moves_first=moves_first
+    )
+
+
+@pytest.mark.parametrize("chunk", range(_CHUNKS))
+def test_equals_the_exact_solver(chunk: int) -> None:
+    size = _CASES // _CHUNKS
+    for seed in range(chunk * size, (chunk + 1) * size):
+        group = random_group(random.Random(seed))
+        moves_first = bool(seed & 1)
+        assigned = _assign(group, moves_first=moves_first)
+        assert quality(group, assigned) == best(group, moves_first=moves_first), seed
+        again = replace(group, claims=dict(assigned), generations=dict.fromkeys(assigned, 9))
+        assert _assign(again, moves_first=moves_first) == assigned, f"not settled: {seed}"
+
+
+@pytest.mark.parametrize("size", [3, 6])
+def test_equals_the_exact_solver_on_greater_groups(size: int) -> None:
+    for seed in range(300 // size):
+        for moves_first in (False, True):
+            group = random_group(random.Random(seed), size=size)
+            assigned = _assign(group, moves_first=moves_first)
+            assert quality(group, assigned) == best(group, moves_first=moves_first), seed
+
+
+@pytest.mark.parametrize("moves_first", [False, True])
+def test_equals_the_exact_solver_with_racks(moves_first: bool) -> None:
+    for seed in range(1500):
+        group = random_group(random.Random(f"racks {seed}"), racks=True)
+        assigned = _assign(group, moves_first=moves_first)
+        assert quality(group, assigned) == best(group, moves_first=moves_first), seed
+
+
+def _shuffled(mapping: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    keys = list(mapping)
+    chance.shuffle(keys)
+    return {key: mapping[key] for key in keys}
+
+
+def _shuffle_group(group: Group, chance: random.Random) -> Group:
+    """Say the same in another order, and in other kinds of containers."""
+    kinds = (list, tuple, set, frozenset)
+    racks = {
+        topic: [chance.choice(kinds)(each) for each in replicas]
+        for topic, replicas in group.cluster.replica_racks.items()
+    }
+    claims = {}
+    for member, claim in group.claims.items():
+        numbers = {topic: chance.sample(list(each), len(each)) for topic, each in claim.items()}
+        claims[member] = {t: chance.choice((list, tuple))(n) for t, n in numbers.items()}
+    subscriptions = {
+        member: replace(each, topics=chance.sample(list(each.topics), len(each.topics)) * 2)
+        for member, each in group.subscriptions.items()
+    }
+    return Group(
+        Cluster(_shuffled(dict(group.cluster.partition_counts), chance), _shuffled(racks, chance)),
+        _shuffled(subscriptions, chance),
+        {m: _shuffled(c, chance) for m, c in _shuffled(claims, chance).items()},
+        _shuffled(group.generations, chance),
+    )
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_order_does_not_matter_down_to_the_order_of_the_result(chunk: int) -> None:
+    for seed in range(chunk * 100, chunk * 100 + 100):
+        group = random_group(random.Random(seed))
+        expected = repr(_assign(group))
+        for shuffle in range(3):
+            other = _shuffle_group(group, random.Random(seed * 10 + shuffle))
+            assert repr(_assign(other)) == expected, seed
+
+
+def test_arguments_are_not_changed() -> None:
+    for seed in range(200):
+        group = random_group(random.Random(seed))
+        before = copy.deepcopy(group)
+        _assign(group)
+        assert group == before
+        assert repr(group.claims) == repr(before.claims)
+
+
+_PROGRAM = """
+import hashlib, random
+from assignors.sticky.plan import fairest
+from tests.assignors.sticky.random_groups import random_group
+digest = hashlib.sha256()
+for seed in range(150):
+    group = random_group(random.Random(seed))
+    hands = fairest(group.cluster, group.subscriptions, group.claims, group.generations)
+    digest.update(repr(hands).encode())
+print(digest.hexdigest())
+"""
+
+
+def test_the_seed_of_hashes_does_not_matter() -> None:
+    root = Path(__file__).resolve().parents[3]
+    digests = set()
+    for seed in ("0", "1", "4711"):
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=root,
+        )
+        digests.add(done.stdout.strip())
+    assert len(digests) == 1
+    expected = hashlib.sha256()
+    for case in range(150):
+        expected.update(repr(_assign(random_group(random.Random(case)))).encode())
+    assert digests == {expected.hexdigest()}
+
+
+def test_claims_kept_as_a_whole_are_not_copied() -> None:
+    claim = {"t": (0, 1)}
+    group = Group(
+        Cluster({"t": 4}),
+        {"a": Subscription(["t"]), "b": Subscription(["t"])},
+        {"a": claim, "b": {}},
+        {"a": 1, "b": 1},
+    )
+    assert _assign(group)["a"] is claim
+
+
+@pytest.mark.parametrize(
+    ("counts", "subscriptions"),
+    [
+        ({}, {}),
+        ({"t": 3}, {}),
+        ({}, {"m": ["t"]}),
+        ({"t": 0}, {"m": ["t"]}),
+        ({"t": -4}, {"m": ["t"]}),
+        ({"t": 3}, {"m": []}),
+        ({"t": 3}, {"m": ["other"]}),
+    ],
+)
+def test_nothing_to_share(counts: dict[str, int], subscriptions: dict[str, list[str]]) -> None:
+    found = fairest(
+        Cluster(counts),
+        {member: Subscription(topics) for member, topics in subscriptions.items()},
+        {member: {"t": [0, -1, 99]} for member in subscriptions},
+        dict.fromkeys(subscriptions, -1),
+    )
+    assert found == {member: {} for member in subscriptions}
+
+
+def test_a_chain_of_ten_thousand() -> None:
+    # Deeper than any recursion could go.
+    size = 10_000
+    topics = [f"t{index:05d}" for index in range(size + 1)]
+    counts = dict.fromkeys(topics, 1) | {topics[0]: 3}
+    subscriptions = {
+        f"m{index:05d}": Subscription([topics[index], topics[index + 1]]) for index in range(size)
+    }
+    claims: dict[str, Partitions] = {
+        f"m{index:05d}": {topics[index]: tuple(range(counts[topics[index]]))}
+        for index in range(size)
+    }
+    found = fairest(Cluster(counts), subscriptions, claims, dict.fromkeys(claims, 1))
+    loads = sorted(sum(map(len, hand.values())) for hand in found.values())
+    assert loads == [1] * (size - 1) + [3 + 1] or loads == [1] * (size - 2) + [2, 3]
+
+
+def test_the_collector_is_left_as_it_was() -> None:
+    group = random_group(random.Random(1))
+    assert gc.isenabled()
+    _assign(group)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        _assign(group)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -1,0 +1,56 @@
+"""The pool gives everybody what it needs, and spreads topics while it does."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hypothesis import given, strategies as st
+
+from assignors.sticky.hands import Hand
+from assignors.sticky.pool import Pool
+
+
+def test_neighbours_go_to_different_members() -> None:
+    hands: dict[int, Hand] = {3: {}, 1: {}}
+    Pool({"u": [1, 0], "t": range(3)}).deal({3: 2, 1: 3}, hands)
+    assert hands == {1: {"t": (0, 2), "u": (1,)}, 3: {"t": (1,), "u": (0,)}}
+
+
+def test_whoever_needs_more_gets_the_last() -> None:
+    hands: dict[int, Hand] = {0: {}, 1: {}, 2: {}}
+    Pool({"t": [5, 6, 7, 8, 9]}).deal({0: 1, 1: 3, 2: 1}, hands)
+    assert hands == {0: {"t": (5,)}, 1: {"t": (6, 8, 9)}, 2: {"t": (7,)}}
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("tuvw"),
+        st.one_of(
+            st.integers(1, 30).map(range),
+            st.sets(st.integers(0, 50), min_size=1, max_size=30).map(list),
+        ),
+        min_size=1,
+    ),
+    st.lists(st.integers(1, 9), min_size=1, max_size=6),
+)
+def test_everybody_gets_its_number_and_nothing_goes_twice(
+    free: dict[str, Sequence[int]], wants: list[int]
+) -> None:
+    total = sum(map(len, free.values()))
+    needs: dict[int, int] = {}
+    for member, want in enumerate(wants):
+        if want <= total - sum(needs.values()):
+            needs[member] = want
+    other: Hand = {"before": (1,)}
+    hands: dict[int, Hand] = {member: dict(other) for member in needs}
+    Pool(free).deal(needs, hands)
+    seen: Counter[tuple[str, int]] = Counter()
+    for member, hand in hands.items():
+        assert hand.pop("before") == (1,)
+        assert list(hand) == sorted(hand)
+        for topic, numbers in hand.items():
+            assert numbers == tuple(sorted(numbers))
+            assert numbers
+            seen.update((topic, number) for number in numbers)
+        assert sum(map(len, hand.values())) == needs[member]
+    assert all(count == 1 for count in seen.values())
+    assert all(number in free[topic] for topic, number in seen)

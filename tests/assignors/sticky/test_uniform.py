@@ -1,0 +1,60 @@
+"""With equal subscriptions the closed form is reached."""
+
+import random
+
+import pytest
+
+from assignors.sticky.claims import settle
+from assignors.sticky.uniform import share_evenly
+from groupsdk.assignment import Partitions
+
+
+def test_fresh_is_dealt_as_round_robin_does() -> None:
+    counts = {"t0": 3, "t1": 3}
+    ownership = settle([{}, {}], [-1, -1], [counts.keys()] * 2, counts)
+    assert share_evenly(ownership, 6) == [{"t0": (0, 2), "t1": (1,)}, {"t0": (1,), "t1": (0, 2)}]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_keeps_as_many_as_the_bound_allows(seed: int) -> None:
+    chance = random.Random(seed)
+    counts = {f"t{index}": chance.randint(1, 9) for index in range(chance.randint(1, 5))}
+    members = chance.randint(1, 8)
+    claims: list[dict[str, list[int]]] = [{} for _ in range(members)]
+    for topic, count in counts.items():
+        for number in range(count):
+            if chance.random() < 0.7:
+                member = min(chance.randrange(members), chance.randrange(members))
+                claims[member].setdefault(topic, []).append(number)
+    owned: list[Partitions] = list(claims)
+    total = sum(counts.values())
+    hands = share_evenly(settle(owned, [1] * members, [counts.keys()] * members, counts), total)
+    quota, longer = divmod(total, members)
+    loads = [sum(map(len, hand.values())) for hand in hands]
+    assert sorted(loads) == [quota] * (members - longer) + [quota + 1] * longer
+    kept = sum(
+        len(set(claim.get(topic, ())) & set(numbers))
+        for claim, hand in zip(claims, hands, strict=True)
+        for topic, numbers in hand.items()
+    )
+    sizes = [sum(map(len, claim.values())) for claim in claims]
+    assert kept == sum(min(size, quota) for size in sizes) + min(
+        longer, sum(size > quota for size in sizes)
+    )
+    dealt = [(t, n) for hand in hands for t, numbers in hand.items() for n in numbers]
+    assert sorted(dealt) == sorted((t, n) for t, count in counts.items() for n in range(count))
+
+
+def test_a_fresh_group_spreads_each_topic() -> None:
+    counts = {f"t{index}": 10 for index in range(7)}
+    ownership = settle([{}] * 5, [-1] * 5, [counts.keys()] * 5, counts)
+    for hand in share_evenly(ownership, 70):
+        assert {len(numbers) for numbers in hand.values()} == {2}
+
+
+def test_a_newcomer_does_not_read_one_topic_only() -> None:
+    counts = {f"t{index}": 10 for index in range(10)}
+    before = share_evenly(settle([{}] * 10, [-1] * 10, [counts.keys()] * 10, counts), 100)
+    owned: list[Partitions] = [*before, {}]
+    hands = share_evenly(settle(owned, [1] * 11, [counts.keys()] * 11, counts), 100)
+    assert len(hands[-1]) == 9

@@ -1,0 +1,178 @@
+"""The user data is what Kafka's own classes write and read, and no bytes do harm."""
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from assignors.sticky.user_data import (
+    NO_CLAIM,
+    Claim,
+    UserDataError,
+    decode_claim,
+    encode_claim,
+    encode_generation,
+    read_claim,
+    read_generation,
+)
+from groupsdk.testing import MissingToolError
+from groupsdk.testing.jvm import find_javac
+from tests.support.java import JavaProgram
+
+
+_JAVA = Path(__file__).parent / "java" / "StickyUserData.java"
+_CLIENTS = "org.apache.kafka:kafka-clients:4.1.0"
+_CLAIMS = st.builds(
+    Claim,
+    st.dictionaries(
+        st.text(st.characters(codec="ascii", exclude_characters=" ,:\n\r"), min_size=1, max_size=8),
+        st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=5).map(tuple),
+        max_size=5,
+    ),
+    st.integers(-1, 2**31 - 1),
+)
+
+# What StickyAssignor of kafka-clients 4.1.0 wrote: see the test that asks it.
+_GOLDEN = {
+    "000000020001740000000200000000000000030001750000000100000001 00000007": (
+        {"t": (0, 3), "u": (1,)},
+        7,
+    ),
+    "00000000ffffffff": ({}, -1),
+    "0000000400027a7a0000000100000001000161000000010000000300016200000002000000000000000100017900"
+    "0000010000000400000007": ({"zz": (1,), "a": (3,), "b": (0, 1), "y": (4,)}, 7),
+}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[JavaProgram]:
+    try:
+        find_javac()
+    except MissingToolError as error:
+        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+    with JavaProgram(_JAVA, [_CLIENTS]) as program:
+        yield program
+
+
+@pytest.mark.parametrize("written", _GOLDEN)
+def test_bytes_are_those_of_java(written: str) -> None:
+    partitions, generation_id = _GOLDEN[written]
+    data = bytes.fromhex(written.replace(" ", ""))
+    assert encode_claim(partitions, generation_id) == data
+    assert decode_claim(data) == Claim(partitions, generation_id)
+
+
+def test_generation_alone() -> None:
+    assert encode_generation(-1) == b"\xff\xff\xff\xff"
+    assert encode_generation(5) == b"\0\0\0\5"
+    assert read_generation(b"\0\0\0\5", "m") == 5
+    assert read_generation(b"\0\0\0\5 and more", "m") == 5
+    assert read_generation(None, "m") == -1
+
+
+def test_version_0_has_no_generation() -> None:
+    data = bytes.fromhex("00000001 000174 00000002 00000000 00000003")
+    assert decode_claim(data) == Claim({"t": (0, 3)}, -1)
+
+
+def test_topic_that_comes_twice_is_put_together() -> None:
+    data = bytes.fromhex("00000002 000174 00000001 00000000 000174 00000001 00000003 00000009")
+    assert decode_claim(data) == Claim({"t": (0, 3)}, 9)
+
+
+@given(_CLAIMS)
+def test_what_is_written_is_read(claim: Claim) -> None:
+    assert decode_claim(encode_claim(claim.partitions, claim.generation_id)) == claim
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_claim_or_an_error(data: bytes) -> None:
+    try:
+        claim = decode_claim(data)
+    except UserDataError:
+        assert read_claim(data, "m") == NO_CLAIM
+    else:
+        assert sum(map(len, claim.partitions.values())) * 4 <= len(data)
+    read_generation(data, "m")
+
+
+@given(_CLAIMS, st.data())
+def test_bytes_cut_off_are_version_0_or_an_error(claim: Claim, data: st.DataObject) -> None:
+    whole = encode_claim(claim.partitions, claim.generation_id)
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    if cut >= len(whole) - 4:
+        assert decode_claim(whole[:cut]) == Claim(claim.partitions, -1)
+    else:
+        with pytest.raises(UserDataError):
+            decode_claim(whole[:cut])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("", "ends at byte 0 in the number of topics"),
+        ("ffffffff", "-1 topics"),
+        ("7fffffff", "2147483647 topics at byte 0 of 4"),
+        ("00000001 ffff", "topic of -1 bytes at byte 6"),
+        ("00000001 7fff", "topic of 32767 bytes"),
+        ("00000001 0001 ff 00000000", "not UTF-8"),
+        ("00000001 0001 74 7fffffff", "2147483647 partitions at byte 7 of 11"),
+        ("00000001 0001 74 ffffffff", "-1 partitions"),
+    ],
+)
+def test_errors_say_what_and_where(data: str, message: str) -> None:
+    if data == "00000001 ffff" or data == "00000001 7fff":
+        data += "00"
+    with pytest.raises(UserDataError, match=message):
+        decode_claim(bytes.fromhex(data))
+
+
+def test_bytes_that_do_not_parse_are_ignored_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert read_claim(b"zz", "m-1") == NO_CLAIM
+        assert read_generation(b"zz", "m-2") == -1
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "m-1" in first
+    assert "sticky cannot read" in first
+    assert "m-2" in second
+    assert "2 bytes" in second
+    caplog.clear()
+    assert read_claim(None, "m") == read_claim(b"", "m") == NO_CLAIM
+    assert not caplog.records
+
+
+@pytest.mark.kafka
+@given(claim=_CLAIMS)
+def test_java_writes_what_we_read_and_reads_what_we_write(kafka: JavaProgram, claim: Claim) -> None:
+    wanted = [f"{topic}:{n}" for topic, numbers in claim.partitions.items() for n in numbers]
+    written = kafka.ask(f"write-sticky {claim.generation_id} {','.join(wanted)}")
+    read = decode_claim(bytes.fromhex(written))
+    assert read == claim
+    # Java's topics stand in the order of its hash map; in that order our bytes are its bytes.
+    ours = encode_claim(read.partitions, claim.generation_id).hex()
+    assert ours == written
+    generation, _, partitions = kafka.ask(f"read-sticky {ours}").partition(" ")
+    assert int(generation) == claim.generation_id
+    assert sorted(filter(None, partitions.split(","))) == sorted(wanted)
+
+
+@pytest.mark.kafka
+def test_java_agrees_on_generations_and_on_bad_bytes(kafka: JavaProgram) -> None:
+    assert kafka.ask("write-cooperative ") == encode_generation(-1).hex()
+    for generation_id in (-1, 0, 5, 2**31 - 1):
+        data = encode_generation(generation_id)
+        assert kafka.ask(f"write-cooperative {generation_id}") == data.hex()
+        assert kafka.ask(f"read-cooperative {data.hex()}") == f"{generation_id} "
+    for bad in ("0000", "7fffffff", "000000010001ff"):
+        # -1 there stands for what is missing
+        assert kafka.ask(f"read-sticky {bad}") in ("-1 ", "none ")
+        assert read_claim(bytes.fromhex(bad), "m") == NO_CLAIM
+    for written in _GOLDEN:
+        partitions, generation_id = _GOLDEN[written]
+        text = ",".join(f"{t}:{n}" for t, numbers in partitions.items() for n in numbers)
+        assert kafka.ask(f"write-sticky {generation_id} {text}") == written.replace(" ", "")
