@@ -35,11 +35,10 @@ class ThreadHost:
         self._mailbox = mailbox
         self._pid = os.getpid()
         self._engine = Engine(config, clock, mailbox.publish)
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
         self._lock = threading.RLock()
-        self._open = True
-        self._running = threading.Event()
+        self._open = False
         self._last_metrics: dict[str, float] = {}
 
     def start(self) -> None:
@@ -47,16 +46,18 @@ class ThreadHost:
         name = f"groupsdk-{self._config.group_id}"
         thread = threading.Thread(target=self._run, name=name, daemon=True)
         try:
+            # takes file descriptors, of which the process may have no more
+            self._loop = asyncio.new_event_loop()
+            self._open = True
             thread.start()
-        except RuntimeError as error:
+        except (OSError, RuntimeError) as error:
             self._open = False
-            self._loop.close()
+            if self._loop is not None:
+                self._loop.close()
             self.ended.set_result(None)
             raise EngineError(
                 f"cannot start the background thread of the member: {error}"
             ) from error
-        # What is called before comes too early for the engine, which takes no abort before it runs.
-        self._running.wait()
 
     def post(self, event: CallerEvent) -> None:
         """Hand the engine an event."""
@@ -82,16 +83,15 @@ class ThreadHost:
     def _call(self, function: Callable[[], object]) -> bool:
         """Have a function called on the loop, unless nothing is called there any more."""
         with self._lock:
-            if self._open:
+            if self._open and self._loop is not None:
                 self._loop.call_soon_threadsafe(function)
             return self._open
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        running = self._loop.create_task(self._engine.run())
-        self._running.set()
+        loop = self._loop
+        assert loop is not None
         try:
-            self._loop.run_until_complete(running)
+            loop.run_until_complete(self._engine.run())
         except Exception as error:
             logger.exception(
                 "group=%s: the background thread of a member ended", self._config.group_id
@@ -100,18 +100,18 @@ class ThreadHost:
             crash.__cause__ = error
             self._mailbox.crash(crash)
         finally:
-            self._end()
+            self._end(loop)
 
-    def _end(self) -> None:
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
             self._last_metrics = self._engine.metrics()
             self._open = False
-        left = asyncio.all_tasks(self._loop)
+        left = asyncio.all_tasks(loop)
         for task in left:
             task.cancel()
         # Besides, what was called in time is done, and transports close their sockets.
-        self._loop.run_until_complete(
-            asyncio.wait([*left, self._loop.create_task(asyncio.sleep(0))], timeout=1)
+        loop.run_until_complete(
+            asyncio.wait([*left, loop.create_task(asyncio.sleep(0))], timeout=1)
         )
-        self._loop.close()
+        loop.close()
         self.ended.set_result(None)

@@ -87,8 +87,6 @@ def test_the_configuration_chooses_the_host(broker: ScriptedBroker) -> None:
     for kind, host_class in (("thread", ThreadHost), ("process", ProcessHost)):
         host = open_host(settings(broker, kind), SystemClock(), Mailbox())
         assert isinstance(host, host_class)
-        if isinstance(host, ThreadHost):
-            host._loop.close()  # it was not started
 
 
 def test_a_clock_of_ones_own_does_not_reach_another_process(broker: ScriptedBroker) -> None:

@@ -1,5 +1,6 @@
 """Test what is particular to the background thread; `test_host.py` has what all hosts promise."""
 
+import asyncio
 import logging
 import os
 import threading
@@ -37,7 +38,21 @@ def test_a_machine_without_room_for_a_thread(
     with pytest.raises(EngineError, match=r"cannot start .* can't start new"):
         host.start()
     assert host.ended.done()
+    assert host._loop is not None
     assert host._loop.is_closed()
+    host.post(Polled())
+    assert host.metrics().result(0) == {}
+
+
+def test_a_machine_without_room_for_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    def new_event_loop() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(asyncio, "new_event_loop", new_event_loop)
+    host = ThreadHost(config(), SystemClock(), Mailbox())
+    with pytest.raises(EngineError, match=r"cannot start .* Too many open files"):
+        host.start()
+    assert host.ended.done()
     host.post(Polled())
     assert host.metrics().result(0) == {}
 
