@@ -58,6 +58,8 @@ class ParentLink(asyncio.Protocol):
         self._told: deque[MetricsTold | Ended] = deque()
         self._logged: deque[Logged] = deque(maxlen=_MAX_LOGGED)
         self._paused = False
+        self._finishing = False
+        self._all_sent = asyncio.get_running_loop().create_future()
 
     def show(self, handled: int, view: MemberView) -> None:
         """Send a view, in place of one that is not sent yet."""
@@ -76,6 +78,13 @@ class ParentLink(asyncio.Protocol):
 
     async def finish(self) -> None:
         """Close the socket once all is sent, or after a while."""
+        self._finishing = True
+        self._flush()
+        await asyncio.wait(
+            [self._all_sent, self.closed],
+            timeout=_FLUSH_S,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
         if self._transport is not None:
             self._transport.close()
         await asyncio.wait([self.closed], timeout=_FLUSH_S)
@@ -119,6 +128,9 @@ class ParentLink(asyncio.Protocol):
             return
         while not self._paused and (message := self._next()) is not None:
             transport.write(encode(message))
+        waits = self._view is not None or self._logged or self._told
+        if self._finishing and not waits and not self._all_sent.done():
+            self._all_sent.set_result(None)
 
     def _next(self) -> ToParent | None:
         """Return what to send next: `Ended` comes after all else."""
@@ -145,7 +157,6 @@ class Child:
         """Run until the member is closed, or its parent is dead."""
         loop = asyncio.get_running_loop()
         running = loop.create_task(self._engine.run())
-        await asyncio.sleep(0)  # it takes events from here on
         link = self._link = ParentLink(self, self._reader)
         self._log_to(link)
         await loop.create_connection(lambda: link, sock=self._socket)

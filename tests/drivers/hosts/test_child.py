@@ -156,6 +156,41 @@ def test_nothing_is_written_to_a_parent_that_is_gone() -> None:
     asyncio.run(main())
 
 
+def test_what_waits_at_the_end_is_sent_to_a_parent_that_reads_again() -> None:
+    async def main() -> None:
+        link, transport, _ = linked()
+        link.pause_writing()
+        link.log(logged(1))
+        link.show(1, view())
+        link.tell(Ended(None, {}))
+        finishing = asyncio.create_task(link.finish())
+        await asyncio.sleep(0)
+        assert transport.written == []
+        link.resume_writing()
+        await asyncio.sleep(0)
+        assert [type(each) for each in transport.written] == [Shown, Logged, Ended]
+        link.connection_lost(None)
+        await finishing
+
+    asyncio.run(main())
+
+
+def test_a_parent_that_never_reads_again_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("groupsdk.drivers.hosts.child._FLUSH_S", 0.001)
+
+    async def main() -> None:
+        link, transport, _ = linked()
+        link.pause_writing()
+        link.tell(Ended(None, {}))
+        await link.finish()
+        assert transport.closing
+        assert transport.written == []
+
+    asyncio.run(main())
+
+
 def test_the_end_of_the_parents_words_is_the_end_of_the_member_but_not_of_ours() -> None:
     async def main() -> None:
         link, transport, child = linked()
