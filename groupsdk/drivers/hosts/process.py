@@ -117,7 +117,8 @@ class ProcessHost:
 
     def post(self, event: CallerEvent) -> None:
         """Hand the engine an event."""
-        self._outbox.put(event)
+        if not self.ended.done():  # else nothing would take it out again
+            self._outbox.put(event)
 
     def metrics(self) -> Future[dict[str, float]]:
         """Ask for the coordinator metrics."""
