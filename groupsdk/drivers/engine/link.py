@@ -53,6 +53,7 @@ class CoordinatorLink:
         self._waiting: list[tuple[int, MembershipRequest]] = []
         self._connecting: asyncio.Task[None] | None = None
         self._throttle: asyncio.TimerHandle | None = None
+        self._last_word: asyncio.Handle | None = None
 
     def send(self, request_id: int, request: MembershipRequest) -> None:
         """Send a request, as soon as there is a connection and the broker does not throttle it."""
@@ -70,6 +71,9 @@ class CoordinatorLink:
             self._throttle.cancel()
         if self._connection is not None:
             self._connection.close()
+        if self._last_word is not None:
+            # It would be taken for that of the link that has come in this one's place.
+            self._last_word.cancel()
 
     def _go_on(self, *, fresh: bool = False) -> None:
         self._throttle = None
@@ -143,7 +147,7 @@ class CoordinatorLink:
             return
         self._connecting = None  # where it is this very task, it is not to be cancelled
         self.close()
-        asyncio.get_running_loop().call_soon(self._report, Disconnected(error))
+        self._last_word = asyncio.get_running_loop().call_soon(self._report, Disconnected(error))
 
     def _later(self, event: NetworkEvent) -> None:
         asyncio.get_running_loop().call_soon(lambda: None if self.closed else self._report(event))
