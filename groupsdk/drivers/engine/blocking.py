@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from groupsdk.errors import NetworkError
+
 
 T = TypeVar("T")
 
@@ -26,6 +28,7 @@ class BlockingCalls:
         Raises:
             Exception: what the function raised; StopIteration and what is no Exception, such as SystemExit,
                 as a RuntimeError: they would end the event loop, and are meant for the thread alone.
+            NetworkError: there is no thread to be had, which may pass.
         """
         future: asyncio.Future[T] | None = self._running.get(key)
         if future is None:
@@ -38,7 +41,6 @@ class BlockingCalls:
     def _start(self, key: Hashable, function: Callable[[], T]) -> "asyncio.Future[T]":
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._running[key] = future
 
         def finish(error: Exception | None, results: list[T]) -> None:
             del self._running[key]
@@ -55,7 +57,13 @@ class BlockingCalls:
             except RuntimeError:
                 return  # the loop is closed: the member has ended, and nobody waits
 
-        threading.Thread(target=work, name="groupsdk-blocking", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="groupsdk-blocking", daemon=True).start()
+        except RuntimeError as error:
+            raise NetworkError(
+                f"no thread for a call that may block (a name server, a token provider): {error}"
+            ) from error
+        self._running[key] = future  # `finish` comes later: it runs on this loop
         return future
 
 

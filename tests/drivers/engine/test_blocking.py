@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from groupsdk.drivers.engine.blocking import BlockingCalls
+from groupsdk.errors import NetworkError
 from tests.drivers.engine.rig import WAIT_S, run
 
 
@@ -110,3 +111,20 @@ def test_a_function_that_outlives_the_loop_harms_nobody() -> None:
     for thread in left:
         thread.join(WAIT_S)
     assert blocking_threads() == []
+
+
+def test_a_machine_out_of_threads_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def work() -> None:
+        calls = BlockingCalls()
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for _ in range(2):
+                with pytest.raises(NetworkError, match="can't start new thread") as caught:
+                    await calls.run("key", lambda: "early")
+                assert caught.value.retriable
+        assert await calls.run("key", lambda: "late") == "late"
+
+    run(work())
