@@ -44,7 +44,7 @@ class MemberConfig:
     request_timeout_ms: int = 30_000
     """How long to wait for an answer that is not parked by a rebalance."""
     retry_backoff_ms: int = 100
-    """The first wait before a repetition; doubles each time (KIP-580)."""
+    """The first wait before a repetition, 1 at least; doubles each time (KIP-580)."""
     retry_backoff_max_ms: int = 1_000
     """The longest wait before a repetition."""
     socket_connection_setup_timeout_ms: int = 10_000
@@ -69,7 +69,7 @@ class MemberConfig:
         _check_text("client.id", self.client_id)
         _check_instance_id(self.group_instance_id)
         for name in _MILLISECONDS:
-            _check_number(name, getattr(self, name), minimum=0 if "backoff" in name else 1)
+            _check_number(name, getattr(self, name), minimum=1)
         _check_number("receive_message_max_bytes", self.receive_message_max_bytes, minimum=1_000)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
