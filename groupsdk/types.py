@@ -51,11 +51,12 @@ class ProtocolMetadata(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GroupMembers(Mapping[str, bytes]):
     """Map member ids to the metadata that the members joined with, in the order of their ids.
 
     This is what the leader assigns from. `instance_ids` holds the `group.instance.id` of the static ones.
+    Equal to any mapping with the same items, as mappings are; `instance_ids` does not count.
     """
 
     metadata: Mapping[str, bytes]

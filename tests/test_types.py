@@ -63,6 +63,15 @@ def test_members_are_a_mapping_in_its_order() -> None:
         members["c"]
 
 
+def test_members_are_equal_to_any_mapping_of_the_same_items() -> None:
+    members = GroupMembers({"a": b"1"}, {"a": "static"})
+    assert members == {"a": b"1"}
+    assert members == GroupMembers({"a": b"1"})
+    assert members != {"a": b"2"}
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(members)
+
+
 def test_members_without_static_ones() -> None:
     assert GroupMembers({"a": b""}).instance_ids == {}
 
