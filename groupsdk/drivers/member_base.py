@@ -291,8 +291,10 @@ class MemberBase:
             self._tick()
 
     def _take_wakeup(self) -> bool:
-        woken, self._woken = self._woken, False
-        return woken
+        if not self._woken:
+            return False  # and not written: a wakeup() of another thread may come right now
+        self._woken = False
+        return True
 
     def _check_usable(self) -> None:
         if self._closed:

@@ -223,6 +223,32 @@ def test_wakeup_makes_one_call_return(rig: Rig) -> None:
     assert rig.clock.now_ms() - started_ms == 9_000
 
 
+def test_a_wakeup_while_one_is_looked_for_is_not_lost(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from another thread, right when a waiting poll found that there was none."""
+    rig.joined()
+
+    woken: list[object] = []
+
+    class Flag:
+        def __get__(self, member: Any, _: object) -> bool:
+            before: bool = member.__dict__["_woken"]
+            if not woken:
+                woken.append(member)
+                member.wakeup()
+            return before
+
+        def __set__(self, member: Any, value: bool) -> None:
+            member.__dict__["_woken"] = value
+
+    monkeypatch.setattr(type(rig.member), "_woken", Flag(), raising=False)
+    started_ms = rig.clock.now_ms()
+    assert rig.drive.poll(9)
+    assert woken
+    assert rig.clock.now_ms() - started_ms < 9_000
+
+
 def test_wakeup_ends_a_wait_for_ever(rig: Rig) -> None:
     rig.joined()
     rig.host.silent.add(JoinGroupRequest)
