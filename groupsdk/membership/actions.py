@@ -99,7 +99,7 @@ class AssignGroup:
 class CompleteJoin:
     """Run `on_join_complete`; answer `JoinDelivered`.
 
-    Not to be run while the member's session may have expired (`Published.valid_until_ms`).
+    Not to be run while the member's session may have expired (`MemberView.valid_until_ms`).
     """
 
     call_id: int
