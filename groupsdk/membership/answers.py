@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, GroupSdkError, InconsistentGroupProtocolError
 from groupsdk.types import NO_GENERATION_ID, Generation, GroupMembers, ProtocolMetadata
 from groupsdk.wire.messages.join_group import JoinGroupResponse
 from groupsdk.wire.messages.sync_group import SyncGroupResponse
 
 
-_INCONSISTENT = 23
+_INCONSISTENT = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def wrong_join(

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError, MemberIdRequiredError
 from groupsdk.membership import events
 from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
@@ -21,8 +22,6 @@ from groupsdk.wire.schema import ApiKey
 
 Answer = events.JoinPrepared | events.GroupAssigned | events.JoinDelivered
 """How the caller answers a call."""
-
-_MEMBER_ID_REQUIRED = 79
 
 
 class Rebalance:
@@ -70,7 +69,7 @@ class Rebalance:
     def start(self) -> None:
         """Ask the caller to prepare a join."""
         context = self._context
-        if self._recorder.current is None:
+        if not self._recorder.is_open:
             self._recorder.begin(self.rejoin.reason, context.generation, context.now_ms)
             context.log(logging.INFO, "rebalance starts: %s", self.rejoin.reason)
         self._recorder.phase("prepare", context.now_ms)
@@ -156,7 +155,7 @@ class Rebalance:
         context = self._context
         if not member_id or context.generation.has_member_id:
             asked = f"JoinGroup of group {context.config.group_id!r} with member id {member_id!r}"
-            self.fail(MemberIdRequiredError(_MEMBER_ID_REQUIRED, asked))
+            self.fail(MemberIdRequiredError(ErrorCode.MEMBER_ID_REQUIRED, asked))
             return
         context.generation = Generation(NO_GENERATION_ID, member_id, None)
         context.log(logging.DEBUG, "the coordinator gave a member id")

@@ -144,6 +144,11 @@ class RebalanceRecorder:
         return tuple(self._events)
 
     @property
+    def is_open(self) -> bool:
+        """Tell whether a rebalance is open."""
+        return self._open
+
+    @property
     def current(self) -> RebalanceEvent | None:
         """Return the open rebalance with the phases that have ended; None if there is none."""
         return self._event(IN_PROGRESS, None, None) if self._open else None

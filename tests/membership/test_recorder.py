@@ -43,6 +43,7 @@ def test_a_completed_rebalance_is_recorded_whole() -> None:
     )
     assert recorder.events() == (event,)
     assert recorder.current is None
+    assert not recorder.is_open
 
 
 def test_the_summary_says_how_long_where_and_why() -> None:
@@ -97,6 +98,7 @@ def test_the_open_rebalance_shows_its_ended_phases() -> None:
     recorder.phase("prepare", 50)
     recorder.phase("join", 53)
     current = recorder.current
+    assert recorder.is_open
     assert current is not None
     assert (current.ended_ms, current.duration_ms, current.outcome) == (None, None, "in progress")
     assert current.phases == (("prepare", 3),)
