@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from typing_extensions import override
 
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, EncodeError, UnsupportedVersionError
 from groupsdk.wire.compiler import decoder, encoder
 from groupsdk.wire.framing import frame
@@ -21,14 +22,11 @@ if TYPE_CHECKING:
     from groupsdk.wire.messages.api_versions import ApiVersionsResponse
 
 
-UNSUPPORTED_VERSION = 35
-"""The error code with which a broker answers an ApiVersions request of a version it does not have."""
-
 R = TypeVar("R", bound=Response)
 
 _HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of the client id
 _INT32 = struct.Struct(">i")
-_REFUSED = UNSUPPORTED_VERSION.to_bytes(2)
+_REFUSED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +216,12 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
     def __repr__(self) -> str:
         return f"ApiVersionRanges({self._ranges!r})"
 
-    def negotiate(
-        self,
-        request: type[Request[Any]],
-        min_version: int | None = None,
-        max_version: int | None = None,
-    ) -> int:
+    def negotiate(self, request: type[Request[Any]], min_version: int | None = None) -> int:
         """Choose the newest version of a request that both sides have.
 
         Args:
             request: the request to send.
             min_version: the oldest version that will do, for a feature that came with it.
-            max_version: the newest version to use.
 
         Raises:
             UnsupportedVersionError: there is none; it names both ranges and, where it is known, the
@@ -237,7 +229,7 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
         """
         api = request.api
         ours_from = max(api.min_version, min_version if min_version is not None else 0)
-        ours_to = min(api.max_version, max_version if max_version is not None else api.max_version)
+        ours_to = api.max_version
         theirs = self._ranges.get(api.key)
         if theirs is not None and max(ours_from, theirs[0]) <= min(ours_to, theirs[1]):
             return min(ours_to, theirs[1])
@@ -271,7 +263,7 @@ def next_api_versions_version(response: "ApiVersionsResponse", tried: int) -> in
     Raises:
         UnsupportedVersionError: the broker refuses every version that we speak.
     """
-    if response.error_code != UNSUPPORTED_VERSION:
+    if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
         return None
     api = response.api
     theirs = ApiVersionRanges.from_response(response).get(api.key, (0, 0))
