@@ -73,7 +73,6 @@ def retry_strategy(
     random: Random,
     what: str,
     *,
-    stop: Callable[[], bool],
     sleep: Callable[[float], Awaitable[None]] | None = None,
 ) -> "AsyncRetrying":
     """Return the tenacity strategy for an operation that is repeated while its error is retriable.
@@ -85,7 +84,6 @@ def retry_strategy(
         backoff: how long to wait between attempts.
         random: where the jitter comes from.
         what: names the operation in the log, group first, e.g. ``"group g: coordinator discovery"``.
-        stop: asked after each failure; true gives up.
         sleep: waits for so many seconds; by default that of the running event loop.
     """
     # Loading tenacity takes longer than loading the rest of the client.
@@ -107,7 +105,6 @@ def retry_strategy(
     strategy = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception(_is_retriable),
         wait=tenacity_wait(backoff, random),
-        stop=lambda _: stop(),
         before_sleep=log,
         reraise=True,
     )

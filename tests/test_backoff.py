@@ -117,12 +117,11 @@ class _Operation:
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
 
-    def run(self, *, stop_after: int = 100) -> str:
+    def run(self) -> str:
         strategy = retry_strategy(
             ExponentialBackoff(100, 1000),
             MIDDLE,
             "group g: discovery",
-            stop=lambda: self.calls >= stop_after,
             sleep=self.sleep,
         )
         return asyncio.run(strategy(self))
@@ -142,13 +141,6 @@ def test_any_other_error_is_raised_at_once(error: Exception) -> None:
         operation.run()
     assert caught.value is error
     assert operation.waits == []
-
-
-def test_stop_raises_the_last_error_as_it_is() -> None:
-    operation = _Operation(*(DisconnectedError(str(n)) for n in range(9)))
-    with pytest.raises(DisconnectedError, match=r"^2$"):
-        operation.run(stop_after=3)
-    assert operation.calls == 3
 
 
 def test_failures_are_logged_ever_more_rarely(caplog: pytest.LogCaptureFixture) -> None:

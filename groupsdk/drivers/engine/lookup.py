@@ -108,7 +108,6 @@ class CoordinatorLookup:
             backoff,
             self._random,
             f"group={self._config.group_id}: finding the group coordinator",
-            stop=lambda: False,
         )
         return await retrying(self._reported_attempt)
 
