@@ -11,7 +11,7 @@ from groupsdk.membership.discovery import Discovery
 from groupsdk.membership.heartbeat import HeartbeatTimer
 from groupsdk.membership.inflight import PARKED, InFlight, RequestLedger
 from groupsdk.membership.metrics import CoordinatorMetrics
-from groupsdk.membership.requests import MembershipRequest
+from groupsdk.membership.requests import MembershipRequest, payload
 from groupsdk.membership.state import MemberState, Trigger, next_state
 from groupsdk.membership.view import Failure
 from groupsdk.types import NO_GENERATION, NO_GENERATION_ID, UNKNOWN_MEMBER_ID, Generation
@@ -58,7 +58,9 @@ class MemberContext:
         node = self.discovery.coordinator
         if node is None:
             raise AssertionError(f"{api.name} without a coordinator")
-        request_id = self.requests.add(api, self.generation, self.now_ms, timeout_ms)
+        request_id = self.requests.add(
+            api, self.generation, self.now_ms, timeout_ms, payload(request)
+        )
         self.actions.append(Send(request_id, node, request))
 
     def drop_connection(self) -> tuple[InFlight, ...]:

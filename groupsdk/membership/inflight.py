@@ -24,6 +24,17 @@ class InFlight:
     deadline_ms: int
     generation: Generation
     """The generation at the time of sending: an error about an older one is ignored."""
+    payload: str = ""
+    """What the user put into it, for people: "metadata", "a plan"; "" for nothing."""
+    payload_bytes: int = 0
+    """The size of that."""
+
+    @property
+    def description(self) -> str:
+        """Name the request and what is in it."""
+        if not self.payload_bytes:
+            return self.api.name
+        return f"{self.api.name} with {self.payload} of {self.payload_bytes} bytes"
 
 
 class RequestLedger:
@@ -33,11 +44,18 @@ class RequestLedger:
         self._in_flight: dict[int, InFlight] = {}
         self._last_id = 0
 
-    def add(self, api: ApiKey, generation: Generation, now_ms: int, timeout_ms: int) -> int:
+    def add(
+        self,
+        api: ApiKey,
+        generation: Generation,
+        now_ms: int,
+        timeout_ms: int,
+        payload: tuple[str, int] = ("", 0),
+    ) -> int:
         """Note a request and return its id."""
         self._last_id += 1
         self._in_flight[self._last_id] = InFlight(
-            self._last_id, api, now_ms, now_ms + timeout_ms, generation
+            self._last_id, api, now_ms, now_ms + timeout_ms, generation, *payload
         )
         return self._last_id
 

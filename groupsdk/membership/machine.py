@@ -2,7 +2,7 @@
 
 import logging
 from random import Random
-from typing import assert_never
+from typing import Final, assert_never
 
 from groupsdk.config import MemberConfig
 from groupsdk.errors import (
@@ -16,6 +16,7 @@ from groupsdk.membership import events
 from groupsdk.membership.actions import Action, FindCoordinator, Stop, Wake
 from groupsdk.membership.context import MemberContext
 from groupsdk.membership.inflight import PARKED, InFlight
+from groupsdk.membership.losses import Losses
 from groupsdk.membership.rebalance import Rebalance
 from groupsdk.membership.replies import Reaction, Reply, reply_to
 from groupsdk.membership.requests import heartbeat_request, leave_request
@@ -27,6 +28,11 @@ from groupsdk.wire.messages.join_group import JoinGroupResponse
 from groupsdk.wire.messages.leave_group import LeaveGroupResponse
 from groupsdk.wire.messages.sync_group import SyncGroupResponse
 from groupsdk.wire.schema import ApiKey
+
+
+# A group is kept as one record, with all metadata and assignments, and brokers call it only unknown when
+# that is over the limit of a record.
+_LARGE_BYTES: Final = 500_000
 
 
 class MembershipMachine:
@@ -42,6 +48,7 @@ class MembershipMachine:
         self._context = MemberContext(config, random)
         self._rebalance = Rebalance(self._context)
         self._trouble: str | None = None
+        self._losses = Losses()
         self._lookup_error: GroupSdkError | None = None
         self._close_by_ms: int | None = None
         self._stopped = False
@@ -126,7 +133,8 @@ class MembershipMachine:
         match event:
             case events.CoordinatorFound(node):
                 context.discovery.found(node)
-                self._trouble = None
+                # Being found proves little: what made it close the connection may do so again.
+                self._trouble = self._losses.trouble
                 context.recovered_from(self._lookup_error)
                 context.heartbeat.reset_session(context.now_ms)
                 context.heartbeat.hurry(context.now_ms)
@@ -168,6 +176,8 @@ class MembershipMachine:
     ) -> None:
         context = self._context
         reply = reply_to(flight.api, response.error_code)
+        self._losses.answered(flight.api)
+        self._trouble = self._losses.trouble
         if reply.reaction is not Reaction.REDISCOVER:
             context.discovery.answered()
         if flight.api in PARKED:
@@ -218,7 +228,13 @@ class MembershipMachine:
 
     def _react(self, reply: Reply, flight: InFlight, code: int) -> None:
         context, rebalance = self._context, self._rebalance
-        error = broker_error(code, f"{flight.api.name} of group {self._config.group_id!r}")
+        asked = f"{flight.api.name} of group {self._config.group_id!r}"
+        if reply.reaction is Reaction.FAIL and flight.payload_bytes > _LARGE_BYTES:
+            asked = (
+                f"{asked} with {flight.payload} of {flight.payload_bytes} bytes"
+                " (brokers commonly allow about 1 MB for the whole group)"
+            )
+        error = broker_error(code, asked)
         why = f"{error.error_code.name} in answer to {flight.api.name}"
         if reply.if_current and flight.generation != context.generation:
             context.log(logging.DEBUG, "%s is about %s: ignored", why, flight.generation)
@@ -268,11 +284,12 @@ class MembershipMachine:
         context = self._context
         if context.discovery.coordinator is None:
             return
-        context.log(logging.INFO, "lost the group coordinator: %s", error)
+        flights = context.drop_connection()
+        level = self._losses.lost(error, flights)
+        self._trouble = (self._losses.trouble if flights else None) or str(error)
+        context.log(level, "lost the group coordinator: %s", self._trouble)
         context.discovery.lost(context.now_ms)
-        context.heartbeat.reset_session(context.now_ms)
-        self._trouble = str(error)
-        for flight in context.drop_connection():
+        for flight in flights:
             if flight.api in PARKED:
                 self._rebalance.retry_later("the group coordinator was lost")
 

@@ -15,6 +15,17 @@ MembershipRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | Lea
 """The requests that a member sends to its group coordinator."""
 
 
+def payload(request: MembershipRequest) -> tuple[str, int]:
+    """Return what the user put into a request, and its size in bytes; "" and 0 for nothing."""
+    match request:
+        case JoinGroupRequest():
+            return "metadata", sum(len(protocol.metadata) for protocol in request.protocols)
+        case SyncGroupRequest():
+            return "a plan", sum(len(each.assignment) for each in request.assignments)
+        case _:
+            return "", 0
+
+
 def join_request(
     config: MemberConfig,
     member_id: str,

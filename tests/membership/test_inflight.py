@@ -62,3 +62,13 @@ def test_deadlines() -> None:
     overdue = ledger.overdue(40_000)
     assert overdue is not None
     assert overdue.api is ApiKey.HEARTBEAT
+
+
+def test_a_request_is_described_with_what_is_in_it() -> None:
+    ledger = RequestLedger()
+    plain = ledger.take(ledger.add(ApiKey.HEARTBEAT, GENERATION, 0, 1))
+    full = ledger.take(ledger.add(ApiKey.SYNC_GROUP, GENERATION, 0, 1, ("a plan", 7)))
+    assert plain is not None
+    assert full is not None
+    assert plain.description == "HEARTBEAT"
+    assert full.description == "SYNC_GROUP with a plan of 7 bytes"

@@ -108,6 +108,54 @@ def test_trouble_tells_why_there_is_no_coordinator(driver: Driver) -> None:
     assert driver.view.trouble is None
 
 
+def test_a_plan_that_no_broker_takes_is_named_until_it_gets_through(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    for count in (1, 2, 3):
+        driver.poll()
+        if driver.looking:
+            driver.found()
+        driver.advance(2_000)
+        driver.lead(generation=count)
+        assert (driver.view.trouble is None) == (count == 1), "a join in between shows nothing"
+        driver.assign({MEMBER_ID: bytes(2_000)})
+        driver.disconnect()
+        assert "SYNC_GROUP with a plan of 2000 bytes was lost" in str(driver.view.trouble)
+        driver.advance(2_000)
+    driver.found()
+    assert str(driver.view.trouble).endswith("was lost 3 times in a row")
+    warned = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(warned) == 1
+    assert "SYNC_GROUP with a plan of 2000 bytes was lost 3 times" in warned[0].getMessage()
+    driver.advance(2_000)
+    driver.lead(generation=4)
+    driver.assign({MEMBER_ID: b"small"})
+    driver.answer(synced())
+    assert driver.view.trouble is None
+
+
+def test_an_unhelpful_refusal_names_a_large_size(driver: Driver) -> None:
+    driver.poll()
+    driver.found()
+    driver.prepare(bytes(600_000))
+    driver.answer(join_refused(E.UNKNOWN_SERVER_ERROR))
+    assert "JOIN_GROUP of group 'g' with metadata of 600000 bytes (brokers commonly allow" in str(
+        driver.failure()
+    )
+    driver.handle_failure()
+    driver.advance(2_000)
+    driver.lead()
+    driver.assign({MEMBER_ID: bytes(600_001)})
+    driver.answer(synced(error=E.UNKNOWN_SERVER_ERROR))
+    assert "with a plan of 600001 bytes" in str(driver.failure())
+
+
+def test_a_refusal_of_something_small_tells_no_size(driver: Driver) -> None:
+    driver.start_join()
+    driver.answer(join_refused(E.UNKNOWN_SERVER_ERROR))
+    assert "bytes" not in str(driver.failure())
+
+
 def test_a_failed_lookup_is_repeated_only_once_the_caller_knows(driver: Driver) -> None:
     driver.poll()
     driver.lookup_failed(GroupAuthorizationError(30))

@@ -6,6 +6,7 @@ from groupsdk.membership.requests import (
     heartbeat_request,
     join_request,
     leave_request,
+    payload,
     sync_request,
 )
 from groupsdk.types import Generation, ProtocolMetadata
@@ -69,3 +70,12 @@ def test_leave_names_the_process_and_not_the_instance() -> None:
     assert leave_request(CONFIG, "m-1", "bye") == LeaveGroupRequest(
         group_id="g", members=(MemberIdentity(member_id="m-1", reason="bye"),)
     )
+
+
+def test_the_payload_is_what_the_user_put_in() -> None:
+    offer = (ProtocolMetadata("even", b"123"), ProtocolMetadata("any", b"45"))
+    assert payload(join_request(CONFIG, "m-1", "work", offer, LONG)) == ("metadata", 5)
+    plan = {"a": b"1234", "b": b"5"}
+    assert payload(sync_request(CONFIG, GENERATION, "work", plan)) == ("a plan", 5)
+    assert payload(sync_request(CONFIG, GENERATION, "work", {})) == ("a plan", 0)
+    assert payload(heartbeat_request(CONFIG, GENERATION)) == ("", 0)

@@ -1,0 +1,68 @@
+"""Keep what was lost on the way to the coordinator and back, until it gets through."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from groupsdk.errors import GroupSdkError
+from groupsdk.membership.inflight import InFlight
+from groupsdk.wire.schema import ApiKey
+
+
+_WARN_AT: Final = 3
+
+# In the order in which a member needs them: an answer to one shows that those before it get through too,
+# while the heartbeats and joins around a plan that no broker takes are answered all the time.
+_ORDER: Final = (ApiKey.HEARTBEAT, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+
+
+@dataclass(slots=True)
+class _Loss:
+    count: int
+    text: str
+    warn_at: int = _WARN_AT
+
+
+class Losses:
+    """The requests that had no answer when their connection was lost, by API.
+
+    Nobody tells a client why a connection was closed: a broker does it to a request that is larger than its
+    socket.request.max.bytes. A request that meets with it again and again is the only sign.
+    """
+
+    def __init__(self) -> None:
+        self._losses: dict[ApiKey, _Loss] = {}
+
+    @property
+    def trouble(self) -> str | None:
+        """What was lost last and has not got through since; None where nothing is."""
+        return next((loss.text for loss in reversed(self._losses.values())), None)
+
+    def lost(self, error: GroupSdkError, flights: Iterable[InFlight]) -> int:
+        """Note what an error has cost; return the level to log it with."""
+        level = logging.INFO
+        for flight in flights:
+            if flight.api not in _ORDER:
+                continue
+            loss = self._losses.pop(flight.api, None) or _Loss(0, "")
+            loss.count += 1
+            loss.text = str(error)
+            if flight.api is ApiKey.HEARTBEAT:
+                pass  # nothing in it can be to blame
+            elif loss.count > 1:
+                loss.text += f"; {flight.description} was lost {loss.count} times in a row"
+            elif flight.payload_bytes:
+                loss.text += f"; {flight.description} was lost"
+            self._losses[flight.api] = loss
+            if loss.count >= loss.warn_at:
+                # seldomer and seldomer, since it may go on for days
+                loss.warn_at *= 2
+                level = logging.WARNING
+        return level
+
+    def answered(self, api: ApiKey) -> None:
+        """Note that a request got through."""
+        if api in _ORDER:
+            for each in _ORDER[: _ORDER.index(api) + 1]:
+                self._losses.pop(each, None)

@@ -1,0 +1,67 @@
+"""Test what is kept of requests that never had an answer."""
+
+import logging
+
+from groupsdk.errors import DisconnectedError
+from groupsdk.membership.inflight import InFlight
+from groupsdk.membership.losses import Losses
+from groupsdk.types import NO_GENERATION
+from groupsdk.wire.schema import ApiKey
+
+
+ERROR = DisconnectedError("the broker closed the connection")
+
+
+def flight(api: ApiKey, payload: str = "", payload_bytes: int = 0) -> InFlight:
+    return InFlight(1, api, 0, 1, NO_GENERATION, payload, payload_bytes)
+
+
+def test_a_loss_names_the_request_and_its_size_until_it_gets_through() -> None:
+    losses = Losses()
+    losses.lost(ERROR, [flight(ApiKey.SYNC_GROUP, "a plan", 101_000_000)])
+    assert losses.trouble == (
+        "the broker closed the connection; SYNC_GROUP with a plan of 101000000 bytes was lost"
+    )
+    losses.lost(ERROR, [flight(ApiKey.SYNC_GROUP, "a plan", 101_000_000)])
+    assert str(losses.trouble).endswith("was lost 2 times in a row")
+    losses.answered(ApiKey.HEARTBEAT)
+    losses.answered(ApiKey.JOIN_GROUP)
+    assert losses.trouble is not None, "the plan still has not got through"
+    losses.answered(ApiKey.SYNC_GROUP)
+    assert losses.trouble is None
+
+
+def test_an_answered_sync_shows_that_all_gets_through() -> None:
+    losses = Losses()
+    losses.lost(ERROR, [flight(ApiKey.HEARTBEAT), flight(ApiKey.JOIN_GROUP)])
+    losses.answered(ApiKey.SYNC_GROUP)
+    assert losses.trouble is None
+
+
+def test_the_third_loss_in_a_row_is_a_warning_and_then_seldomer_and_seldomer() -> None:
+    losses = Losses()
+    levels = [losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP)]) for _ in range(13)]
+    warned = [count for count, level in enumerate(levels, 1) if level == logging.WARNING]
+    assert warned == [3, 6, 12]
+    losses.answered(ApiKey.JOIN_GROUP)
+    assert losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP)]) == logging.INFO
+
+
+def test_a_single_loss_of_what_carries_nothing_is_told_by_the_error_alone() -> None:
+    losses = Losses()
+    losses.lost(ERROR, [flight(ApiKey.HEARTBEAT)])
+    assert losses.trouble == str(ERROR)
+    losses.lost(ERROR, [flight(ApiKey.HEARTBEAT)])
+    assert losses.trouble == str(ERROR)
+    losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP)])
+    assert losses.trouble == str(ERROR)
+    losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP)])
+    assert losses.trouble == f"{ERROR}; JOIN_GROUP was lost 2 times in a row"
+
+
+def test_leaving_and_an_idle_connection_are_no_loss() -> None:
+    losses = Losses()
+    assert losses.lost(ERROR, [flight(ApiKey.LEAVE_GROUP)]) == logging.INFO
+    losses.lost(ERROR, [])
+    losses.answered(ApiKey.LEAVE_GROUP)
+    assert losses.trouble is None
