@@ -12,6 +12,7 @@ from groupsdk.security import SecuritySettings
 DEFAULT_PORT: Final = 9092
 _MAX_INT32: Final = 2**31 - 1
 _INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_MAX_CLIENT_ID_BYTES: Final = 32_730  # the broker makes the member id of it, with 37 bytes more
 _ALIASES: Final = {"sasl_mechanisms": "sasl_mechanism"}  # librdkafka's spelling
 
 
@@ -66,7 +67,7 @@ class MemberConfig:
         if self.max_poll_interval_ms is None:
             object.__setattr__(self, "max_poll_interval_ms", self.rebalance_timeout_ms)
         _check_text("group.id", self.group_id)
-        _check_text("client.id", self.client_id)
+        _check_text("client.id", self.client_id, _MAX_CLIENT_ID_BYTES)
         _check_instance_id(self.group_instance_id)
         for name in _MILLISECONDS:
             _check_number(name, getattr(self, name), minimum=1)
@@ -95,15 +96,14 @@ class MemberConfig:
             keywords: ``group_id="g"``; wins over `settings`.
 
         Raises:
-            ConfigError: a key is unknown (with the closest known one), or a value is wrong.
+            ConfigError: a key is unknown (with the closest known one) or given twice, or a value is wrong.
         """
         security_keys = {each.name for each in fields(SecuritySettings)}
         known = {each.name for each in fields(cls)} | security_keys
         values: dict[str, Any] = {}
         security: dict[str, Any] = {}
-        for key, value in {**(settings or {}), **keywords}.items():
-            name = key.replace(".", "_")
-            name = _ALIASES.get(name, name)
+        given = {**_by_name({} if settings is None else settings), **_by_name(keywords)}
+        for name, (key, value) in given.items():
             if name not in known:
                 raise ConfigError(_unknown_key(key, known))
             if name in security_keys:
@@ -176,6 +176,7 @@ def parse_servers(servers: str | Iterable[str]) -> list[tuple[str, int]]:
     for part in parts:
         if not isinstance(part, str):
             raise ConfigError(f"bootstrap.servers must be texts such as 'host:9092', not {part!r}")
+        _check_utf8("bootstrap.servers", part)
     addresses = [_parse_server(part.strip()) for part in parts if part.strip()]
     if not addresses:
         raise ConfigError("bootstrap.servers is empty; give host:port, several with commas")
@@ -203,6 +204,27 @@ def _parse_server(text: str) -> tuple[str, int]:
     if malformed or not host or (port and not (port.isdecimal() and 0 < int(port) < 65_536)):
         raise ConfigError(f"bootstrap.servers: {text!r} is not host:port with a port of 1 to 65535")
     return host, int(port) if port else DEFAULT_PORT
+
+
+def _by_name(settings: Any) -> dict[str, tuple[str, Any]]:
+    """Return the settings by their names with underscores, each with the key that it was given under."""
+    if not isinstance(settings, Mapping):
+        raise ConfigError(
+            "the settings must be a mapping such as {'bootstrap.servers': 'host:9092', 'group.id': 'g'},"
+            f" or keywords, not {type(settings).__name__}"
+        )
+    by_name: dict[str, tuple[str, Any]] = {}
+    for key, value in settings.items():
+        if not isinstance(key, str):
+            raise ConfigError(f"the keys of settings must be texts such as 'group.id', not {key!r}")
+        name = key.replace(".", "_")
+        name = _ALIASES.get(name, name)
+        if name in by_name:
+            raise ConfigError(
+                f"{by_name[name][0]} and {key} are the same setting: give one of them"
+            )
+        by_name[name] = key, value
+    return by_name
 
 
 def _unknown_key(key: str, known: set[str]) -> str:
@@ -233,15 +255,19 @@ def _check_number(name: str, value: object, *, minimum: int) -> None:
         )
 
 
-def _check_text(key: str, value: object) -> None:
+def _check_text(key: str, value: object, max_bytes: int = 32_767) -> None:
     if not isinstance(value, str) or not value:
         raise ConfigError(f"{key} must be a text of at least one character, not {value!r}")
+    if _check_utf8(key, value) > max_bytes:
+        raise ConfigError(f"{key} is longer than {max_bytes} bytes")
+
+
+def _check_utf8(key: str, value: str) -> int:
+    """Return how long a text is in UTF-8."""
     try:
-        length = len(value.encode())
+        return len(value.encode())
     except UnicodeEncodeError:
         raise ConfigError(f"{key} is {value!r}, which UTF-8 cannot carry") from None
-    if length > 32_767:
-        raise ConfigError(f"{key} is longer than 32767 bytes")
 
 
 def _check_instance_id(value: object) -> None:

@@ -126,10 +126,33 @@ def test_what_is_needed_is_named(missing: str, key: str) -> None:
 def test_a_ready_configuration_is_taken_as_it_is_and_alone() -> None:
     config = of()
     assert MemberConfig.given(config, {}) is config
-    assert MemberConfig.given({"group.id": "x", **NEEDED}, {"group_id": "h"}).group_id == "h"
+    assert MemberConfig.given({**NEEDED, "group_id": "x"}, {"group.id": "h"}).group_id == "h"
     assert MemberConfig.given(None, NEEDED) == config
     with pytest.raises(ConfigError, match="client_id, group_id: give a MemberConfig or keywords"):
         MemberConfig.given(config, {"group_id": "h", "client_id": "c"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ("localhost:9092", r"must be a mapping such as {'bootstrap.servers': .* not str"),
+        (["localhost:9092"], "must be a mapping such as .* not list"),
+        ("", "must be a mapping such as .* not str"),
+        ({1: 2}, "the keys of settings must be texts such as 'group.id', not 1"),
+        ({"group.id": "g", "group_id": "h"}, "group.id and group_id are the same setting"),
+        (
+            {"sasl.mechanisms": "PLAIN", "sasl.mechanism": "PLAIN"},
+            "sasl.mechanisms and sasl.mechanism",
+        ),
+    ],
+)
+def test_what_are_no_settings(settings: Any, match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        MemberConfig.given(settings, {})
+
+
+def test_a_client_id_leaves_room_for_the_member_id() -> None:
+    assert of(client_id="x" * 32_730).client_id == "x" * 32_730
 
 
 # servers
@@ -176,6 +199,7 @@ def test_servers(servers: Any, addresses: list[tuple[str, int]]) -> None:
         ([("a", 1)], "bootstrap.servers must be"),
         (5, "bootstrap.servers must be"),
         (b"a:1", "bootstrap.servers must be"),
+        ("a\ud800:1", "bootstrap.servers is .* which UTF-8 cannot carry"),
     ],
 )
 def test_what_are_no_servers(servers: Any, match: str) -> None:
@@ -211,6 +235,7 @@ def test_no_time_may_be_zero(name: str) -> None:
         ({"group_id": "x" * 32_768}, "group.id is longer than 32767 bytes"),
         ({"group_id": "\ud800"}, "group.id is .* which UTF-8 cannot carry"),
         ({"client_id": ""}, "client.id must be a text"),
+        ({"client_id": "x" * 32_731}, "client.id is longer than 32730 bytes"),
         ({"group_instance_id": ""}, "group.instance.id must be 1 to 249"),
         ({"group_instance_id": "a b"}, "group.instance.id must be 1 to 249.*'a b'"),
         ({"group_instance_id": ".."}, "group.instance.id must be 1 to 249"),
