@@ -28,6 +28,7 @@ from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 
 
 _MAX_ADDRESSES: Final = 16  # of one host; a name server may list any number
+_MAX_FAILED_HOSTS: Final = 100  # brokers come and go under ever new names
 
 
 class FirstRequestRefusedError(DisconnectedError):
@@ -77,7 +78,10 @@ class Connector:
                 self._failures.pop(host, None)
                 return connection
         except BaseException as error:
-            self._failures[host] = self._failures.get(host, 0) + 1
+            if not isinstance(
+                error, asyncio.CancelledError
+            ):  # which says nothing about the address
+                self._note_failure(host)
             if connection is not None:
                 connection.close()
             if isinstance(error, TimeoutError):
@@ -94,6 +98,11 @@ class Connector:
             connection.close()
         for connection in connections:
             await connection.wait_closed()
+
+    def _note_failure(self, host: str) -> None:
+        self._failures[host] = self._failures.pop(host, 0) + 1  # to the end: dropped last
+        if len(self._failures) > _MAX_FAILED_HOSTS:
+            del self._failures[next(iter(self._failures))]
 
     async def _connect(self, host: str, port: int, timeout_s: float) -> Connection:
         security = self._config.security

@@ -119,6 +119,37 @@ def test_an_address_that_connects_and_is_silent_is_not_tried_first_again(
         run(work(port))
 
 
+def test_a_cancelled_attempt_is_no_failure_of_its_address() -> None:
+    async def work() -> None:
+        async with connector() as made:
+            task = asyncio.create_task(made.open("127.0.0.1", port))
+            await asyncio.wait([task], timeout=0.01)
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+            assert made._failures == {}
+
+    with mute_port() as port:
+        run(work())
+
+
+def test_of_failed_hosts_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolve(*_: object) -> list[SocketAddress]:
+        raise ResolveError("no such host")
+
+    async def work() -> None:
+        async with connector() as made:
+            for number in (*range(100), 0, *range(100, 150)):
+                with pytest.raises(ResolveError):
+                    await made.open(f"host-{number}", 9092)
+            assert len(made._failures) == 100
+            assert made._failures["host-0"] == 2
+            assert "host-1" not in made._failures
+
+    monkeypatch.setattr(connect, "resolve", resolve)
+    run(work())
+
+
 def test_what_every_address_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with refusing_port() as refused:
         addresses = [("127.0.0.1", refused), ("127.0.0.1", refused), ("127.0.0.1", 0)]
