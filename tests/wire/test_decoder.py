@@ -1,12 +1,14 @@
 """Tests the decoding of bytes that are wrong, hostile or from a newer peer."""
 
 import random
+import sys
 import tracemalloc
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.wire import decoder
 from groupsdk.wire.compiler import decode, encode
 from groupsdk.wire.decoder import compile_decoder
 from groupsdk.wire.messages.api_versions import (
@@ -268,6 +270,22 @@ def test_a_string_longer_than_kafka_allows_is_refused() -> None:
 
     with pytest.raises(DecodeError, match="group_id has 32768 bytes, over the limit of 32767"):
         decode(HeartbeatRequest, 4, data)
+
+
+@given(versioned_messages())
+def test_without_the_interpreters_lock_the_constructor_makes_the_same(
+    case: tuple[int, Message],
+) -> None:
+    version, message = case
+    encoded = encode(message, version)
+    expected = decode(type(message), version, encoded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+        patch.setattr(decoder, "_open_twin", None)  # nothing of it is used
+        made = compile_decoder(type(message), version)(encoded, 0)
+    assert made == expected
+    assert type(made) is type(expected)
+    assert repr(made) == repr(expected)
 
 
 def test_a_compiled_function_starts_where_it_is_told() -> None:
