@@ -257,6 +257,15 @@ def declared_fields(struct: type[Struct]) -> tuple[Field, ...]:
     return found
 
 
+def field_versions(struct: type[Struct], name: str) -> Versions:
+    """Return the versions that have a field.
+
+    Raises:
+        KeyError: the struct has no such field.
+    """
+    return {each.name: each.versions for each in declared_fields(struct)}[name]
+
+
 def _read_declaration(struct: type[Struct]) -> tuple[Field, ...]:
     hints = typing.get_type_hints(struct, include_extras=True)
     return tuple(

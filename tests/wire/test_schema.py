@@ -25,6 +25,7 @@ from groupsdk.wire.schema import (
     Width,
     between,
     declared_fields,
+    field_versions,
     nullable,
     since,
     tagged,
@@ -158,3 +159,10 @@ def test_secrets_are_not_in_a_repr() -> None:
     response = SaslAuthenticateResponse(auth_bytes=b"password")
 
     assert "password" not in repr((request, response))
+
+
+def test_the_versions_of_a_field_are_those_declared() -> None:
+    assert field_versions(JoinGroupRequest, "group_instance_id") == since(5)
+    assert field_versions(JoinGroupRequest, "group_id") == since(0)
+    with pytest.raises(KeyError):
+        field_versions(JoinGroupRequest, "no such field")

@@ -12,15 +12,8 @@ from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
-from groupsdk.wire.schema import Request
+from groupsdk.wire.schema import Request, field_versions
 
-
-_STATIC_SINCE: Final[dict[type[Request[Any]], int]] = {
-    JoinGroupRequest: 5,
-    SyncGroupRequest: 3,
-    HeartbeatRequest: 3,
-}
-"""The versions from which on these carry group.instance.id (KIP-345)."""
 
 _NEEDED: Final[tuple[type[Request[Any]], ...]] = (
     FindCoordinatorRequest,
@@ -29,7 +22,6 @@ _NEEDED: Final[tuple[type[Request[Any]], ...]] = (
     HeartbeatRequest,
     LeaveGroupRequest,
 )
-_LEAVE_BATCHED_SINCE: Final = 3  # LeaveGroup names several members from v3 on
 
 
 def check_versions(connection: Connection, *, static: bool) -> None:
@@ -63,10 +55,15 @@ def fit(connection: Connection, request: MembershipRequest) -> "asyncio.Future[A
     version = connection.versions.negotiate(
         type(request), min_version=_min_version(type(request), static=static)
     )
-    if isinstance(request, LeaveGroupRequest) and version < _LEAVE_BATCHED_SINCE:
+    if isinstance(request, LeaveGroupRequest) and version not in field_versions(
+        LeaveGroupRequest, "members"
+    ):
         request = replace(request, member_id=request.members[0].member_id, members=())
     return connection.request(request, version)
 
 
 def _min_version(request: type[Request[Any]], *, static: bool) -> int | None:
-    return _STATIC_SINCE.get(request) if static else None
+    """Return the version from which on a request carries what a static member must say (KIP-345)."""
+    if not static or not hasattr(request, "group_instance_id"):
+        return None
+    return field_versions(request, "group_instance_id").first
