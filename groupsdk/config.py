@@ -13,6 +13,7 @@ DEFAULT_PORT: Final = 9092
 _MAX_INT32: Final = 2**31 - 1
 _INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_CLIENT_ID_BYTES: Final = 32_730  # the broker makes the member id of it, with 37 bytes more
+_MIN_REBALANCE_MS: Final = 100  # a group whose members have less for their way never comes to rest
 _ALIASES: Final = {"sasl_mechanisms": "sasl_mechanism"}  # librdkafka's spelling
 
 
@@ -39,9 +40,10 @@ class MemberConfig:
     heartbeat_interval_ms: int = 3_000
     """How often to heartbeat; less than the session timeout, commonly a third or less."""
     rebalance_timeout_ms: int = 300_000
-    """How long the group waits for this member to rejoin."""
+    """How long the group waits for this member to rejoin; 100 at least."""
     max_poll_interval_ms: int | None = None
-    """How long the caller may stay away before the member leaves; None: rebalance_timeout_ms."""
+    """How long the caller may stay away before the member leaves, 100 at least; None:
+    rebalance_timeout_ms."""
     request_timeout_ms: int = 30_000
     """How long to wait for an answer that is not parked by a rebalance."""
     retry_backoff_ms: int = 100
@@ -70,7 +72,8 @@ class MemberConfig:
         _check_text("client.id", self.client_id, _MAX_CLIENT_ID_BYTES)
         _check_instance_id(self.group_instance_id)
         for name in _MILLISECONDS:
-            _check_number(name, getattr(self, name), minimum=1)
+            minimum = _MIN_REBALANCE_MS if name in _REBALANCE_MS else 1
+            _check_number(name, getattr(self, name), minimum=minimum)
         _check_number("receive_message_max_bytes", self.receive_message_max_bytes, minimum=1_000)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
@@ -157,6 +160,7 @@ class MemberConfig:
 _MILLISECONDS: Final = tuple(
     each.name for each in fields(MemberConfig) if each.name.endswith("_ms")
 )
+_REBALANCE_MS: Final = ("rebalance_timeout_ms", "max_poll_interval_ms")
 _NUMBERS: Final = frozenset((*_MILLISECONDS, "receive_message_max_bytes"))
 
 

@@ -84,7 +84,7 @@ class _Fuzzer:
             group_instance_id=instance_id,
             session_timeout_ms=self.draw(st.sampled_from([3_000, 10_000])),
             heartbeat_interval_ms=self.draw(st.sampled_from([1, 1_000, 2_999])),
-            rebalance_timeout_ms=self.draw(st.sampled_from([1, 500, 60_000])),
+            rebalance_timeout_ms=self.draw(st.sampled_from([100, 500, 60_000])),
             max_poll_interval_ms=self.draw(st.sampled_from([None, 1_000, 60_000])),
             request_timeout_ms=self.draw(st.sampled_from([1, 5_000])),
             retry_backoff_ms=self.draw(st.sampled_from([1, 100])),
