@@ -223,7 +223,7 @@ def test_times_are_whole_milliseconds_in_bounds(name: str, value: Any) -> None:
 @pytest.mark.parametrize("name", MILLISECONDS)
 def test_no_time_may_be_zero(name: str) -> None:
     # a backoff of none at all would be a busy loop while brokers are down
-    with pytest.raises(ConfigError, match="must be (1|100) to 2147483647, not 0"):
+    with pytest.raises(ConfigError, match=r"must be (1|100) to 2147483647, not 0"):
         of(**{name: 0})
 
 

@@ -1,7 +1,9 @@
 """Decide what the caller does next, and check what user code returns; shared by all drivers."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from inspect import isasyncgen, iscoroutine, isgenerator
 from typing import Any
 
 from groupsdk.coordinator import AsyncGroupCallbacks
@@ -115,35 +117,56 @@ def is_idle(view: MemberView | None) -> bool:
     )
 
 
-def run_call(call: Call, user: AsyncGroupCallbacks) -> Generator[object, Any, CallerEvent]:
-    """Run the user's code for a call, and return what to post.
+def run_call(
+    call: Call, user: AsyncGroupCallbacks
+) -> Generator[Callable[[], object], Any, CallerEvent]:
+    """Have the user's code for a call run, and return what to post.
 
-    Yields what each of the user's functions returned, and wants to be sent the value to go on with: the
-    same, or what it came to once it was awaited.
+    Yields what is to be called, and wants to be sent the value to go on with: what that returned, or came
+    to once it was awaited. It calls nothing of the user's itself, since a generator turns the StopIteration
+    of what it calls into another error.
 
     Raises:
-        MetadataError: `protocol_type` or `metadata()` is of no use.
+        MetadataError: what `metadata()` returned is of no use.
         AssignmentError: what `perform_assignment` returned is of no use.
-        Exception: whatever the user's code raised.
     """
     generation = call.generation
     match call:
         case PrepareJoin():
             if call.run_callback:
-                yield user.on_join_prepare(generation.generation_id, generation.member_id)
-            protocol_type = checked_protocol_type(user.protocol_type)
-            protocols = yield user.metadata()
+                yield partial(user.on_join_prepare, generation.generation_id, generation.member_id)
+            protocol_type = yield lambda: checked_protocol_type(user.protocol_type)
+            protocols = yield user.metadata
             return JoinPrepared(call.call_id, protocol_type, checked_protocols(protocols))
         case AssignGroup():
             if call.skip:
                 return GroupAssigned(call.call_id, {})
-            plan = yield user.perform_assignment(call.leader_id, call.protocol_name, call.members)
+            plan = yield partial(
+                user.perform_assignment, call.leader_id, call.protocol_name, call.members
+            )
             return GroupAssigned(call.call_id, checked_plan(plan, call.members))
         case CompleteJoin():
-            yield user.on_join_complete(
-                generation.generation_id, generation.member_id, call.protocol_name, call.assignment
+            yield partial(
+                user.on_join_complete,
+                generation.generation_id,
+                generation.member_id,
+                call.protocol_name,
+                call.assignment,
             )
             return JoinDelivered(call.call_id)
+
+
+def refuse_generator(value: object) -> None:
+    """Refuse what a callback with a `yield` in it returned.
+
+    Raises:
+        TypeError: it is a generator; left alone, its code would never run and count as done.
+    """
+    if isgenerator(value) or isasyncgen(value):
+        raise TypeError(
+            f"{value.__qualname__} has a `yield` in it, so that calling it runs nothing of it: callbacks"
+            " return their result"
+        )
 
 
 def checked_protocol_type(value: Any) -> str:
@@ -153,6 +176,9 @@ def checked_protocol_type(value: Any) -> str:
         MetadataError: it is no text that can be sent.
     """
     protocol_type = value() if callable(value) else value
+    if iscoroutine(protocol_type):
+        protocol_type.close()  # or Python would complain that nobody awaited it
+        raise MetadataError("protocol_type must be a text or a method that is not `async def`")
     if not _is_name(protocol_type):
         raise MetadataError(
             f"protocol_type must be a text of 1 to 32767 bytes, e.g. 'work'; got {protocol_type!r}"
@@ -170,7 +196,7 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
         pairs = [_pair(item) for item in _items(value)]
     except (TypeError, ValueError):
         raise MetadataError(
-            "metadata() must return pairs of protocol name and bytes, or a mapping;"
+            "metadata() must return a list of pairs of protocol name and bytes, or a mapping;"
             f" got {type(value).__name__}"
         ) from None
     if not pairs:
@@ -244,7 +270,11 @@ def checked_timeout_ms(seconds: float | None) -> int | None:
 
 
 def _items(value: Any) -> Any:
-    return value.items() if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        return value.items()
+    if not isinstance(value, Sequence):  # the order is the preference, which a set does not have
+        raise TypeError
+    return value
 
 
 def _pair(item: Any) -> tuple[Any, Any]:

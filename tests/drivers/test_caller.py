@@ -18,6 +18,7 @@ from groupsdk.drivers.caller import (
     checked_timeout_ms,
     is_active,
     is_idle,
+    refuse_generator,
     run_call,
 )
 from groupsdk.drivers.mailbox import Publication
@@ -181,9 +182,10 @@ def outcome(call: Call, user: User) -> Any:
     value: object = None
     while True:
         try:
-            value = running.send(value)
+            ask = running.send(value)
         except StopIteration as end:
             return end.value
+        value = ask()
 
 
 def test_preparing_gives_up_work_and_then_asks_for_metadata() -> None:
@@ -221,6 +223,7 @@ def test_the_value_sent_in_stands_for_what_was_returned() -> None:
     # which is how a coroutine is replaced by what it came to
     running = run_call(PrepareJoin(1, GENERATION, False), User())
     next(running)
+    running.send("work")
     with pytest.raises(StopIteration) as end:
         running.send({"v9": b"later"})
     assert end.value.value == JoinPrepared(1, "work", (ProtocolMetadata("v9", b"later"),))
@@ -250,6 +253,28 @@ def test_what_is_no_protocol_type(value: Any) -> None:
         checked_protocol_type(value)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_protocol_type_cannot_be_awaited() -> None:
+    async def protocol_type() -> str:
+        raise AssertionError("nobody awaits it")
+
+    with pytest.raises(MetadataError, match="not `async def`"):
+        checked_protocol_type(protocol_type)
+
+
+def test_generators_are_refused() -> None:
+    def yields() -> Any:
+        yield
+
+    async def yields_too() -> Any:
+        yield
+
+    for callback in (yields, yields_too):
+        with pytest.raises(TypeError, match=f"{callback.__name__} has a `yield` in it"):
+            refuse_generator(callback())
+    refuse_generator([None])
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -257,7 +282,6 @@ def test_what_is_no_protocol_type(value: Any) -> None:
         (("v1", b"1"), ["v0", bytearray()]),
         {"v1": memoryview(b"1"), "v0": b""},
         [ProtocolMetadata("v1", b"1"), ProtocolMetadata("v0", b"")],
-        iter([("v1", b"1"), ("v0", b"")]),
     ],
 )
 def test_metadata_in_all_its_forms_and_in_its_order(value: Any) -> None:
@@ -277,10 +301,11 @@ def test_the_names_of_protocols_are_plain_texts() -> None:
     [
         ([], "at least one protocol"),
         ({}, "at least one protocol"),
-        (None, "must return pairs.* got NoneType"),
-        (5, "must return pairs.* got int"),
-        (["v0"], "must return pairs"),
-        ([("v0", b"", b"")], "must return pairs"),
+        (None, "must return a list of pairs.* got NoneType"),
+        (5, "must return a list of pairs.* got int"),
+        ({("v0", b""), ("v1", b"")}, "must return a list of pairs.* got set"),
+        (["v0"], "must return a list of pairs"),
+        ([("v0", b"", b"")], "must return a list of pairs"),
         ([(5, b"")], "5 is not a protocol name"),
         ([("", b"")], "'' is not a protocol name"),
         ([("v\ud800", b"")], "is not a protocol name"),

@@ -1,6 +1,6 @@
 """Drive one member from a task of the user's event loop."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -11,7 +11,7 @@ from typing import Any, Self
 from groupsdk.clock import Clock, Deadline
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import AsyncGroupCallbacks
-from groupsdk.drivers.caller import Run, checked_timeout_ms, run_call
+from groupsdk.drivers.caller import Run, checked_timeout_ms, refuse_generator, run_call
 from groupsdk.drivers.hosts.host import OpenHost, open_host
 from groupsdk.drivers.member_base import METRICS_TIMEOUT_MS, Drive, Finish, MemberBase, Pause
 from groupsdk.errors import ConcurrentUseError, EngineError
@@ -201,25 +201,24 @@ class AsyncGroupMember(MemberBase):
             raise
         self._answered(call, answer)
 
-    async def _answer(self, running: Generator[object, Any, CallerEvent]) -> CallerEvent | None:
+    async def _answer(
+        self, running: Generator[Callable[[], object], Any, CallerEvent]
+    ) -> CallerEvent | None:
         value: object = None
         while True:
             try:
-                value = running.send(value)
+                ask = running.send(value)
             except StopIteration as end:
                 answer: CallerEvent = end.value
                 return answer
-            if isawaitable(value):
-                value = await value
+            value = await _result(ask())
             if self._closed:  # by the callback; nothing more is wanted of it
                 return None
 
     async def _leave_prepare(self) -> None:
         prepare = getattr(self._callbacks, "on_leave_prepare", None)
         if prepare is not None:
-            value = prepare()
-            if isawaitable(value):
-                await value
+            await _result(prepare())
 
     @contextmanager
     def _caller(self, *, reentrant: bool = False) -> Iterator[None]:
@@ -250,6 +249,18 @@ class AsyncGroupMember(MemberBase):
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+async def _result(value: object) -> object:
+    """Return what a callback returned, or what that came to.
+
+    Raises:
+        TypeError: it is a generator, whose code would never run and count as done.
+    """
+    if isawaitable(value):
+        value = await value
+    refuse_generator(value)
+    return value
 
 
 class _Signal:

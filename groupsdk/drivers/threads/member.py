@@ -1,7 +1,7 @@
 """Drive one member from the caller's thread."""
 
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from inspect import isawaitable, iscoroutine
 from types import TracebackType
@@ -10,7 +10,7 @@ from typing import Any, Self
 from groupsdk.clock import Clock, Deadline
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import GroupCallbacks
-from groupsdk.drivers.caller import Run, checked_timeout_ms, run_call
+from groupsdk.drivers.caller import Run, checked_timeout_ms, refuse_generator, run_call
 from groupsdk.drivers.hosts.host import OpenHost, open_host
 from groupsdk.drivers.member_base import METRICS_TIMEOUT_MS, Drive, Finish, MemberBase, Pause
 from groupsdk.errors import ConcurrentUseError, EngineError
@@ -177,14 +177,17 @@ class GroupMember(MemberBase):
             raise
         self._answered(call, answer)
 
-    def _answer(self, running: Generator[object, Any, CallerEvent]) -> CallerEvent | None:
+    def _answer(
+        self, running: Generator[Callable[[], object], Any, CallerEvent]
+    ) -> CallerEvent | None:
         value: object = None
         while True:
             try:
-                value = _plain_result(running.send(value))
+                ask = running.send(value)
             except StopIteration as end:
                 answer: CallerEvent = end.value
                 return answer
+            value = _plain_result(ask())
             if self._closed:  # by the callback; nothing more is wanted of it
                 return None
 
@@ -227,8 +230,9 @@ def _plain_result(value: object) -> object:
     """Return what a callback returned, unless it would have to be awaited.
 
     Raises:
-        TypeError: it would; left alone, its code would never run and count as done.
+        TypeError: it would; left alone, its code would never run and count as done. So would a generator's.
     """
+    refuse_generator(value)
     if not isawaitable(value):
         return value
     if iscoroutine(value):

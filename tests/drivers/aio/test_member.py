@@ -290,3 +290,19 @@ def test_leaving_the_block_closes_the_member(bench: Bench) -> None:
     asyncio.run(main())
     assert bench.user.names()[-1] == "on_leave_prepare"
     assert bench.host.ended.done()
+
+
+def test_a_callback_that_yields_does_not_count_as_done(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def yields(*_: Any) -> Any:
+        yield
+
+    async def run() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(bench.member._callbacks, "on_join_complete", yields)
+            with pytest.raises(TypeError, match="has a `yield` in it"):
+                await bench.member.ensure_active_group(1)
+        assert await bench.member.ensure_active_group(1)
+
+    asyncio.run(run())

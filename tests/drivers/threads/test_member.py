@@ -162,3 +162,24 @@ def test_leaving_the_block_closes_the_member(bench: Bench) -> None:
         assert member.ensure_active_group(1)
     assert bench.user.names()[-1] == "on_leave_prepare"
     assert bench.host.ended.done()
+
+
+@pytest.mark.parametrize("callback", ["on_join_prepare", "metadata", "on_join_complete"])
+def test_a_stop_iteration_of_a_callback_is_passed_on_as_it_is(bench: Bench, callback: str) -> None:
+    bench.user.hooks[callback] = lambda *_: next(iter(()))
+    with pytest.raises(StopIteration):
+        bench.member.ensure_active_group(1)
+    del bench.user.hooks[callback]
+    assert bench.member.ensure_active_group(1)
+
+
+@pytest.mark.parametrize("callback", ["on_join_prepare", "on_join_complete"])
+def test_a_callback_that_yields_does_not_count_as_done(bench: Bench, callback: str) -> None:
+    bench.user.hooks[callback] = lambda *_: (each for each in [1])
+    with pytest.raises(TypeError, match="has a `yield` in it"):
+        bench.member.ensure_active_group(1)
+    del bench.user.hooks[callback]
+    assert bench.member.ensure_active_group(1)
+    bench.user.hooks["on_leave_prepare"] = lambda *_: (each for each in [1])
+    with pytest.raises(TypeError, match="has a `yield` in it"):
+        bench.member.leave_group("test")
