@@ -124,6 +124,12 @@ def kafka_cluster(_cluster: LocalKafka) -> Iterator[LocalKafka]:
 
 
 @pytest.fixture
+def steady_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members heartbeat at their interval from the start, as they otherwise do some seconds after a join."""
+    monkeypatch.setattr("groupsdk.membership.heartbeat.EARLY_HEARTBEATS", 0)
+
+
+@pytest.fixture
 def group_id(request: pytest.FixtureRequest) -> str:
     """A group that no other test uses."""
     name = re.sub(r"[^\w.-]+", "-", request.node.name)[:80]

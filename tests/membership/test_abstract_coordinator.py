@@ -488,6 +488,7 @@ def test_uncaught_exception_in_heartbeat_thread() -> None:
     assert bench.member.generation_if_stable() is None
 
 
+@pytest.mark.usefixtures("steady_heartbeats")
 def test_poll_heartbeat_awakes_heartbeat_thread() -> None:
     """testPollHeartbeatAwakesHeartbeatThread.
 

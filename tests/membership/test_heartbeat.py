@@ -5,11 +5,15 @@ from random import Random
 import pytest
 
 from groupsdk.backoff import ExponentialBackoff
-from groupsdk.membership.heartbeat import HeartbeatTimer
+from groupsdk.membership.heartbeat import EARLY_HEARTBEATS, HeartbeatTimer
 
 
 @pytest.fixture
-def heartbeat() -> HeartbeatTimer:
+def heartbeat(steady_heartbeats: None) -> HeartbeatTimer:
+    return timer()
+
+
+def timer() -> HeartbeatTimer:
     return HeartbeatTimer(
         session_timeout_ms=10_000,
         rebalance_timeout_ms=60_000,
@@ -131,3 +135,45 @@ def test_disabling_keeps_the_proof(heartbeat: HeartbeatTimer) -> None:
     heartbeat.disable()
     assert heartbeat.next_ms is None
     assert heartbeat.valid_until_ms == 10_000
+
+
+def heartbeats(heartbeat: HeartbeatTimer, until_ms: int) -> list[int]:
+    """Send what is due up to a time; returns when."""
+    sent = []
+    while heartbeat.next_ms is not None and heartbeat.next_ms <= until_ms:
+        sent.append(heartbeat.next_ms)
+        heartbeat.sent(sent[-1])
+    return sent
+
+
+def test_the_first_heartbeats_after_a_join_come_early_at_growing_distances() -> None:
+    heartbeat = timer()
+    heartbeat.enable(1_000)
+    sent = heartbeats(heartbeat, 13_000)
+    assert sent == [1_050, 1_150, 1_350, 1_750, 2_550, 4_150, 7_150, 10_150]
+    heartbeat.enable(13_000)  # another join
+    assert heartbeat.next_ms == 13_050
+
+
+def test_a_short_interval_is_never_exceeded() -> None:
+    heartbeat = HeartbeatTimer(
+        session_timeout_ms=300,
+        rebalance_timeout_ms=60_000,
+        interval_ms=30,
+        max_poll_interval_ms=60_000,
+        backoff=ExponentialBackoff(100, 1_000, jitter=0),
+        random=Random(0),
+    )
+    heartbeat.enable(0)
+    assert heartbeats(heartbeat, 120) == [30, 60, 90, 120]
+
+
+def test_a_group_that_never_comes_to_rest_is_asked_at_the_pace_of_the_interval() -> None:
+    heartbeat = timer()
+    sent, now_ms = 0, 0
+    while now_ms < 600_000:  # a join follows every single heartbeat
+        heartbeat.enable(now_ms)
+        assert heartbeat.next_ms is not None
+        now_ms = heartbeat.next_ms
+        sent += 1
+    assert sent <= EARLY_HEARTBEATS + 2 * 600_000 // 3_000

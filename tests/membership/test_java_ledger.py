@@ -251,6 +251,7 @@ def test_kafka_python_a_fenced_heartbeat_is_not_swallowed() -> None:
             call()
 
 
+@pytest.mark.usefixtures("steady_heartbeats")
 @pytest.mark.parametrize("call", ["prepare", "assign", "complete"])
 def test_kafka_python_a_callback_delays_no_heartbeat(call: str) -> None:
     """Callbacks and the assignor ran where the heartbeats are sent from."""

@@ -218,6 +218,7 @@ def test_a_coordinator_that_disowns_every_heartbeat_is_not_asked_without_a_pause
 # Heartbeat, session.
 
 
+@pytest.mark.usefixtures("steady_heartbeats")
 def test_heartbeats_go_out_on_time_one_at_a_time(member: Driver) -> None:
     start_ms = member.now_ms
     for _ in range(4):
@@ -237,6 +238,7 @@ def test_a_silent_coordinator_is_given_up_after_the_session_timeout(member: Driv
     assert member.view.trouble == "no heartbeat answered for 10000 ms"
 
 
+@pytest.mark.usefixtures("steady_heartbeats")
 def test_a_heartbeat_without_an_answer_is_given_up_after_the_request_timeout() -> None:
     driver = Driver(request_timeout_ms=2_000)
     driver.join()
@@ -247,6 +249,7 @@ def test_a_heartbeat_without_an_answer_is_given_up_after_the_request_timeout() -
     assert driver.view.trouble == "no answer to HEARTBEAT within 2000 ms"
 
 
+@pytest.mark.usefixtures("steady_heartbeats")
 def test_a_member_stops_believing_by_its_own_clock(member: Driver) -> None:
     assert member.view.believes_at(member.now_ms + 9_999)
     assert not member.view.believes_at(member.now_ms + 10_000)
@@ -278,6 +281,7 @@ def test_heartbeats_that_tell_of_a_rebalance_prove_it_only_for_the_rebalance_tim
     assert not driver.view.believes_at(driver.now_ms)
 
 
+@pytest.mark.usefixtures("steady_heartbeats")
 def test_a_rebalance_timeout_shorter_than_the_interval_quickens_the_heartbeat() -> None:
     driver = Driver(rebalance_timeout_ms=2_000, max_poll_interval_ms=60_000)
     driver.join()
