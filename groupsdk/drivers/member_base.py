@@ -200,7 +200,8 @@ class MemberBase:
     def _answered(self, call: Call, answer: CallerEvent | None) -> None:
         """Report that the user's code for a call returned; None: it closed the member."""
         self._side.answered(call)
-        self._delivered += isinstance(call, CompleteJoin)
+        if isinstance(call, CompleteJoin):
+            self._delivered += 1
         if answer is not None and not self._closed:
             self._post(answer)
             self._tick()
@@ -284,7 +285,7 @@ class MemberBase:
         # One that is still on its way will show that the caller is there: an engine that does not react
         # must not be sent more and more.
         if self._mailbox.read().handled >= self._ticked_count:
-            self._ticked_count = self._post(Polled())
+            self._ticked_count = self._post(Polled(self._tick_ms))
 
     def _tick_if_due(self) -> None:
         if self._ticked_ms is None or self._clock.now_ms() - self._ticked_ms >= self._tick_ms:

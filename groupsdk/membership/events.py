@@ -15,6 +15,9 @@ from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
 class Polled:
     """The caller is there: it may be handed calls, and its poll deadline starts anew."""
 
+    unreported_ms: int = 0
+    """For how long from now on it may poll again without a word: the deadline counts from the end of that."""
+
 
 @dataclass(frozen=True, slots=True)
 class RejoinRequested:

@@ -105,9 +105,9 @@ class MembershipMachine:
     def _on_caller(self, event: events.CallerEvent) -> None:
         context = self._context
         match event:
-            case events.Polled():
+            case events.Polled(unreported_ms):
                 context.caller_present = True
-                context.heartbeat.polled(context.now_ms)
+                context.heartbeat.polled(context.now_ms + unreported_ms)
             case events.RejoinRequested(reason):
                 self._rebalance.rejoin.request(reason)
             case events.JoinPrepared() | events.GroupAssigned() | events.JoinDelivered():

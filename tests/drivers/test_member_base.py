@@ -312,11 +312,23 @@ def test_a_caller_that_stays_away_loses_its_membership(rig: Rig) -> None:
     rig.joined()
     rig.host.advance(19_000)
     assert rig.base.generation_if_stable() is not None
-    rig.host.advance(1_000)
+    rig.host.advance(2_000)  # the poll interval of 20 s and a twentieth of it
     assert rig.base.generation_if_stable() is None
     assert isinstance(rig.host.requests[-1], LeaveGroupRequest)
     assert rig.drive.poll(1)  # joins again
     assert rig.user.calls[0] == ("on_join_prepare", -1, "")
+
+
+def test_a_poll_that_went_unreported_counts(rig: Rig) -> None:
+    rig.joined()
+    rig.host.advance(900)
+    assert rig.drive.poll()
+    assert rig.host.polls() == 0
+    rig.host.advance(19_999)
+    assert rig.base.generation_if_stable() is not None
+    assert not any(isinstance(each, LeaveGroupRequest) for each in rig.host.requests)
+    rig.host.advance(1_001)
+    assert any(isinstance(each, LeaveGroupRequest) for each in rig.host.requests)
 
 
 def test_a_poll_after_the_session_looked_over_asks_anew(rig: Rig) -> None:
