@@ -35,6 +35,11 @@ class FindCoordinator:
 
 
 @dataclass(frozen=True, slots=True)
+class StopLooking:
+    """Give the lookup up, without a report: nobody wants the coordinator any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """Send this to `node`, connecting first where need be; report `ResponseReceived`.
 
@@ -64,7 +69,7 @@ class Stop:
     """Close everything: the member is closed."""
 
 
-Action = FindCoordinator | Send | Disconnect | Wake | Stop
+Action = FindCoordinator | StopLooking | Send | Disconnect | Wake | Stop
 """All that `MembershipMachine.handle` returns."""
 
 

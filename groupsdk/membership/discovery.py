@@ -26,6 +26,10 @@ class Discovery:
         """Note that a lookup is under way."""
         self.looking = True
 
+    def stopped(self) -> None:
+        """Note that the lookup was given up; the next one may start as soon as it is wanted."""
+        self.looking = False
+
     def found(self, node: Node) -> None:
         """Note where the coordinator is."""
         self.looking = False

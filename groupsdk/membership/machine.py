@@ -13,7 +13,7 @@ from groupsdk.errors import (
     broker_error,
 )
 from groupsdk.membership import events
-from groupsdk.membership.actions import Action, FindCoordinator, Stop, Wake
+from groupsdk.membership.actions import Action, FindCoordinator, Stop, StopLooking, Wake
 from groupsdk.membership.context import MemberContext
 from groupsdk.membership.inflight import PARKED, InFlight
 from groupsdk.membership.losses import Losses
@@ -354,6 +354,9 @@ class MembershipMachine:
             self._lose_coordinator(
                 NetworkError(f"no heartbeat answered for {self._config.session_timeout_ms} ms")
             )
+        if context.discovery.looking and not self._wants_coordinator:
+            context.discovery.stopped()
+            context.actions.append(StopLooking())
         if self._wants_coordinator and context.discovery.due(now_ms):
             context.discovery.started()
             context.actions.append(FindCoordinator())

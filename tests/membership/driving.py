@@ -17,6 +17,7 @@ from groupsdk.membership.actions import (
     PrepareJoin,
     Send,
     Stop,
+    StopLooking,
     Wake,
 )
 from groupsdk.membership.events import (
@@ -105,6 +106,9 @@ class Driver:
                 case FindCoordinator():
                     assert not self.looking, "a lookup is under way already"
                     self.looking = True
+                case StopLooking():
+                    assert self.looking, "there is no lookup to be stopped"
+                    self.looking = False
                 case Send():
                     self.outstanding.append(action)
                 case Disconnect():

@@ -5,8 +5,11 @@ from random import Random
 import pytest
 
 from groupsdk.backoff import ExponentialBackoff
+from groupsdk.errors import DisconnectedError
+from groupsdk.membership.actions import FindCoordinator, StopLooking, Wake
 from groupsdk.membership.discovery import Discovery
-from tests.membership.driving import NODE
+from groupsdk.membership.events import LeaveRequested, LookupDelayed
+from tests.membership.driving import NODE, Driver
 
 
 @pytest.fixture
@@ -58,3 +61,39 @@ def test_the_first_loss_is_free_and_those_after_it_back_off_until_an_answer(
     assert [wait_after_loss() for _ in range(3)] == [0, 200, 400]
     discovery.answered()
     assert wait_after_loss() == 0
+
+
+def test_a_lookup_that_was_given_up_may_start_again(discovery: Discovery) -> None:
+    discovery.started()
+    discovery.stopped()
+    assert discovery.due(0)
+
+
+def test_nobody_is_asked_for_the_coordinator_of_a_member_that_has_left() -> None:
+    driver = Driver()
+    driver.poll()
+    assert [type(each) for each in driver.handle(LeaveRequested("enough"))] == [StopLooking, Wake]
+    assert not driver.looking
+    driver.poll()
+    assert len(driver.actions(FindCoordinator)) == 2, "the next poll joins again"
+
+
+def test_nobody_is_asked_for_the_coordinator_of_a_caller_that_stays_away() -> None:
+    driver = Driver()
+    driver.poll()
+    driver.handle(LookupDelayed(DisconnectedError("refused")))
+    driver.advance(driver.config.poll_interval_ms - 1)
+    assert driver.actions(StopLooking) == []
+    driver.advance(1)
+    assert len(driver.actions(StopLooking)) == 1
+    driver.advance(10 * driver.config.poll_interval_ms)
+    assert not driver.looking
+
+
+def test_a_member_that_may_still_be_saved_is_looked_after_until_its_caller_is_late() -> None:
+    driver = Driver()
+    driver.join()
+    driver.disconnect()
+    assert driver.looking
+    driver.advance(driver.config.poll_interval_ms)
+    assert len(driver.actions(StopLooking)) == 1

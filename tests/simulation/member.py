@@ -21,6 +21,7 @@ from groupsdk.membership.actions import (
     PrepareJoin,
     Send,
     Stop,
+    StopLooking,
     Wake,
 )
 from groupsdk.membership.machine import MembershipMachine
@@ -123,6 +124,7 @@ class Member:
         self._side = CallerSide()
         self._connection: Connection | None = None
         self._timer: Timer | None = None
+        self._lookup: Timer | None = None
         self._paused = False
         self._waiting: list[events.Event] = []
         self._busy = False
@@ -230,16 +232,11 @@ class Member:
     def _do(self, action: Action) -> None:
         match action:
             case FindCoordinator():
-                self._timeline.after(self._random.choice((1, 5, 20)), self._look_up)
+                self._lookup = self._timeline.after(self._random.choice((1, 5, 20)), self._look_up)
+            case StopLooking():
+                self._stop_looking()
             case Send(request_id, node, request):
-                connection = self._connection
-                if (
-                    connection is None
-                    or not connection.open
-                    or connection.broker.node_id != node[0]
-                ):
-                    connection = self._connect(node)
-                connection.send(request_id, request)
+                self._connected_to(node).send(request_id, request)
             case Disconnect():
                 if self._connection is not None:
                     self._connection.close()
@@ -251,6 +248,12 @@ class Member:
                     self._timer = self._timeline.at(at_ms, lambda: self.feed(events.TimerFired()))
             case Stop():
                 self.kill()
+
+    def _connected_to(self, node: Node) -> Connection:
+        connection = self._connection
+        if connection is None or not connection.open or connection.broker.node_id != node[0]:
+            connection = self._connect(node)
+        return connection
 
     def _connect(self, node: Node) -> Connection:
         connection = Connection(
@@ -275,12 +278,16 @@ class Member:
             self._connection = None
             self.feed(events.Disconnected(DisconnectedError("broken")))
 
+    def _stop_looking(self) -> None:
+        if self._lookup is not None:
+            self._lookup.cancel()
+
     def _look_up(self) -> None:
         node_id = None if self.cut_off else self._world.coordinator()
         if not self.alive:
             return
         if node_id is None:
-            self._timeline.after(200, self._look_up)
+            self._lookup = self._timeline.after(200, self._look_up)
             self.feed(events.LookupDelayed(DisconnectedError("no coordinator yet")))
         else:
             self.feed(events.CoordinatorFound(Node(node_id, f"broker-{node_id}", 9092)))

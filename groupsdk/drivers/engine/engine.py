@@ -21,6 +21,7 @@ from groupsdk.membership.actions import (
     Node,
     Send,
     Stop,
+    StopLooking,
     Wake,
 )
 from groupsdk.membership.events import (
@@ -60,6 +61,7 @@ class Engine:
             config, self._connector, random, lambda error: self._on_event(LookupDelayed(error))
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Task[None] | None = None
         self._link: CoordinatorLink | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._events: deque[Event] = deque()
@@ -124,7 +126,11 @@ class Engine:
     def _do(self, action: Action) -> None:
         match action:
             case FindCoordinator():
-                self._spawn(self._look_up())
+                self._looking = self._spawn(self._look_up())
+            case StopLooking():
+                if self._looking is not None:
+                    self._looking.cancel()
+                    self._looking = None
             case Send(request_id, node, request):
                 link = self._link
                 if link is None or link.closed or link.node != node:
@@ -171,9 +177,12 @@ class Engine:
             self._crash(error)
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Take what a callback of the loop raised; errors of sockets never come here."""
+        """Take what a callback of the loop or of a connection raised; errors of sockets never come here.
+
+        What nobody has asked a future for comes here as well, and is only logged.
+        """
         error = context.get("exception")
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and context.keys() & {"handle", "protocol", "transport"}:
             self._crash(error)
         else:
             loop.default_exception_handler(context)
@@ -196,7 +205,9 @@ class Engine:
         try:
             found = await self._lookup.run()
         except GroupSdkError as error:
-            self._on_event(LookupFailed(error))
+            # the report of the last attempt may have been what made the machine give the lookup up
+            if self._looking is asyncio.current_task():
+                self._on_event(LookupFailed(error))
             return
         if found.connection is not None:
             self._connect_to(found.node, found.connection)

@@ -12,14 +12,17 @@ import pytest
 
 from groupsdk.clock import SystemClock
 from groupsdk.drivers.engine.engine import Engine
+from groupsdk.drivers.engine.lookup import CoordinatorLookup
 from groupsdk.errors import (
+    AuthenticationError,
     DecodeError,
+    DisconnectedError,
     GroupSdkError,
     TlsError,
     UnsupportedVersionError,
     WireError,
 )
-from groupsdk.membership.events import CloseRequested, Polled, RejoinRequested
+from groupsdk.membership.events import CloseRequested, LeaveRequested, Polled, RejoinRequested
 from groupsdk.membership.machine import MembershipMachine
 from groupsdk.membership.view import MemberView
 from groupsdk.types import GroupMembershipOperation
@@ -398,6 +401,72 @@ def test_a_bug_in_a_link_made_anew_ends_the_engine(
             monkeypatch.setattr("groupsdk.drivers.engine.connect.check_versions", raises)
             broker.drop_connections()
             await ends_with_the_bug(rig)
+
+    run(work())
+
+
+def test_what_nobody_asked_a_future_for_is_no_bug(
+    broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async with Rig(config(broker.address)) as rig:
+            await rig.active()
+            forgotten = asyncio.get_running_loop().create_future()
+            forgotten.set_exception(DisconnectedError("nobody asked"))
+            del forgotten
+            gc.collect()
+            await rig.wait(lambda _: rig.heartbeats >= 2)
+            assert rig.task is not None
+            assert not rig.task.done()
+            await rig.leave()
+
+    run(work())
+    assert "never retrieved" in caplog.text
+    caplog.clear()  # which is what the other tests are checked for
+
+
+# A lookup that nobody wants.
+
+
+def test_a_lookup_ends_with_the_wish_to_be_in_the_group() -> None:
+    async def work(port: int) -> None:
+        async with Rig(config(f"127.0.0.1:{port}")) as rig:
+            await rig.wait(lambda view: view.trouble is not None)
+            engine = rig._engine
+            rig.post(LeaveRequested("enough"))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert engine._tasks == set()
+            rig.post(Polled())
+            assert engine._tasks != set()
+
+    with refusing_port() as port:
+        run(work(port))
+
+
+def test_the_failure_of_a_lookup_that_was_given_up_meanwhile_is_not_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fails(lookup: CoordinatorLookup) -> Any:
+        lookup._on_delay(DisconnectedError("the last attempt"))
+        raise AuthenticationError("too late")
+
+    async def work() -> None:
+        monkeypatch.setattr(CoordinatorLookup, "run", fails)
+        rig = Rig(config("unused:1"))
+        shown = rig._engine._publish
+
+        def leave_when_delayed(handled: int, view: MemberView) -> None:
+            shown(handled, view)
+            if view.trouble == "the last attempt" and handled == 1:
+                rig.post(LeaveRequested("enough"))
+
+        rig._engine._publish = leave_when_delayed
+        async with rig:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert rig.troubles == ["the last attempt"]
+            assert rig.failures == []
 
     run(work())
 
