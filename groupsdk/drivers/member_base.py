@@ -127,6 +127,8 @@ class MemberBase:
 
     def wakeup(self) -> None:
         """Make a waiting `poll` or `ensure_active_group` return soon, once; signal handlers may call it."""
+        if self._forked:
+            return
         self._woken = True
         self._mailbox.wake()
 
@@ -232,7 +234,7 @@ class MemberBase:
             and latest.error is None
             and is_idle(latest.view)
             and is_active(latest.view, now_ms)
-            and os.getpid() == self._pid
+            and not self._forked
         )
 
     # For the drivers: leaving and closing.
@@ -254,7 +256,7 @@ class MemberBase:
         """Refuse to be driven from here on; return the host that is to be ended, if there is one."""
         self._closed = True
         self._mailbox.wake()
-        return self._host if os.getpid() == self._pid else None
+        return self._host
 
     def _end(
         self, host: Host | None, operation: GroupMembershipOperation, deadline: Deadline
@@ -270,13 +272,18 @@ class MemberBase:
         return left_ms + _STOP_GRACE_MS
 
     def _ask_metrics(self) -> Future[dict[str, float]] | None:
-        return None if self._host is None or os.getpid() != self._pid else self._host.metrics()
+        return None if self._host is None or self._forked else self._host.metrics()
+
+    @property
+    def _forked(self) -> bool:
+        """Whether this is another process than the member's, where the locks may be held for ever."""
+        return os.getpid() != self._pid
 
     # Details.
 
     def _publication(self) -> Publication:
         """Return what the engine has shown; nothing where it does not speak for this process (any more)."""
-        if self._ended or os.getpid() != self._pid:
+        if self._ended or self._forked:
             return _NOTHING
         return self._mailbox.read()
 
@@ -300,7 +307,7 @@ class MemberBase:
     def _check_usable(self) -> None:
         if self._closed:
             raise MemberClosedError("the member is closed")
-        if os.getpid() != self._pid:
+        if self._forked:
             raise EngineError(
                 "the process has forked since the member was made, and its heartbeat stayed in the"
                 " parent; make members after forking"

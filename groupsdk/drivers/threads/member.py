@@ -51,8 +51,8 @@ class GroupMember(MemberBase):
         Finds the coordinator, runs the callbacks of a rebalance where one is due, and returns.
 
         Args:
-            timeout: seconds to wait at most; None: for ever. What has been reached by then goes on in the
-                background and in the next call.
+            timeout: seconds to wait at most, and one more where the engine does not answer; None: for ever.
+                What has been reached by then goes on in the background and in the next call.
 
         Returns:
             Whether the member is active; False when the time was over, or `wakeup` was called.
@@ -72,7 +72,8 @@ class GroupMember(MemberBase):
         stuck must not keep its work. Returns early when a new assignment was taken up.
 
         Args:
-            timeout: seconds to wait at most for something to do.
+            timeout: seconds to wait at most for something to do, and one more where the engine does not
+                answer.
 
         Returns:
             Whether the member is active at the end.
@@ -137,7 +138,7 @@ class GroupMember(MemberBase):
         Raises:
             Exception: whatever `on_leave_prepare` raised; the member is closed all the same.
         """
-        if self._closed:
+        if self._closed or self._forked:
             return
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         operation = GroupMembershipOperation(operation)
