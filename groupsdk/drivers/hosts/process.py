@@ -1,5 +1,6 @@
 """Run the engine in a child process, which no native code of this one can hold up."""
 
+import fcntl
 import logging
 import os
 import signal
@@ -44,6 +45,7 @@ _PROGRAM: Final = (
     "import gc, sys; gc.disable(); sys.path[:] = sys.argv[2:];"
     " from groupsdk.drivers.hosts.child import main; main(int(sys.argv[1]))"
 )
+_FIRST_FREE: Final = 3  # after stdin, stdout and stderr
 _REAP_S: Final = 10.0  # a child that has closed its socket has nothing left to do but exit
 
 
@@ -82,7 +84,7 @@ class ProcessHost:
                 "heartbeat='process' starts a Python interpreter (sys.executable), and this program has"
                 " none of its own: use heartbeat='thread'"
             )
-        ours, theirs = socket.socketpair()
+        ours, theirs = map(_beyond_streams, socket.socketpair())
         started = False
         try:
             with theirs, _parents_signals_blocked():
@@ -251,3 +253,11 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _beyond_streams(sock: socket.socket) -> socket.socket:
+    """Return the socket under a number that is none of the standard streams', which a daemon may have closed."""
+    if sock.fileno() >= _FIRST_FREE:
+        return sock
+    with sock:
+        return socket.socket(fileno=fcntl.fcntl(sock, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE))

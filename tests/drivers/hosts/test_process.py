@@ -172,6 +172,14 @@ PARENT = """
 """
 
 
+CLOSED = """
+import io
+sys.stdin, sys.stdout = io.StringIO("\\n"), io.StringIO()
+for descriptor in (0, 1, 2):
+    os.close(descriptor)
+"""
+
+
 class Parent:
     """A process with a member of its own."""
 
@@ -302,6 +310,24 @@ def test_a_program_without_an_interpreter_is_told_what_to_do(
     monkeypatch.setattr(sys, name, value, raising=False)
     with pytest.raises(EngineError, match="use heartbeat='thread'"):
         Worker(settings(broker, "process")).poll()
+
+
+def test_a_daemon_may_have_closed_its_standard_streams(
+    broker: ScriptedBroker, tmp_path: Path
+) -> None:
+    # sockets would get their numbers, which mean something else in a child
+    script = tmp_path / "parent.py"
+    closing = textwrap.dedent(PARENT).replace("import os, sys", "import os, sys\n" + CLOSED, 1)
+    script.write_text(closing)
+    done = subprocess.run(
+        [sys.executable, str(script), broker.address, "{}", "exit"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert broker.seen(ApiKey.SYNC_GROUP)
 
 
 def test_a_process_that_cannot_be_started_leaves_nothing_behind(
