@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from groupsdk.errors import ConfigError
+from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES
 from groupsdk.security import SecuritySettings
 
 
 DEFAULT_PORT: Final = 9092
-_MAX_INT32: Final = 2**31 - 1
 _INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_CLIENT_ID_BYTES: Final = 32_730  # the broker makes the member id of it, with 37 bytes more
 _MIN_REBALANCE_MS: Final = 100  # a group whose members have less for their way never comes to rest
@@ -154,7 +154,7 @@ class MemberConfig:
     @property
     def join_timeout_ms(self) -> int:
         """How long a join or sync may be parked: the rebalance timeout and 5 s, as in Kafka's client."""
-        return max(self.request_timeout_ms, min(self.rebalance_timeout_ms + 5_000, _MAX_INT32))
+        return max(self.request_timeout_ms, min(self.rebalance_timeout_ms + 5_000, MAX_INT32))
 
 
 _MILLISECONDS: Final = tuple(
@@ -253,13 +253,11 @@ def _number(key: str, value: Any) -> Any:
 def _check_number(name: str, value: object, *, minimum: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"{name.replace('_', '.')} must be a whole number, not {value!r}")
-    if not minimum <= value <= _MAX_INT32:
-        raise ConfigError(
-            f"{name.replace('_', '.')} must be {minimum} to {_MAX_INT32}, not {value}"
-        )
+    if not minimum <= value <= MAX_INT32:
+        raise ConfigError(f"{name.replace('_', '.')} must be {minimum} to {MAX_INT32}, not {value}")
 
 
-def _check_text(key: str, value: object, max_bytes: int = 32_767) -> None:
+def _check_text(key: str, value: object, max_bytes: int = MAX_STRING_BYTES) -> None:
     if not isinstance(value, str) or not value:
         raise ConfigError(f"{key} must be a text of at least one character, not {value!r}")
     if _check_utf8(key, value) > max_bytes:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.utf16 import utf16_sorted
-from groupsdk.wire.primitives import MAX_STRING_BYTES
 
 
 CONSUMER_PROTOCOL_TYPE = "consumer"

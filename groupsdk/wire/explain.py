@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from groupsdk.errors import EncodeError
-from groupsdk.wire.primitives import MAX_STRING_BYTES
+from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.wire.schema import ArrayType, Field, Struct, Width, WireType, declared_fields
 
 

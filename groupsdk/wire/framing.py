@@ -3,13 +3,10 @@
 import struct
 
 from groupsdk.errors import EncodeError, FrameError
+from groupsdk.limits import MAX_INT32
 
-
-DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
-"""The default of Kafka's socket.request.max.bytes: no frame needs to be larger."""
 
 _LENGTH = struct.Struct(">i")
-_MAX_LENGTH = 0x7FFFFFFF
 _TLS_RECORDS = (0x14, 0x15, 0x16, 0x17)  # change cipher spec, alert, handshake, application data
 
 
@@ -19,7 +16,7 @@ def frame(payload: bytes) -> bytes:
     Raises:
         EncodeError: the payload is larger than an int32 can tell.
     """
-    if len(payload) > _MAX_LENGTH:
+    if len(payload) > MAX_INT32:
         raise EncodeError(f"a message of {len(payload)} bytes does not fit a frame")
     return _LENGTH.pack(len(payload)) + payload
 
@@ -34,7 +31,7 @@ class FrameDecoder:
 
     __slots__ = ("_buffer", "_failure", "_max_frame_bytes", "_wanted")
 
-    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+    def __init__(self, max_frame_bytes: int) -> None:
         """Create a decoder that refuses frames of more than `max_frame_bytes`, prefix not counted."""
         self._max_frame_bytes = max_frame_bytes
         self._buffer = bytearray()

@@ -4,12 +4,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES
 
-MAX_STRING_BYTES = 0x7FFF
-"""The longest string that Kafka's generated classes accept, in UTF-8 bytes, in every encoding."""
-
-MAX_LENGTH = 0x7FFFFFFF
-"""The largest count or length: Kafka keeps both in a signed 32-bit integer."""
 
 _MAX_UVARINT_BYTES = 5
 
@@ -51,7 +47,7 @@ def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
     """Decode the unsigned varint at `position`; return it with the position of its LAST byte.
 
     Raises:
-        FieldError: it is longer than five bytes or over `MAX_LENGTH`.
+        FieldError: it is longer than five bytes or over `MAX_INT32`.
         IndexError: the data ends within it.
     """
     value = shift = 0
@@ -59,8 +55,8 @@ def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
         byte = data[at]
         value |= (byte & 127) << shift
         if byte < 128:
-            if value > MAX_LENGTH:
-                raise FieldError(f"has the length or count {value}, over the limit of {MAX_LENGTH}")
+            if value > MAX_INT32:
+                raise FieldError(f"has the length or count {value}, over the limit of {MAX_INT32}")
             return value, at
         shift += 7
     raise FieldError("has a length or count of more than five bytes")

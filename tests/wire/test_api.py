@@ -42,7 +42,7 @@ UNSUPPORTED = 35
 
 def payload(frame: bytes) -> bytes:
     """Takes one frame out of its bytes."""
-    (found,) = FrameDecoder().feed(frame)
+    (found,) = FrameDecoder(1 << 20).feed(frame)
     return found
 
 

@@ -40,7 +40,7 @@ def test_frames_come_out_however_the_stream_is_cut(
 
 
 def test_single_bytes_do() -> None:
-    decoder = FrameDecoder()
+    decoder = FrameDecoder(1 << 20)
     stream = frame(b"one") + frame(b"") + frame(b"three")
 
     found = [payload for byte in stream for payload in decoder.feed(bytes([byte]))]
@@ -50,14 +50,14 @@ def test_single_bytes_do() -> None:
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_any_buffer_may_be_fed(kind: type) -> None:
-    (payload,) = FrameDecoder().feed(kind(frame(b"abc")))
+    (payload,) = FrameDecoder(1 << 20).feed(kind(frame(b"abc")))
 
     assert payload == b"abc"
     assert type(payload) is bytes
 
 
 def test_the_rest_of_a_frame_is_kept_and_nothing_else() -> None:
-    decoder = FrameDecoder()
+    decoder = FrameDecoder(1 << 20)
 
     assert decoder.feed(frame(b"x" * 1000) + frame(b"y" * 100)[:50]) == [b"x" * 1000]
     assert decoder.buffered_bytes == 50
@@ -75,11 +75,11 @@ def test_an_oversized_frame_is_refused_as_soon_as_its_length_is_known() -> None:
 
 def test_a_negative_length_is_refused() -> None:
     with pytest.raises(FrameError, match="negative length -2; its bytes start with ff ff ff fe 00"):
-        FrameDecoder().feed(b"\xff\xff\xff\xfe\0")
+        FrameDecoder(1 << 20).feed(b"\xff\xff\xff\xfe\0")
 
 
 def test_a_lost_stream_stays_lost() -> None:
-    decoder = FrameDecoder()
+    decoder = FrameDecoder(1 << 20)
     with pytest.raises(FrameError):
         decoder.feed(b"\xff\xff\xff\xff")
 
@@ -94,9 +94,9 @@ def test_a_lost_stream_stays_lost() -> None:
 )
 def test_tls_is_recognized(start: str) -> None:
     with pytest.raises(FrameError, match=r"speaks TLS .* security\.protocol to SSL or SASL_SSL"):
-        FrameDecoder().feed(bytes.fromhex(start))
+        FrameDecoder(1 << 20).feed(bytes.fromhex(start))
 
 
 def test_http_is_recognized() -> None:
     with pytest.raises(FrameError, match="speaks HTTP on this port"):
-        FrameDecoder().feed(b"HTTP/1.1 400 Bad Request\r\n")
+        FrameDecoder(1 << 20).feed(b"HTTP/1.1 400 Bad Request\r\n")

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from groupsdk.limits import MAX_INT32
 from groupsdk.wire.primitives import (
-    MAX_LENGTH,
     FieldError,
     TaggedField,
     compact_string,
@@ -29,7 +29,7 @@ from groupsdk.wire.primitives import (
         (300, "ac02"),
         (16383, "ff7f"),
         (16384, "808001"),
-        (MAX_LENGTH, "ffffffff07"),
+        (MAX_INT32, "ffffffff07"),
     ],
 )
 def test_uvarints(value: int, data: str) -> None:
@@ -37,7 +37,7 @@ def test_uvarints(value: int, data: str) -> None:
     assert read_uvarint(b"\xee" + bytes.fromhex(data) + b"\xee", 1) == (value, len(data) // 2)
 
 
-@given(st.integers(0, MAX_LENGTH))
+@given(st.integers(0, MAX_INT32))
 def test_uvarints_are_read_back(value: int) -> None:
     data = uvarint(value)
     assert read_uvarint(data, 0) == (value, len(data) - 1)
@@ -113,4 +113,4 @@ def test_a_tag_may_not_run_over_the_end() -> None:
 
 def test_a_hostile_count_of_tags_ends_with_the_bytes() -> None:
     with pytest.raises(IndexError):
-        read_unknown_tags(uvarint(MAX_LENGTH) + b"\x01\x00" * 50, 0, 105)
+        read_unknown_tags(uvarint(MAX_INT32) + b"\x01\x00" * 50, 0, 105)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar, cast
 from typing_extensions import override
 
 from groupsdk.errors import DecodeError, DisconnectedError, GroupSdkError, WireError
+from groupsdk.limits import MAX_INT32
 from groupsdk.wire.api import ApiVersionRanges, correlation_id_of, decode_response, encode_request
 from groupsdk.wire.framing import FrameDecoder
 from groupsdk.wire.schema import ApiKey, Request, Response
@@ -17,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Response)
 
-_MAX_CORRELATION_ID: Final = 2**31 - 1
+_MAX_CORRELATION_ID: Final = MAX_INT32
 
 THROTTLED_SINCE: Final = {
     ApiKey.API_VERSIONS: 2,

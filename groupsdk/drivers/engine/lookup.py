@@ -34,13 +34,13 @@ from groupsdk.errors import (
 from groupsdk.membership.actions import Node
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataResponse
+from groupsdk.wire.schema import field_versions
 
 
 logger = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
-_BATCHED_SINCE: Final = 4  # FindCoordinator names several keys from v4 on
 _REFUSALS: Final = 3
 _MAX_LEARNED: Final = 100
 _METADATA_GRACE_S: Final = 0.1  # commonly the answer is there together with the coordinator
@@ -170,7 +170,7 @@ class CoordinatorLookup:
     def _send_find(self, connection: Connection) -> "asyncio.Future[FindCoordinatorResponse]":
         group_id = self._config.group_id
         version = connection.versions.negotiate(FindCoordinatorRequest)
-        if version >= _BATCHED_SINCE:
+        if version in field_versions(FindCoordinatorRequest, "coordinator_keys"):
             return connection.request(FindCoordinatorRequest(coordinator_keys=(group_id,)), version)
         return connection.request(FindCoordinatorRequest(key=group_id), version)
 
