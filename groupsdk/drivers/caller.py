@@ -9,6 +9,7 @@ from typing import Any
 from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.drivers.mailbox import Publication
 from groupsdk.errors import AssignmentError, GroupSdkError, MemberClosedError, MetadataError
+from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.membership.events import (
     CallerEvent,
@@ -22,7 +23,6 @@ from groupsdk.membership.view import MemberView
 from groupsdk.types import GroupMembers, ProtocolMetadata
 
 
-_MAX_NAME_BYTES = 32_767
 _MAX_TIMEOUT_MS = 2**62  # nobody waits for so long
 
 
@@ -181,7 +181,8 @@ def checked_protocol_type(value: Any) -> str:
         raise MetadataError("protocol_type must be a text or a method that is not `async def`")
     if not _is_name(protocol_type):
         raise MetadataError(
-            f"protocol_type must be a text of 1 to 32767 bytes, e.g. 'work'; got {protocol_type!r}"
+            f"protocol_type must be a text of 1 to {MAX_STRING_BYTES} bytes, e.g. 'work';"
+            f" got {protocol_type!r}"
         )
     return _plain(protocol_type)
 
@@ -288,7 +289,7 @@ def _is_name(value: object) -> bool:
     if not isinstance(value, str):
         return False
     try:
-        return 0 < len(value.encode()) <= _MAX_NAME_BYTES
+        return 0 < len(value.encode()) <= MAX_STRING_BYTES
     except UnicodeEncodeError:
         return False
 
