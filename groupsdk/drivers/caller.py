@@ -45,16 +45,22 @@ class Run:
 class Wait:
     """There is nothing to do at present.
 
-    `settled` tells whether the view reflects everything that the caller has posted.
+    `settled` tells whether the view reflects everything that the caller has posted, `until_ms` when there
+    will be something to do even if nothing changes.
     """
 
     settled: bool
+    until_ms: int | None = None
 
 
 class CallerSide:
     """Remembers what the caller has been given, so that a view read twice makes nothing happen twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, backoff_ms: int = 100, backoff_max_ms: int = 1_000) -> None:
+        self._backoff_ms = backoff_ms
+        self._backoff_max_ms = backoff_max_ms
+        self._raised = 0
+        self._not_before_ms = 0
         self._posted = 0
         self._last_call_id = 0
         self._last_failure_id = 0
@@ -71,6 +77,22 @@ class CallerSide:
     def answered(self, call: Call) -> None:
         """Note that a call was run, so that it is not run again."""
         self._last_call_id = call.call_id
+        self._raised = 0
+        self._not_before_ms = 0
+
+    def raised(self, call: Call, now_ms: int) -> None:
+        """Note that the user's code raised.
+
+        It runs again at the next poll, but from the second time in a row on only after a backoff: a loop
+        that passes over what `poll` raises would spin.
+        """
+        if not isinstance(call, CompleteJoin):  # which is delivered again
+            self._last_call_id = call.call_id
+        if self._raised:
+            # a shift of more than that is beyond every limit
+            wait_ms = self._backoff_ms << min(self._raised - 1, 31)
+            self._not_before_ms = now_ms + min(wait_ms, self._backoff_max_ms)
+        self._raised += 1
 
     def step(self, publication: Publication, now_ms: int) -> Raise | Run | Wait:
         """Return what to do about the latest publication."""
@@ -97,6 +119,8 @@ class CallerSide:
             and call.call_id > self._last_call_id
             and (not isinstance(call, CompleteJoin) or view.believes_at(now_ms))
         ):
+            if now_ms < self._not_before_ms:
+                return Wait(settled=True, until_ms=self._not_before_ms)
             return Run(call)
         return Wait(settled=True)
 

@@ -93,7 +93,7 @@ class MemberBase:
         self._clock = clock or SystemClock()
         self._open_host = open_host
         self._mailbox = Mailbox()
-        self._side = CallerSide()
+        self._side = CallerSide(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._host: Host | None = None
         self._pid = os.getpid()
         # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
@@ -197,7 +197,10 @@ class MemberBase:
         if self._take_wakeup() or limit.expired:
             return Finish(False)
         self._tick_if_due()
-        return Pause(publication.version, limit.remaining_ms(self._tick_ms))
+        longest_ms = self._tick_ms
+        if step.until_ms is not None:
+            longest_ms = max(1, min(longest_ms, step.until_ms - self._clock.now_ms()))
+        return Pause(publication.version, limit.remaining_ms(longest_ms))
 
     def _answered(self, call: Call, answer: CallerEvent | None) -> None:
         """Report that the user's code for a call returned; None: it closed the member."""
@@ -210,8 +213,7 @@ class MemberBase:
 
     def _failed(self, call: Call, error: BaseException) -> None:
         """Report that the user's code for a call raised, or was cancelled."""
-        if not isinstance(call, CompleteJoin):  # which is delivered again
-            self._side.answered(call)
+        self._side.raised(call, self._clock.now_ms())
         if not self._closed:
             self._post(CallFailed(call.call_id, type(error).__name__))
 

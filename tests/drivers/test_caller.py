@@ -96,6 +96,22 @@ def test_a_call_is_run_once() -> None:
     assert side.step(published(view(call=prepare(5))), 0) == Run(prepare(5))
 
 
+def test_what_raises_again_and_again_is_run_again_after_a_backoff() -> None:
+    side = CallerSide(100, 300)
+    shown = published(view(call=complete()))
+    waits = []
+    for _ in range(5):
+        side.raised(complete(), 1_000)
+        step = side.step(shown, 1_000)
+        waits.append(0 if step == Run(complete()) else getattr(step, "until_ms", None))
+    assert waits == [0, 1_100, 1_200, 1_300, 1_300]
+    assert side.step(shown, 1_299) == Wait(settled=True, until_ms=1_300)
+    assert side.step(shown, 1_300) == Run(complete())
+    side.answered(complete())
+    side.raised(complete(2), 2_000)
+    assert side.step(published(view(call=complete(2))), 2_000) == Run(complete(2))
+
+
 @pytest.mark.parametrize(("now_ms", "runs"), [(9_999, True), (10_000, False), (30_000, False)])
 def test_an_assignment_is_delivered_only_to_a_member_that_is_surely_one(
     now_ms: int, runs: bool

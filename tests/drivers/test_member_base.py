@@ -179,6 +179,7 @@ def test_poll_waits_for_its_timeout_where_nothing_happens(rig: Rig) -> None:
     assert rig.user.calls == []
 
 
+@pytest.mark.usefixtures("steady_heartbeats")
 def test_poll_returns_early_with_a_new_assignment(rig: Rig) -> None:
     rig.joined()
     rig.host.errors[HeartbeatRequest] = ErrorCode.REBALANCE_IN_PROGRESS
@@ -669,7 +670,10 @@ def test_a_fork_cannot_use_the_member_and_cannot_pass_for_it(
     with pytest.raises(EngineError, match="forked"):
         rig.base.request_rejoin("x")
     assert rig.drive.metrics() == {}
+    version = rig.base._mailbox.read().version
+    rig.base.wakeup()
     rig.drive.close()
+    assert rig.base._mailbox.read().version == version, "its lock may be held for ever in a fork"
     assert rig.host.posted == []
     assert rig.host.told_to == []
     assert rig.user.calls == []
@@ -706,3 +710,20 @@ def test_a_host_that_cannot_start_is_tried_again(rig: Rig) -> None:
     with pytest.raises(EngineError, match="no room"):
         rig.drive.ensure_active_group(1)
     assert rig.drive.ensure_active_group(1)
+
+
+@pytest.mark.parametrize("callback", ["metadata", "on_join_complete"])
+def test_a_loop_that_passes_over_what_a_callback_raises_does_not_spin(
+    rig: Rig, callback: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    rig.user.hooks[callback] = fails
+    started_ms = rig.clock.now_ms()
+    for _ in range(20):
+        with pytest.raises(ZeroDivisionError):
+            rig.drive.poll(2)
+    assert rig.clock.now_ms() - started_ms > 14_000
+    del rig.user.hooks[callback]
+    assert rig.drive.poll(2)
