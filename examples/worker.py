@@ -56,7 +56,7 @@ class Worker(AbstractCoordinator):
         """Do a little for each shard, as long as this worker surely owns it."""
         for shard in self.shards:
             fence = self.generation_if_stable()
-            if fence is None:  # a rebalance is due, or this process slept past its session
+            if fence is None:  # out of the group, or this process slept past its session
                 return
             do_some_work(shard, fence.generation_id)
 

@@ -129,13 +129,15 @@ class GroupMember(MemberBase):
     ) -> None:
         """Leave the group (or not, see `operation`), and end the heartbeat. Harmless when repeated.
 
-        May be called from within a callback.
+        May be called from within a callback. While another thread drives the member, have that one end first: set
+        a flag of yours, call `wakeup`, join the thread, then close.
 
         Args:
             timeout: seconds to wait at most for the coordinator's answer; the member is closed in any case.
             operation: whether to leave (KIP-1092).
 
         Raises:
+            ConcurrentUseError: another thread is driving the member, which stays open.
             Exception: whatever `on_leave_prepare` raised; the member is closed all the same.
         """
         if self._closed or self._forked:
