@@ -204,18 +204,20 @@ class MemberBase:
 
     def _answered(self, call: Call, answer: CallerEvent | None) -> None:
         """Report that the user's code for a call returned; None: it closed the member."""
+        posted = answer is not None and not self._closed
+        if answer is not None and posted:
+            self._post(answer)  # first: an answer that is lost on the way has to be given again
         self._side.answered(call)
         if isinstance(call, CompleteJoin):
             self._delivered += 1
-        if answer is not None and not self._closed:
-            self._post(answer)
+        if posted:
             self._tick()
 
     def _failed(self, call: Call, error: BaseException) -> None:
         """Report that the user's code for a call raised, or was cancelled."""
-        self._side.raised(call, self._clock.now_ms())
         if not self._closed:
             self._post(CallFailed(call.call_id, type(error).__name__))
+        self._side.raised(call, self._clock.now_ms())
 
     def _active(self, view: MemberView | None) -> bool:
         return not self._closed and is_active(view, self._clock.now_ms())
@@ -294,7 +296,9 @@ class MemberBase:
         # One that is still on its way will show that the caller is there: an engine that does not react
         # must not be sent more and more.
         if self._mailbox.read().handled >= self._ticked_count:
-            self._ticked_count = self._post(Polled(self._tick_ms))
+            with self._post_lock:
+                count = self._side.posted_count + 1
+                self._ticked_count = self._post(Polled(self._tick_ms, count))
 
     def _tick_if_due(self) -> None:
         if self._ticked_ms is None or self._clock.now_ms() - self._ticked_ms >= self._tick_ms:
@@ -320,10 +324,16 @@ class MemberBase:
         self._check_usable()
         with self._post_lock:
             host = self._host or self._start()
-            self._side.posted()
-            if isinstance(event, JoinPrepared | LeaveRequested):
-                self._surrendered_count = self._side.posted_count
-            host.post(event)
+            try:
+                self._side.posted()
+                if isinstance(event, JoinPrepared | LeaveRequested):
+                    self._surrendered_count = self._side.posted_count
+                host.post(event)
+            except BaseException:
+                # That of a signal handler may have lost the event after it was counted. The next tick tells
+                # the engine so, and is due at once.
+                self._ticked_ms = None
+                raise
             return self._side.posted_count
 
     def _start(self) -> Host:

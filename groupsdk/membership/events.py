@@ -17,6 +17,8 @@ class Polled:
 
     unreported_ms: int = 0
     """For how long from now on it may poll again without a word: the deadline counts from the end of that."""
+    posted_count: int = 0
+    """How many events the caller has posted, with this one; tells of those that were lost on the way."""
 
 
 @dataclass(frozen=True, slots=True)

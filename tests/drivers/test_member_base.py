@@ -20,9 +20,14 @@ from groupsdk.errors import (
     MetadataError,
 )
 from groupsdk.membership.events import (
+    CallerEvent,
     CallFailed,
     CloseRequested,
+    GroupAssigned,
+    JoinDelivered,
+    JoinPrepared,
     LeaveRequested,
+    Polled,
     RejoinRequested,
 )
 from groupsdk.membership.state import MemberState
@@ -651,6 +656,70 @@ def test_a_callback_may_read_and_ask(rig: Rig) -> None:
     assert rig.drive.ensure_active_group(5)
     assert [each.generation.generation_id for each in seen] == [1, 2]
     assert all(each.stable for each in seen)
+
+
+# interrupts
+
+
+def interrupt_post(rig: Rig, kind: type[CallerEvent]) -> None:
+    """Raise what a signal handler raises, right before the next event of a kind reaches the engine."""
+    post = rig.host.post
+
+    def interrupted(event: CallerEvent) -> None:
+        if isinstance(event, kind):
+            rig.host.post = post  # type: ignore[method-assign]  # as it was
+            raise KeyboardInterrupt
+        post(event)
+
+    rig.host.post = interrupted  # type: ignore[method-assign]  # no other way to be between two lines
+
+
+@pytest.mark.parametrize("kind", [RejoinRequested, Polled])
+def test_an_event_that_an_interrupt_kept_from_the_engine_is_not_waited_for(
+    rig: Rig, kind: type[CallerEvent]
+) -> None:
+    rig.joined()
+    rig.clock.advance(1_000)
+    interrupt_post(rig, kind)
+
+    def work() -> None:
+        rig.base.request_rejoin("interrupted")
+        rig.drive.poll(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    rig.base.request_rejoin("heard")
+    started_ms = rig.clock.now_ms()
+    assert rig.drive.ensure_active_group(5)
+    assert rig.clock.now_ms() == started_ms
+    assert rig.user.names()[-1] == "on_join_complete"
+    assert rig.base.generation_if_stable() is not None
+
+
+@pytest.mark.parametrize("kind", [JoinPrepared, GroupAssigned, JoinDelivered])
+def test_an_answer_that_an_interrupt_kept_from_the_engine_is_given_again(
+    rig: Rig, kind: type[CallerEvent]
+) -> None:
+    rig.joined()
+    rig.base.request_rejoin("test")
+    interrupt_post(rig, kind)
+    with pytest.raises(KeyboardInterrupt):
+        rig.drive.ensure_active_group(5)
+    assert rig.drive.ensure_active_group(5)
+    assert rig.base.generation_if_stable() is not None
+
+
+def test_a_failure_that_an_interrupt_kept_from_the_engine_is_told_again(rig: Rig) -> None:
+    rig.joined()
+    rig.user.hooks["perform_assignment"] = raiser(UserError())
+    rig.base.request_rejoin("test")
+    interrupt_post(rig, CallFailed)
+    with pytest.raises(KeyboardInterrupt):
+        rig.drive.ensure_active_group(5)
+    with pytest.raises(UserError):
+        rig.drive.ensure_active_group(5)
+    rig.user.hooks.clear()
+    assert rig.drive.ensure_active_group(5)
 
 
 # other processes, and members that are dropped

@@ -23,6 +23,7 @@ from groupsdk.membership.events import (
     CallerEvent,
     CoordinatorFound,
     Event,
+    Polled,
     ResponseReceived,
     TimerFired,
 )
@@ -88,6 +89,8 @@ class FakeHost:
         self.posted.append(event)
         if not self.stuck:
             self._handled += 1
+            if isinstance(event, Polled):
+                self._handled = max(self._handled, event.posted_count)
             self._handle(event)
 
     def metrics(self) -> Future[dict[str, float]]:

@@ -30,6 +30,7 @@ from groupsdk.membership.events import (
     Event,
     LookupDelayed,
     LookupFailed,
+    Polled,
     TimerFired,
 )
 from groupsdk.membership.machine import MembershipMachine
@@ -91,6 +92,9 @@ class Engine:
     def post(self, event: CallerEvent) -> None:
         """Take an event of the caller; on the loop."""
         self._handled += 1
+        if isinstance(event, Polled):
+            # An exception of a signal handler may have come between counting an event and posting it.
+            self._handled = max(self._handled, event.posted_count)
         self._on_event(event)
 
     def abort(self) -> None:

@@ -495,6 +495,24 @@ def test_what_the_caller_posts_before_the_engine_runs_is_not_lost(broker: Script
     run(work())
 
 
+def test_events_that_were_lost_on_the_way_count_from_the_next_sign_of_life_on(
+    broker: ScriptedBroker,
+) -> None:
+    async def work() -> None:
+        handled: list[int] = []
+        engine = Engine(config(broker.address), SystemClock(), lambda n, _: handled.append(n))
+        task = asyncio.create_task(engine.run())
+        await asyncio.sleep(0)
+        engine.post(Polled(posted_count=1))
+        engine.post(RejoinRequested("the third, but the second was lost"))
+        engine.post(Polled(posted_count=4))
+        assert handled[-3:] == [1, 2, 4]
+        engine.abort()
+        await task
+
+    run(work())
+
+
 def test_an_engine_aborted_before_it_runs_ends_at_once(broker: ScriptedBroker) -> None:
     async def work() -> None:
         engine = Engine(config(broker.address), SystemClock(), lambda *_: None)
