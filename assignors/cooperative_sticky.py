@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from assignors.sticky.hands import Hand
-from assignors.sticky.plan import fairest
+from assignors.sticky.plan import Plan, fairest
 from assignors.sticky.user_data import encode_generation, read_generation
 from groupsdk.assignment import (
     Assignment,
@@ -72,29 +72,34 @@ class CooperativeStickyAssignor:
             else read_generation(subscription.user_data, member_id)
             for member_id, subscription in subscriptions.items()
         }
-        hands = fairest(
+        plan = fairest(
             cluster, subscriptions, claims, generations, moves_first=self._moves_before_racks
         )
-        return {member_id: Assignment(hand) for member_id, hand in _withhold(hands, claims).items()}
+        return {member_id: Assignment(hand) for member_id, hand in _withhold(plan, claims).items()}
 
 
-def _withhold(hands: Mapping[str, Hand], claims: Mapping[str, Partitions]) -> Mapping[str, Hand]:
+def _withhold(plan: Plan, claims: Mapping[str, Partitions]) -> Mapping[str, Hand]:
     """Take out what another member still claims: it may be reading it until it has the new assignment.
 
     Stale claims count too. Such a member has missed a rebalance and does not know that it lost anything, so
     that it may be at work as well as anybody.
     """
+    hands = plan.hands
     lost = _lost(hands, claims)
     if not lost:
         return hands
+    disputed = lost.keys() & plan.disputed
     result = dict(hands)
     for member_id, hand in hands.items():
-        if not hand.keys().isdisjoint(lost):
-            left = {
-                topic: tuple(number for number in numbers if number not in lost.get(topic, ()))
-                for topic, numbers in hand.items()
-            }
-            result[member_id] = {topic: numbers for topic, numbers in left.items() if numbers}
+        # Whoever keeps its claim as it is owns all of it; another one's claim on that does not hold.
+        topics = disputed if hand is claims[member_id] else lost.keys()
+        left = {}
+        for topic in hand.keys() & topics:
+            if not lost[topic].isdisjoint(hand[topic]):
+                left[topic] = tuple(each for each in hand[topic] if each not in lost[topic])
+        if left:
+            merged = hand | left
+            result[member_id] = {topic: numbers for topic, numbers in merged.items() if numbers}
     return result
 
 

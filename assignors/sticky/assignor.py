@@ -59,15 +59,16 @@ class StickyAssignor:
         What members own is what their user data says; of these the claim with the highest generation
         counts, and where two members have that, none. User data that does not parse claims nothing.
         """
+        names: dict[bytes, str] = {}
         claims = {
-            member_id: read_claim(subscription.user_data, member_id)
+            member_id: read_claim(subscription.user_data, member_id, names)
             for member_id, subscription in subscriptions.items()
         }
-        hands = fairest(
+        plan = fairest(
             cluster,
             subscriptions,
             {member_id: claim.partitions for member_id, claim in claims.items()},
             {member_id: claim.generation_id for member_id, claim in claims.items()},
             moves_first=self._moves_before_racks,
         )
-        return {member_id: Assignment(hand) for member_id, hand in hands.items()}
+        return {member_id: Assignment(hand) for member_id, hand in plan.hands.items()}

@@ -23,11 +23,13 @@ class Ownership:
             all of it holds.
         sizes: by member: number of partitions owned.
         free: topic to partitions that nobody owns, ascending; without the topics that have none.
+        disputed: the topics of which some claim does not hold.
     """
 
     owned: list[Partitions]
     sizes: list[int]
     free: dict[str, Sequence[int]]
+    disputed: Set[str] = frozenset()
 
 
 def settle(
@@ -51,10 +53,12 @@ def settle(
     if not any(claims):
         free: dict[str, Sequence[int]] = {topic: range(count) for topic, count in counts.items()}
         return Ownership(list(claims), [0] * len(claims), free)
-    owned = [
-        claim if claim.keys() <= topics else {t: claim[t] for t in claim if t in topics}
-        for claim, topics in zip(claims, subscribed, strict=True)
-    ]
+    owned = list(claims)
+    disputed: set[str] = set()
+    for member, (claim, topics) in enumerate(zip(claims, subscribed, strict=True)):
+        if not claim.keys() <= topics:
+            owned[member] = {topic: claim[topic] for topic in claim if topic in topics}
+            disputed |= claim.keys() - topics
     claimed: dict[str, list[int]] = {topic: [] for topic in counts}
     for claim in owned:
         deque(map(list.extend, map(claimed.__getitem__, claim), claim.values()), maxlen=0)
@@ -70,7 +74,8 @@ def settle(
             doubtful.add(topic)
     if doubtful:
         taken.update(_resolve(owned, generations, counts, doubtful))
-    return Ownership(owned, [sum(map(len, own.values())) for own in owned], _free(counts, taken))
+    sizes = [sum(map(len, own.values())) for own in owned]
+    return Ownership(owned, sizes, _free(counts, taken), disputed | doubtful)
 
 
 def _resolve(

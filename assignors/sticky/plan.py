@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from assignors.sticky.claims import settle
 from assignors.sticky.hands import Hand
@@ -15,6 +16,20 @@ from groupsdk.assignment import Cluster, GroupSubscription, Partitions
 _CANDIDATES = 4
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who gets what.
+
+    Attributes:
+        hands: by member id, in order: topics in order, each with its partitions in order. A claim that is
+            kept as a whole, and in order, is given back as it is and not copied.
+        disputed: the topics of which somebody claims what is not its own.
+    """
+
+    hands: dict[str, Hand]
+    disputed: Set[str] = frozenset()
+
+
 def fairest(
     cluster: Cluster,
     subscriptions: GroupSubscription,
@@ -22,7 +37,7 @@ def fairest(
     generations: Mapping[str, int],
     *,
     moves_first: bool = False,
-) -> dict[str, Hand]:
+) -> Plan:
     """Share out all partitions: as fair as can be, and among what is as fair, moving as few as can be.
 
     Every partition of a known topic with a subscriber goes to one of them. The loads, sorted from the
@@ -38,9 +53,7 @@ def fairest(
         moves_first: moves count more than partitions off rack.
 
     Returns:
-        By member id, in order: topics in order, each with its partitions in order. The same whatever the
-        order of anything in the arguments. A claim that is kept as a whole, and in order, is given back as
-        it is and not copied.
+        The same plan whatever the order of anything in the arguments.
     """
     with _without_collector():
         everyone = sorted(subscriptions)
@@ -48,7 +61,8 @@ def fairest(
         readers = [index for index, topics in enumerate(subscribed) if topics]
         result: dict[str, Hand] = {member: {} for member in everyone}
         if not readers:
-            return result
+            # Claims on topics that nobody reads are given to nobody.
+            return Plan(result)
         members = [everyone[index] for index in readers]
         wanted = [subscribed[index] for index in readers]
         distinct = {id(topics): topics for topics in wanted}
@@ -70,7 +84,8 @@ def fairest(
         else:
             hands = share_fairly(ownership, rows, moves_first=moves_first)
         result.update(zip(members, hands, strict=True))
-        return result
+        idle = (claims[everyone[index]] for index, topics in enumerate(subscribed) if not topics)
+        return Plan(result, frozenset().union(ownership.disputed, *idle))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ Numbers are big-endian and of 4 bytes, lengths of strings of 2.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from struct import Struct
+from struct import Struct, unpack_from
 
 from groupsdk.assignment import Partitions
 
@@ -45,44 +45,66 @@ def encode_claim(partitions: Mapping[str, Sequence[int]], generation_id: int) ->
     return b"".join(parts)
 
 
-def decode_claim(data: bytes) -> Claim:
+def decode_claim(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
     """Read the user data of `sticky`, version 1 or 0; what follows is left alone.
+
+    Args:
+        data: all of it.
+        names: topics read before; the same topic becomes the same string, which spares time from here on.
 
     Raises:
         UserDataError: it is neither. No more is read, or set aside, than there are bytes.
     """
-    (count,), at = _read(_INT32, data, 0, "number of topics")
-    if not 0 <= count <= len(data) - at:
-        raise UserDataError(f"{count} topics at byte 0 of {len(data)}")
+    size = len(data)
+    known = {} if names is None else names
+    if size < 4:
+        raise UserDataError(f"ends at byte {size} in the number of topics")
+    (count,) = _INT32.unpack_from(data, 0)
+    at = 4
+    if not 0 <= count <= size - at:
+        raise UserDataError(f"{count} topics at byte 0 of {size}")
     partitions: dict[str, Sequence[int]] = {}
     for _ in range(count):
-        (size,), start = _read(_INT16, data, at, "length of a topic")
-        at = start + size
-        if size < 0 or at > len(data):
-            raise UserDataError(f"topic of {size} bytes at byte {start} of {len(data)}")
-        try:
-            topic = str(data[start:at], "utf-8")
-        except UnicodeDecodeError as error:
-            raise UserDataError(f"topic at byte {start} is not UTF-8: {error.reason}") from None
-        (length,), at = _read(_INT32, data, at, "number of partitions")
-        if not 0 <= length <= (len(data) - at) // 4:
-            raise UserDataError(f"{length} partitions at byte {at - 4} of {len(data)}")
-        numbers = Struct(f">{length}i").unpack_from(data, at)
-        at += 4 * length
-        before = partitions.get(topic)
-        partitions[topic] = numbers if before is None else (*before, *numbers)
-    if len(data) - at < _INT32.size:
+        start = at + 2
+        if start > size:
+            raise UserDataError(f"ends at byte {size} in the length of a topic")
+        (length,) = _INT16.unpack_from(data, at)
+        end = start + length
+        at = end + 4
+        if length < 0 or at > size:
+            raise UserDataError(f"topic of {length} bytes at byte {start} of {size}")
+        name = data[start:end]
+        topic = known.get(name)
+        if topic is None:
+            topic = known[name] = _text(name, start)
+        (number,) = _INT32.unpack_from(data, end)
+        if not 0 <= number <= (size - at) // 4:
+            raise UserDataError(f"{number} partitions at byte {end} of {size}")
+        if number == 1:
+            numbers = _INT32.unpack_from(data, at)
+        else:
+            numbers = unpack_from(f">{number}i", data, at)
+        at += 4 * number
+        partitions[topic] = (*partitions[topic], *numbers) if topic in partitions else numbers
+    if size - at < 4:
         # Version 0; Java tells them apart by nothing else either.
         return Claim(partitions)
     return Claim(partitions, _INT32.unpack_from(data, at)[0])
 
 
-def read_claim(data: bytes | None, member_id: str) -> Claim:
+def _text(name: bytes, start: int) -> str:
+    try:
+        return str(name, "utf-8")
+    except UnicodeDecodeError as error:
+        raise UserDataError(f"topic at byte {start} is not UTF-8: {error.reason}") from None
+
+
+def read_claim(data: bytes | None, member_id: str, names: dict[bytes, str] | None = None) -> Claim:
     """Read what a member sent with `sticky`; nothing claimed where that does not parse, which is logged."""
     if not data:
         return NO_CLAIM
     try:
-        return decode_claim(data)
+        return decode_claim(data, names)
     except UserDataError as error:
         _LOG.warning("member %s: ignoring user data that sticky cannot read: %s", member_id, error)
         return NO_CLAIM
@@ -105,9 +127,3 @@ def read_generation(data: bytes | None, member_id: str) -> int:
         return _NO_GENERATION
     generation_id: int = _INT32.unpack_from(data, 0)[0]
     return generation_id
-
-
-def _read(form: Struct, data: bytes, at: int, what: str) -> tuple[tuple[int, ...], int]:
-    if len(data) - at < form.size:
-        raise UserDataError(f"ends at byte {len(data)} in the {what}")
-    return form.unpack_from(data, at), at + form.size

@@ -20,6 +20,7 @@ def test_claims_that_hold_are_handed_back_as_they_are() -> None:
     assert all(own is claim for own, claim in zip(found.owned, claims, strict=True))
     assert found.sizes == [2, 2, 0]
     assert found.free == {"t": [3, 4]}
+    assert not found.disputed
 
 
 def test_nobody_claims_anything() -> None:
@@ -54,6 +55,7 @@ def test_what_does_not_exist_is_not_owned() -> None:
     assert found.sizes == [1]
     assert found.free == {"t": [1]}
     assert claims == [{"t": [-1, 0, 7, 0], "gone": [0], "u": [0]}]
+    assert found.disputed == {"t", "gone", "u"}
 
 
 def test_subscriber_wins_against_a_newer_claim_of_one_that_is_not() -> None:
