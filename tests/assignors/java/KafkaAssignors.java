@@ -33,6 +33,7 @@ import org.apache.kafka.common.TopicPartition;
  *  "members": [{"id": "m", "topics": ["t"], "instance": null, "rack": null}]}
  *   ->  {"m": [["t", 0], ...]}: every member, its partitions in the order that Kafka lists them in
  * with "rounds": n   ->  the CPU nanoseconds of each of n calls
+ * with "lists": [["t"]]   ->  a number in place of a member's topics is the place of its list in there
  */
 public class KafkaAssignors {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -45,7 +46,7 @@ public class KafkaAssignors {
             ConsumerPartitionAssignor assignor = question.get("assignor").asText().equals("range")
                 ? new RangeAssignor() : new RoundRobinAssignor();
             Cluster cluster = cluster(question.get("topics"));
-            Map<String, Subscription> members = members(question.get("members"));
+            Map<String, Subscription> members = members(question);
             if (question.has("rounds")) {
                 ArrayNode times = JSON.createArrayNode();
                 for (int round = 0; round < question.get("rounds").asInt(); round++) {
@@ -84,16 +85,23 @@ public class KafkaAssignors {
         return new Cluster("cluster", nodes.values(), partitions, none, none);
     }
 
-    private static Map<String, Subscription> members(JsonNode members) {
+    private static Map<String, Subscription> members(JsonNode question) {
+        List<List<String>> lists = new ArrayList<>();
+        question.path("lists").forEach(list -> lists.add(strings(list)));
         Map<String, Subscription> subscriptions = new HashMap<>();
-        for (JsonNode member : members) {
-            List<String> topics = Arrays.asList(JSON.convertValue(member.get("topics"), String[].class));
+        for (JsonNode member : question.get("members")) {
+            JsonNode wanted = member.get("topics");
+            List<String> topics = wanted.isInt() ? lists.get(wanted.asInt()) : strings(wanted);
             Subscription subscription = new Subscription(topics, null, Collections.emptyList(), -1,
                 Optional.ofNullable(member.path("rack").textValue()));
             subscription.setGroupInstanceId(Optional.ofNullable(member.path("instance").textValue()));
             subscriptions.put(member.get("id").asText(), subscription);
         }
         return subscriptions;
+    }
+
+    private static List<String> strings(JsonNode list) {
+        return Arrays.asList(JSON.convertValue(list, String[].class));
     }
 
     private static ObjectNode answer(GroupAssignment plan) {
