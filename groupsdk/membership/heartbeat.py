@@ -8,6 +8,7 @@ from groupsdk.backoff import ExponentialBackoff
 
 FIRST_SPACING_MS: Final = 50
 """From a join to the first heartbeat after it, where the interval is longer."""
+_SOON_MS: Final = 1_000
 EARLY_HEARTBEATS = 30
 """How many heartbeats may come early before their pace is the interval's."""
 
@@ -18,7 +19,8 @@ class EarlyHeartbeats:
     Members start in bursts, and one that is stable learns only from a heartbeat that others want to join: with
     Kafka's client a group that is joined a moment too late waits for the heartbeat interval. The early ones are
     few: each takes one from a store that fills by one an interval, so that a group which never comes to rest
-    is asked no more often than before.
+    is asked no more often than before. Where the interval is a second or less, which is soon enough, only the
+    first one is early, and all others come evenly.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -40,7 +42,7 @@ class EarlyHeartbeats:
             return self._interval_ms
         self._store -= 1
         distance_ms = self._spacing_ms
-        self._spacing_ms *= 2
+        self._spacing_ms = distance_ms * 2 if self._interval_ms > _SOON_MS else self._interval_ms
         return distance_ms
 
     def _fill(self, now_ms: int) -> None:
@@ -85,7 +87,7 @@ class HeartbeatTimer:
         self._poll_until_ms = 0
 
     def enable(self, now_ms: int) -> None:
-        """Start all deadlines anew."""
+        """Start the deadlines of heartbeat and session anew; the poll deadline is the caller's."""
         self.enabled = True
         self._failures = 0
         self._early.joined()

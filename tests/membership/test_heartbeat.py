@@ -13,11 +13,11 @@ def heartbeat(steady_heartbeats: None) -> HeartbeatTimer:
     return timer()
 
 
-def timer() -> HeartbeatTimer:
+def timer(interval_ms: int = 3_000) -> HeartbeatTimer:
     return HeartbeatTimer(
         session_timeout_ms=10_000,
         rebalance_timeout_ms=60_000,
-        interval_ms=3_000,
+        interval_ms=interval_ms,
         max_poll_interval_ms=60_000,
         backoff=ExponentialBackoff(100, 1_000, jitter=0),
         random=Random(0),
@@ -155,17 +155,16 @@ def test_the_first_heartbeats_after_a_join_come_early_at_growing_distances() -> 
     assert heartbeat.next_ms == 13_050
 
 
-def test_a_short_interval_is_never_exceeded() -> None:
-    heartbeat = HeartbeatTimer(
-        session_timeout_ms=300,
-        rebalance_timeout_ms=60_000,
-        interval_ms=30,
-        max_poll_interval_ms=60_000,
-        backoff=ExponentialBackoff(100, 1_000, jitter=0),
-        random=Random(0),
-    )
+@pytest.mark.parametrize(
+    ("interval_ms", "expected"),
+    [(30, [30, 60, 90]), (50, [50, 100, 150]), (1_000, [50, 1_050, 2_050])],
+)
+def test_with_a_short_interval_heartbeats_come_evenly(
+    interval_ms: int, expected: list[int]
+) -> None:
+    heartbeat = timer(interval_ms)
     heartbeat.enable(0)
-    assert heartbeats(heartbeat, 120) == [30, 60, 90, 120]
+    assert heartbeats(heartbeat, 3_000)[:3] == expected
 
 
 def test_a_group_that_never_comes_to_rest_is_asked_at_the_pace_of_the_interval() -> None:
