@@ -22,12 +22,10 @@ class Subscribers:
         topics: known topics with partitions that somebody subscribed to, to the numbers of the subscribers,
             ascending. Topics with the same subscribers hold the same object. The topics stand in no
             particular order.
-        is_uniform: whether all members subscribed to the same topics.
     """
 
     member_ids: Sequence[str]
     topics: Mapping[str, Sequence[int]]
-    is_uniform: bool
 
 
 def member_order(subscriptions: GroupSubscription) -> list[str]:
@@ -107,7 +105,7 @@ def subscribers_of(
         if key not in joined:
             joined[key] = sorted(number for place in key for number in numbers[place])
         by_topic[topic] = joined[key]
-    return Subscribers(member_ids, by_topic, len(numbers) <= 1)
+    return Subscribers(member_ids, by_topic)
 
 
 def checked(subscriptions: GroupSubscription) -> dict[str, Subscription]:

@@ -47,7 +47,6 @@ def test_subscribers_are_numbered_in_the_order_given() -> None:
         "t": [0, 2],
         "u": [0, 1, 2],
     }
-    assert not found.is_uniform
 
 
 def test_equal_lists_of_topics_are_one() -> None:
@@ -55,7 +54,6 @@ def test_equal_lists_of_topics_are_one() -> None:
 
     found = subscribers_of({"t": 1, "u": 1}, members, ["a", "b"])
 
-    assert found.is_uniform
     assert found.topics["t"] is found.topics["u"]
 
 
