@@ -5,7 +5,7 @@ or have a negative number, two members may claim one, a member may come back wit
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from groupsdk.assignment import Partitions
@@ -59,23 +59,38 @@ def settle(
         if not claim.keys() <= topics:
             owned[member] = {topic: claim[topic] for topic in claim if topic in topics}
             disputed |= claim.keys() - topics
-    claimed: dict[str, list[int]] = {topic: [] for topic in counts}
-    for claim in owned:
-        deque(map(list.extend, map(claimed.__getitem__, claim), claim.values()), maxlen=0)
+    free, doubtful = _check(owned, counts)
+    if doubtful:
+        for topic, taken in _resolve(owned, generations, counts, doubtful).items():
+            if left := set(range(counts[topic])) - taken:
+                free[topic] = sorted(left)
+    sizes = [sum(map(len, own.values())) for own in owned]
+    return Ownership(owned, sizes, free, disputed | doubtful)
 
-    taken: dict[str, Collection[int]] = {}
+
+def _check(
+    claims: Sequence[Partitions], counts: Mapping[str, int]
+) -> tuple[dict[str, Sequence[int]], set[str]]:
+    """Look at each topic as a whole; returns what of those that are sound is free, and the other topics.
+
+    Where all is sound, as it nearly always is, no number is looked at by itself.
+    """
+    claimed: dict[str, list[int]] = {topic: [] for topic in counts}
+    for claim in claims:
+        deque(map(list.extend, map(claimed.__getitem__, claim), claim.values()), maxlen=0)
+    ranges = {count: frozenset(range(count)) for count in set(counts.values())}
+    free: dict[str, Sequence[int]] = {}
     doubtful = set()
     for topic, numbers in claimed.items():
-        if not numbers:
-            continue
-        once = taken[topic] = set(numbers)
-        # One look at each topic as a whole: what is sound, and it nearly always is, costs no more.
-        if len(once) != len(numbers) or max(once) >= counts[topic] or min(once) < 0:
+        count = counts[topic]
+        taken = set(numbers)
+        left = ranges[count] - taken
+        # What is claimed and what is left come to the whole only if nothing is claimed that is not there.
+        if len(taken) != len(numbers) or len(left) + len(taken) != count:
             doubtful.add(topic)
-    if doubtful:
-        taken.update(_resolve(owned, generations, counts, doubtful))
-    sizes = [sum(map(len, own.values())) for own in owned]
-    return Ownership(owned, sizes, _free(counts, taken), disputed | doubtful)
+        elif left:
+            free[topic] = sorted(left) if taken else range(count)
+    return free, doubtful
 
 
 def _resolve(
@@ -83,7 +98,7 @@ def _resolve(
     generations: Sequence[int],
     counts: Mapping[str, int],
     doubtful: Set[str],
-) -> dict[str, Collection[int]]:
+) -> dict[str, set[int]]:
     """Decide the claims on some topics one by one; returns what of them is owned."""
     owners = _owners(owned, generations, counts, doubtful)
     for member, claim in enumerate(owned):
@@ -120,16 +135,3 @@ def _owners(
                 those[number] = _NOBODY if since.get(number) == generation else member
                 since[number] = generation
     return owners
-
-
-def _free(
-    counts: Mapping[str, int], taken: Mapping[str, Collection[int]]
-) -> dict[str, Sequence[int]]:
-    free: dict[str, Sequence[int]] = {}
-    for topic, count in counts.items():
-        owned = taken.get(topic, ())
-        if not owned:
-            free[topic] = range(count)
-        elif len(owned) < count:
-            free[topic] = sorted(set(range(count)).difference(owned))
-    return free

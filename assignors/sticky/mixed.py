@@ -27,10 +27,8 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> list
         moves_first: moves count more than partitions off rack; else they count less.
     """
     owned = [rows.count(own) for own in ownership.owned]
-    supplies = list(rows.sizes)
-    for own in owned:
-        for row, count in own.items():
-            supplies[row] -= count
+    unowned = rows.count(ownership.free)
+    supplies = [unowned.get(row, 0) for row in range(len(rows.sizes))]
     leveller = Leveller(rows.readers, owned, [dict(own) for own in owned], list(ownership.sizes))
     pour(supplies, rows.readers, leveller.shares, leveller.loads, leveller.touched)
     for block in find_blocks(leveller, range(len(owned))):

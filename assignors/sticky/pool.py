@@ -30,7 +30,7 @@ class Pool:
 
         Args:
             needs: member to number of partitions, all above 0; no more than there are altogether.
-            hands: what each member gets is added here; nothing of the same topic may be in it before.
+            hands: what each member gets is added here; of these topics nothing may be in it before.
         """
         if len(self._topics) == 1:
             self._deal_topic(needs, hands)
@@ -61,20 +61,23 @@ class Pool:
             singles += (
                 one_of[: len(group)] if isinstance(group, range) else map(one_of.__getitem__, group)
             )
-        sizes = {member: len(hands[member]) for member in needs}
-        cuts: dict[int, list[slice]] = {member: [] for member in needs}
+        names: list[str] = []
+        blank: dict[str, tuple[int, ...]] = {}
         for active, start, end in _rounds(needs):
+            stride = len(active)
             for seat, member in enumerate(active, start):
-                cut = slice(seat, end, len(active))
-                cuts[member].append(cut)
-                hands[member].update(zip(topics[cut], singles[cut], strict=True))
-        for member, need in needs.items():
-            hand = hands[member]
-            if len(hand) - sizes[member] < need:
-                # More than one of some topic, of which the last only is in the hand.
-                names = list(chain.from_iterable(map(topics.__getitem__, cuts[member])))
-                numbers = chain.from_iterable(map(singles.__getitem__, cuts[member]))
-                _add_runs(hand, names, tuple(chain.from_iterable(numbers)))
+                hand = hands[member]
+                if topics[seat:end:stride] != names:
+                    names = topics[seat:end:stride]
+                    blank = dict.fromkeys(names, ())
+                got = singles[seat:end:stride]
+                if len(blank) == len(names) and hand.keys().isdisjoint(names):
+                    if not hand:
+                        # Neighbours mostly get of the same topics: a copy is made sooner than filled.
+                        hand.update(blank)
+                    hand.update(zip(names, got, strict=True))
+                else:
+                    _add_runs(hand, names, tuple(chain.from_iterable(got)))
 
 
 def _rounds(needs: Mapping[int, int]) -> Iterator[tuple[list[int], int, int]]:
@@ -93,7 +96,7 @@ def _rounds(needs: Mapping[int, int]) -> Iterator[tuple[list[int], int, int]]:
 
 
 def _add_runs(hand: Hand, topics: Sequence[str], numbers: tuple[int, ...]) -> None:
-    """Add partitions that are in order, all those of a topic at once."""
+    """Add partitions that are in order, all those of a topic at once, after what there is of it."""
     start, size = 0, len(topics)
     while start < size:
         topic = topics[start]
@@ -101,5 +104,6 @@ def _add_runs(hand: Hand, topics: Sequence[str], numbers: tuple[int, ...]) -> No
         end = start + 1
         if end < size and topics[end] == topic:
             end = bisect_right(topics, topic, end)
-        hand[topic] = numbers[start:end]
+        run = numbers[start:end]
+        hand[topic] = hand[topic] + run if topic in hand else run
         start = end

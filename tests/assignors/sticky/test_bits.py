@@ -1,6 +1,6 @@
 """Bit sets behave as sets of numbers do."""
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.bits import bitset, first, lowest, positions, transpose
 
@@ -13,6 +13,7 @@ _SETS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(_SETS)
 def test_a_set_goes_in_and_comes_out_in_order(numbers: set[int]) -> None:
     bits = bitset(numbers)
@@ -23,12 +24,14 @@ def test_a_set_goes_in_and_comes_out_in_order(numbers: set[int]) -> None:
         assert lowest(bits) == min(numbers)
 
 
+@settings(deadline=None)
 @given(_SETS, st.data())
 def test_first_are_the_smallest(numbers: set[int], data: st.DataObject) -> None:
     count = data.draw(st.integers(0, len(numbers)))
     assert first(bitset(numbers), count) == sorted(numbers)[:count]
 
 
+@settings(deadline=None)
 @given(st.lists(_SETS, max_size=12), st.integers(0, 5))
 def test_transposed_twice_is_what_it_was(sets: list[set[int]], more: int) -> None:
     width = max((max(each, default=-1) for each in sets), default=-1) + 1 + more

@@ -1,6 +1,6 @@
 """Rows are poured onto the least loaded of their readers."""
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.bits import bitset
 from assignors.sticky.filling import pour
@@ -17,6 +17,7 @@ def test_fills_up_the_low_ones_first() -> None:
     assert touched == [[], [0], [0], []]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 12), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(0, 25), st.sets(st.integers(0, 5), min_size=1)), max_size=5),

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.hands import Arranger
 
@@ -21,6 +21,7 @@ def _sorted(partitions: dict[str, list[int]]) -> list[tuple[str, tuple[int, ...]
     return [(t, tuple(sorted(partitions[t]))) for t in sorted(partitions) if partitions[t]]
 
 
+@settings(deadline=None)
 @given(st.lists(_PARTS, max_size=4), st.randoms(use_true_random=False))
 def test_hands_are_in_order(parts: list[dict[str, list[int]]], chance: random.Random) -> None:
     arranger = Arranger()
@@ -42,6 +43,7 @@ def test_what_is_no_hand_yet_is_copied() -> None:
         assert repr(partitions) == before
 
 
+@settings(deadline=None)
 @given(_PARTS, _PARTS)
 def test_merged_is_the_union(kept: dict[str, list[int]], more: dict[str, list[int]]) -> None:
     arranger = Arranger()

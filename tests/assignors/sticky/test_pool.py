@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.hands import Hand
 from assignors.sticky.pool import Pool
@@ -21,6 +21,7 @@ def test_whoever_needs_more_gets_the_last() -> None:
     assert hands == {0: {"t": (5,)}, 1: {"t": (6, 8, 9)}, 2: {"t": (7,)}}
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from("tuvw"),

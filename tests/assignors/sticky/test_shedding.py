@@ -1,6 +1,6 @@
 """Members give away what they have most of."""
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.shedding import Shedder, without
 
@@ -21,6 +21,7 @@ def test_equals_take_turns_from_member_to_member() -> None:
     assert given_away == [["a"], ["b"], ["c"], ["a"]]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.dictionaries(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.user_data import (
     NO_CLAIM,
@@ -94,11 +94,13 @@ def test_the_same_topic_is_the_same_string() -> None:
     assert first is second
 
 
+@settings(deadline=None)
 @given(_CLAIMS)
 def test_what_is_written_is_read(claim: Claim) -> None:
     assert decode_claim(encode_claim(claim.partitions, claim.generation_id)) == claim
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_claim_or_an_error(data: bytes) -> None:
     try:
@@ -110,6 +112,7 @@ def test_any_bytes_are_a_claim_or_an_error(data: bytes) -> None:
     read_generation(data, "m")
 
 
+@settings(deadline=None)
 @given(_CLAIMS, st.data())
 def test_bytes_cut_off_are_version_0_or_an_error(claim: Claim, data: st.DataObject) -> None:
     whole = encode_claim(claim.partitions, claim.generation_id)
@@ -155,6 +158,7 @@ def test_bytes_that_do_not_parse_are_ignored_and_logged(caplog: pytest.LogCaptur
 
 
 @pytest.mark.kafka
+@settings(deadline=None)
 @given(claim=_CLAIMS)
 def test_java_writes_what_we_read_and_reads_what_we_write(kafka: JavaProgram, claim: Claim) -> None:
     wanted = [f"{topic}:{n}" for topic, numbers in claim.partitions.items() for n in numbers]
