@@ -8,6 +8,7 @@ import pytest
 from groupsdk.testing import LocalKafka
 from tests.examples.conftest import StartExample
 from tests.examples.process import ROOT, ExampleProcess
+from tests.support.workers import eventually
 
 
 WORKERS = ["examples/worker.py", "examples/async_worker.py"]
@@ -90,7 +91,8 @@ def test_an_example_starts_a_kafka_of_its_own(path: str, start_example: StartExa
     directories = kafka_processes(example.pid)
     assert directories, f"no broker below the example, though it names {servers}"
     assert example.end(signal.SIGTERM) == 0
-    assert not any(alive(pid) for pid in directories)
+    # the watchdog notices the end by itself, a moment later
+    eventually(lambda: not any(alive(pid) for pid in directories), "a process is left behind")
 
 
 def kafka_processes(parent: int) -> list[int]:

@@ -350,13 +350,20 @@ def test_a_thread_that_cannot_be_started_leaves_no_child_behind(
     def start(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
+    children: list[subprocess.Popen[bytes]] = []
+
+    class Recorded(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            children.append(self)
+
     worker = Worker(settings(broker, "process"))
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
     monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(EngineError, match="can't start new thread"):
         worker.poll()
     monkeypatch.undo()
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert [child.returncode for child in children] == [-signal.SIGKILL]
     assert worker.ensure_active_group(TIMEOUT_S)
     worker.close()
 
