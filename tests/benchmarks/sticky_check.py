@@ -127,8 +127,10 @@ def least_moves(
     sink = len(nodes) + len(members)
     loads = {member: sum(map(len, each.values())) for member, each in assigned.items()}
     total = sum(loads.values())
-    off = total + 1
-    square = off * off
+    # No circle of steps has more of them than this: what counts more outweighs what counts less.
+    circle = 2 * (len(nodes) + len(members)) + 1
+    off = circle if cluster.replica_racks else 0
+    square = circle * max(off, 1)
     problem = _Problem()
     for member, subscription in subscriptions.items():
         for topic in subscription.topics:
@@ -140,18 +142,24 @@ def least_moves(
                 if own < size:
                     problem.add(nodes[cell], members[member], size - own, away + 1)
     priced = len(problem.arcs)
+    supplies = {nodes[cell]: len(numbers) for cell, numbers in cells.items()}
+    supplies[sink] = 0
     least = min(loads.values())
     for member, load in loads.items():
-        if load > 1:
-            # So much every one of them has: worth more than any square.
-            problem.add(members[member], sink, load - 1, -4 * square * (max(loads.values()) + 2))
-        for more in range(max(load - 1, 0), load + 1):
+        # So much every one of the balanced ones gives it; beyond that the next one, and one more, are open.
+        sure = max(load - 1, 0)
+        supplies[members[member]] = -sure
+        supplies[sink] -= load - sure
+        for more in range(sure, load + 1):
             problem.add(members[member], sink, 1, square * 2 * (more - least + 1))
-    supplies = {nodes[cell]: len(numbers) for cell, numbers in cells.items()}
-    flows = problem.solve({**supplies, sink: -total})
-    costs = [arc[3] * flow for arc, flow in zip(problem.arcs[:priced], flows, strict=False)]
+    flows = problem.solve(supplies)
+    moved = off_rack = 0
+    for (_, _, _, cost), flow in zip(problem.arcs[:priced], flows, strict=False):
+        away = bool(off) and cost >= off
+        off_rack += away * flow
+        moved += (cost - off * away) * flow
     # Partitions without an owner, and those whose owner is gone or unsubscribed, cost one wherever they go.
     homeless = total - sum(
         count for (cell, member), count in owned.items() if cell[0] in subscriptions[member].topics
     )
-    return sum(costs) // off, sum(costs) % off - homeless
+    return off_rack, moved - homeless

@@ -74,6 +74,7 @@ def build(row: Row) -> tuple[Members, Members]:
         name: lists[0] if lists else _wanted(row, topics, index, row.members, chance)
         for index, name in enumerate(names)
     }
+    _cover(topics, before, chance)
     after = dict(before)
     if row.event in ("leave", "churn"):
         # Whoever goes is drawn from all; who comes draws a subscription of the shape anew.
@@ -88,7 +89,6 @@ def build(row: Row) -> tuple[Members, Members]:
             after[f"newcomer-{index:05d}"] = (
                 lists[0] if lists else _wanted(row, topics, place, row.members, chance)
             )
-    _cover(topics, before, chance)
     _cover(topics, after, chance)
     return Members(counts, before), Members(counts, after)
 
