@@ -1,0 +1,1 @@
+"""The group coordinator: groups, members and offsets, as a pure state machine."""

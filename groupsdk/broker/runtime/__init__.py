@@ -1,0 +1,1 @@
+"""What runs the coordinators' state machines: records to the log, replies to the clients, one timer."""

@@ -1,0 +1,114 @@
+"""What a coordinator's state machine takes and gives: values only, no socket, no file, no clock.
+
+A machine (a shard) owns one partition of `__consumer_offsets` or `__transaction_state`. It decides; the
+runtime does. For every event the runtime calls the machine, appends `Result.records` to the partition's
+log as one batch, feeds them back through `replay`, and sends the replies only then. What lasts changes
+by `replay` alone, so that loading a log and running are the same code, and a crash is a cut of the log.
+Where the append fails, nothing is replayed, and `append_failed` says what to answer instead.
+(Kafka: org.apache.kafka.coordinator.common.runtime.CoordinatorShard.)
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.schema import Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorRecord:
+    """One record of a coordinator's log, as bytes; a value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStamp:
+    """The producer under which a batch is written; pending until the producer's marker arrives."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Where a request came from; `token` stands for the reply that is owed."""
+
+    token: int
+    api_version: int
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+    """As Java prints an address, with its slash: it is written into the group's record."""
+    principal: str = "User:ANONYMOUS"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to the request that brought `token`; each token is answered exactly once."""
+
+    token: int
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerPartitions:
+    """Ask for the end of a transaction to be written to the partitions it touched (WriteTxnMarkers)."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is to be done: append the records, then send the replies, then write the markers."""
+
+    records: tuple[CoordinatorRecord, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    producer: ProducerStamp | None = None
+    """Write the records as a transactional batch of this producer (TxnOffsetCommit)."""
+    markers: tuple[MarkerPartitions, ...] = ()
+
+
+NOTHING = Result()
+
+
+class CoordinatorShard(Protocol):
+    """The state machine of one partition of a coordinator's log; called by one thread only."""
+
+    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
+        """Apply one record of the log, while loading or right after it was appended.
+
+        Args:
+            record: the record.
+            producer: of a transactional batch; its effect stays pending until `replay_marker`.
+
+        Raises:
+            DecodeError: a known record type in a version or with bytes that cannot be read.
+        """
+
+    def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Apply a commit or abort marker found in, or just appended to, this partition."""
+
+    def loaded(self, now_ms: int) -> Result:
+        """Take up service after the whole log was replayed: arm session timers, resume what was prepared."""
+
+    def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
+        """Take a request; its reply is in this result or in a later one."""
+
+    def advance(self, now_ms: int) -> Result:
+        """Do everything that is due."""
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When `advance` is to be called next; None: nothing is due ever. May move after every call."""
+
+    def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
+        """Take back what a result promised, as its records could not be written; gives its replies anew."""
+
+    def unload(self, error: ErrorCode, now_ms: int) -> Result:
+        """Answer everything that waits with this error (NOT_COORDINATOR when the partition moves away)."""

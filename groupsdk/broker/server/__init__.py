@@ -1,0 +1,1 @@
+"""The sockets: connections, limits, security, and one handler per API."""

@@ -1,0 +1,1 @@
+"""Record batches: their header, their records, control records, checksums and compression."""
