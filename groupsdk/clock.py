@@ -28,6 +28,22 @@ class SystemClock:
         return time.clock_gettime_ns(_CLOCK_ID) // 1_000_000
 
 
+class WallClock:
+    """The date, read once and moved on by the clock since boot: what a broker stamps its records with.
+
+    In milliseconds since 1970 at the start, and never back or by leaps from then on, whatever is done to the
+    machine's date: one clock does for time stamps and for deadlines.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._offset_ms = time.time_ns() // 1_000_000 - self._clock.now_ms()
+
+    def now_ms(self) -> int:
+        """Return the milliseconds since 1970."""
+        return self._clock.now_ms() + self._offset_ms
+
+
 def thread_cpu_ns() -> int:
     """Return the nanoseconds of CPU time that this thread has used, to measure work with."""
     return time.thread_time_ns()

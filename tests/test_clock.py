@@ -3,10 +3,11 @@
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 
 import pytest
 
-from groupsdk.clock import Deadline, ManualClock, SystemClock
+from groupsdk.clock import Deadline, ManualClock, SystemClock, WallClock
 
 
 def test_the_system_clock_counts_milliseconds_and_never_goes_back() -> None:
@@ -70,3 +71,15 @@ def test_a_deadline_without_a_limit_never_expires() -> None:
     clock.advance(2**60)
     assert not deadline.expired
     assert deadline.remaining_ms(5) == 5
+
+
+def test_the_wall_clock_starts_with_the_date_and_moves_with_the_clock_below() -> None:
+    below = ManualClock(5)
+    before_ms = int(datetime.now(UTC).timestamp() * 1000)
+    clock = WallClock(below)
+    after_ms = int(datetime.now(UTC).timestamp() * 1000)
+
+    assert before_ms - 1 <= clock.now_ms() <= after_ms + 1
+    start_ms = clock.now_ms()
+    below.advance(1234)
+    assert clock.now_ms() == start_ms + 1234
