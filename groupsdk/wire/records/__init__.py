@@ -1,1 +1,1 @@
-"""Record batches: their header, their records, control records, checksums and compression."""
+"""Read and write record batches, the unit of Kafka's log and of Produce and Fetch."""

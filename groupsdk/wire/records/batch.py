@@ -1,0 +1,238 @@
+"""Read the headers of record batches (message format 2), check them, and change them in place.
+
+A broker needs no more of what is produced: it checks the sum, writes offset and leader epoch into the
+header, and keeps the records as they are (Kafka: DefaultRecordBatch).
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.limits import MAX_INT32
+from groupsdk.wire.records.checksum import Buffer, crc32c
+
+
+HEADER_SIZE: Final = 61
+"""How many bytes stand before the records of a batch."""
+MAGIC: Final = 2
+"""The message format that is read and written here."""
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+LENGTH_END: Final = 12
+"""Base offset and length come first; the length counts what follows them."""
+CRC_START: Final = 21
+"""From here on the checksum covers a batch: offset and leader epoch may change without a new one."""
+MAGIC_POSITION: Final = 16
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_CRC: Final = struct.Struct(">I")
+_ATTRIBUTES: Final = struct.Struct(">h")
+_TIMESTAMP: Final = struct.Struct(">q")
+_MAX_TIMESTAMP_POSITION: Final = 35
+
+
+class CorruptBatchError(DecodeError):
+    """A record batch that is not as it was written: its checksum or its records are wrong."""
+
+
+class BatchHeader(NamedTuple):
+    """What stands before the records of a batch, in the order of the log.
+
+    A tuple, as one is read for every batch that is produced, fetched or loaded; a frozen dataclass takes
+    four times as long to make.
+    """
+
+    base_offset: int
+    batch_length: int
+    """The bytes of the batch behind this field."""
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    """Milliseconds; where `has_delete_horizon`, from when on compaction may drop the tombstones."""
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def compression(self) -> int:
+        """Which compression the records have (see `compression.Compression`)."""
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def timestamp_type(self) -> int:
+        """0: the timestamps are the producer's; 1: all are `max_timestamp`, when the broker wrote them."""
+        return 1 if self.attributes & LOG_APPEND_TIME else 0
+
+    @property
+    def is_transactional(self) -> bool:
+        """Tell whether the batch belongs to a transaction of its producer."""
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Tell whether the batch holds a control record, such as the end of a transaction."""
+        return self.attributes & CONTROL != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Tell whether compaction has noted when the batch's tombstones may go."""
+        return self.attributes & DELETE_HORIZON != 0
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record as it was written; it may have been compacted away."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; -1 where the producer has none. It wraps to 0."""
+        if self.base_sequence < 0:
+            return -1
+        return self.base_sequence + self.last_offset_delta & MAX_INT32
+
+    @property
+    def size_in_bytes(self) -> int:
+        """How many bytes the batch takes, its header included."""
+        return LENGTH_END + self.batch_length
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header of the batch that starts at `position`.
+
+    The batch itself need not be there as a whole: see `batches` and `verify`.
+
+    Raises:
+        DecodeError: the bytes end within the header, the batch has another message format than 2, or a
+            length in it cannot be right.
+    """
+    try:
+        header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    except struct.error:
+        raise _no_header(buffer, position) from None
+    if header.magic != MAGIC:
+        raise _other_format(header.magic, position)
+    if header.batch_length < HEADER_SIZE - LENGTH_END:
+        raise DecodeError(
+            f"the record batch at byte {position} has the length {header.batch_length}, where its header"
+            f" alone takes {HEADER_SIZE - LENGTH_END}"
+        )
+    if header.last_offset_delta < 0 or header.records_count < 0:
+        raise DecodeError(
+            f"the record batch at byte {position} counts {header.records_count} records up to the offset"
+            f" delta {header.last_offset_delta}; neither can be negative"
+        )
+    return header
+
+
+def _no_header(buffer: Buffer, position: int) -> DecodeError:
+    left = len(buffer) - position
+    if position >= 0 and left > MAGIC_POSITION and buffer[position + MAGIC_POSITION] in (0, 1):
+        return _other_format(buffer[position + MAGIC_POSITION], position)
+    return DecodeError(
+        f"{max(left, 0)} bytes at byte {position} are no record batch: its header takes {HEADER_SIZE}"
+    )
+
+
+def _other_format(magic: int, position: int) -> DecodeError:
+    text = (
+        f"the record batch at byte {position} has the message format {magic}; only {MAGIC} is read"
+    )
+    if magic in (0, 1):
+        text += ". Kafka wrote 0 and 1 before 0.11: an application on 3.x can rewrite such a log"
+    return DecodeError(text)
+
+
+def batches(buffer: Buffer, start: int = 0) -> Iterator[tuple[BatchHeader, int]]:
+    """Go through the batches of a log or of a fetched set; gives each header with its position.
+
+    Stops without an error before a batch that the buffer does not hold as a whole: a broker cuts what
+    it sends at a size, and a crash may cut a file. Checksums are not looked at: see `verify`.
+
+    Raises:
+        DecodeError: as `read_header` does, at the batch in question.
+    """
+    end = len(buffer)
+    position = start
+    while end - position >= LENGTH_END:
+        if end - position < HEADER_SIZE:
+            # the rest of a batch that is cut, unless it is a whole one of an older format
+            if end - position > MAGIC_POSITION and buffer[position + MAGIC_POSITION] in (0, 1):
+                raise _other_format(buffer[position + MAGIC_POSITION], position)
+            return
+        header = read_header(buffer, position)
+        following = position + LENGTH_END + header.batch_length
+        if following > end:
+            return
+        yield header, position
+        position = following
+
+
+def verify(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
+    """Check that a batch is there as a whole and has the checksum that its header says.
+
+    Raises:
+        CorruptBatchError: it is not.
+    """
+    stop = position + LENGTH_END + header.batch_length
+    if stop > len(buffer):
+        raise CorruptBatchError(
+            f"the record batch with base offset {header.base_offset} takes {header.size_in_bytes} bytes,"
+            f" of which {len(buffer) - position} are there"
+        )
+    found = crc32c(memoryview(buffer)[position + CRC_START : stop])
+    if found != header.crc:
+        raise CorruptBatchError(
+            f"the record batch with base offset {header.base_offset} at byte {position} has the checksum"
+            f" {found:#010x}, not {header.crc:#010x} as its header says"
+        )
+
+
+def place(batch: bytearray, base_offset: int, leader_epoch: int, position: int = 0) -> None:
+    """Write the offset and the leader epoch that a batch gets in a log into its header, in place.
+
+    The checksum covers neither, so it stays right.
+
+    Raises:
+        EncodeError: one of them does not fit, or the bytes end within the header.
+    """
+    try:
+        # `pack_into` would clear the length that stands between the two
+        batch[position : position + 8] = base_offset.to_bytes(8, signed=True)
+        struct.pack_into(">i", batch, position + LENGTH_END, leader_epoch)
+    except (struct.error, OverflowError) as error:
+        raise EncodeError(
+            f"a record batch cannot be placed at offset {base_offset}, leader epoch {leader_epoch}: {error}"
+        ) from error
+
+
+def with_log_append_time(batch: Buffer, timestamp_ms: int) -> bytearray:
+    """Copy a batch with the time of the log (`message.timestamp.type=LogAppendTime`) and a new checksum.
+
+    Raises:
+        DecodeError: the bytes do not start with a record batch that is there as a whole.
+        EncodeError: the time does not fit.
+    """
+    header = read_header(batch)
+    if header.size_in_bytes > len(batch):
+        raise DecodeError(
+            f"a record batch of {header.size_in_bytes} bytes, of which {len(batch)} are there"
+        )
+    stamped = bytearray(batch[: header.size_in_bytes])
+    try:
+        _TIMESTAMP.pack_into(stamped, _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    except struct.error as error:
+        raise EncodeError(f"the log append time {timestamp_ms}: {error}") from error
+    _ATTRIBUTES.pack_into(stamped, CRC_START, header.attributes | LOG_APPEND_TIME)
+    _CRC.pack_into(stamped, CRC_START - 4, crc32c(memoryview(stamped)[CRC_START:]))
+    return stamped

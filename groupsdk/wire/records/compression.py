@@ -1,0 +1,191 @@
+"""Compress and decompress the records of a batch; what comes out is bounded."""
+
+import gzip
+import struct
+import zlib
+from enum import IntEnum
+from importlib import import_module
+from typing import Any, Final
+
+from groupsdk.errors import DecodeError
+
+
+MAX_DECOMPRESSED: Final = 64 * 1024 * 1024
+"""How many bytes the records of one batch may have when decompressed, unless the caller says otherwise."""
+
+_FIRST_OUTPUT: Final = 64 * 1024
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(
+    ">ii", 1, 1
+)  # version, least compatible version
+_XERIAL_BLOCK: Final = 32 * 1024
+
+# magic; version 1 with independent blocks, the only kind that Java reads; 64 KiB a block; the sum of the two
+_LZ4_HEADER: Final = bytes.fromhex("04224d18 60 40 82")
+_LZ4_BLOCK: Final = 64 * 1024
+_LZ4_PLAIN: Final = 0x80000000
+_LZ4_END: Final = bytes(4)
+
+_INT32: Final = struct.Struct(">i")
+_UINT32_LITTLE: Final = struct.Struct("<I")
+
+
+class Compression(IntEnum):
+    """Name the compressions of a batch by their number in its attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(compression: int, data: bytes) -> bytes:
+    """Compress the records of a batch.
+
+    Raises:
+        ValueError: there is no such compression.
+    """
+    match Compression(compression):
+        case Compression.NONE:
+            return data
+        case Compression.GZIP:
+            return gzip.compress(data, mtime=0)
+        case Compression.SNAPPY:
+            return _compress_snappy(data)
+        case Compression.LZ4:
+            return _compress_lz4(data)
+        case Compression.ZSTD:
+            return bytes(_codec("zstd").compress(data))
+
+
+def decompress(compression: int, data: bytes, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
+    """Decompress the records of a batch.
+
+    Raises:
+        DecodeError: the bytes are not so compressed, there is no such compression, or more than
+            `max_bytes` come out.
+    """
+    match compression:
+        case Compression.NONE:
+            return data
+        case Compression.GZIP:
+            return _decompress_gzip(data, max_bytes)
+        case Compression.SNAPPY:
+            return _decompress_snappy(data, max_bytes)
+        case Compression.LZ4:
+            return _decompress_growing("lz4", data, max_bytes)
+        case Compression.ZSTD:
+            return _decompress_growing("zstd", data, max_bytes)
+        case _:
+            raise DecodeError(f"a record batch has the compression {compression}; 0 to 4 are known")
+
+
+def _codec(name: str) -> Any:
+    # only where something is compressed at all, which the broker's own batches are not
+    return getattr(import_module("cramjam"), name)
+
+
+def _compress_snappy(data: bytes) -> bytes:
+    """Frame Snappy as Java's snappy library does (org.xerial.snappy)."""
+    snappy = _codec("snappy")
+    out = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK):
+        block = bytes(snappy.compress_raw(data[start : start + _XERIAL_BLOCK]))
+        out += (_INT32.pack(len(block)), block)
+    return b"".join(out)
+
+
+def _compress_lz4(data: bytes) -> bytes:
+    """Frame LZ4 with independent blocks.
+
+    The codec's own frames chain their blocks, which Java's reader refuses (KafkaLZ4BlockInputStream).
+    """
+    lz4 = _codec("lz4")
+    out = [_LZ4_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK):
+        plain = data[start : start + _LZ4_BLOCK]
+        block = bytes(lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            out += (_UINT32_LITTLE.pack(len(block)), block)
+        else:
+            out += (_UINT32_LITTLE.pack(len(plain) | _LZ4_PLAIN), plain)
+    out.append(_LZ4_END)
+    return b"".join(out)
+
+
+def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
+    reader = zlib.decompressobj(wbits=31)
+    try:
+        plain = reader.decompress(data, max_bytes + 1)
+    except zlib.error as error:
+        raise DecodeError(f"{len(data)} bytes are not compressed with gzip: {error}") from error
+    if len(plain) > max_bytes:
+        raise _too_much("gzip", len(data), max_bytes)
+    if not reader.eof:
+        raise DecodeError(f"{len(data)} bytes end within what gzip compressed")
+    return plain
+
+
+def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
+    snappy = _codec("snappy")
+    if not data.startswith(_XERIAL_MAGIC):
+        return _snappy_block(snappy, data, 0, max_bytes)
+    out = []
+    position, done = len(_XERIAL_HEADER), 0
+    while position < len(data):
+        if len(data) - position < _INT32.size:
+            raise DecodeError(f"{len(data)} bytes end within what Snappy compressed")
+        (size,) = _INT32.unpack_from(data, position)
+        position += _INT32.size
+        if not 0 <= size <= len(data) - position:
+            raise DecodeError(
+                f"a Snappy block of {size} bytes where {len(data) - position} are left"
+            )
+        out.append(_snappy_block(snappy, data[position : position + size], done, max_bytes))
+        done += len(out[-1])
+        position += size
+    return b"".join(out)
+
+
+def _snappy_block(snappy: Any, block: bytes, done: int, max_bytes: int) -> bytes:
+    # the block itself says first how long it gets
+    try:
+        size = snappy.decompress_raw_len(block)
+        if done + size > max_bytes:
+            raise _too_much("Snappy", len(block), max_bytes)
+        return bytes(snappy.decompress_raw(block))
+    except _codec("DecompressionError") as error:
+        raise DecodeError(f"{len(block)} bytes are not compressed with Snappy: {error}") from error
+
+
+def _decompress_growing(name: str, data: bytes, max_bytes: int) -> bytes:
+    """Decompress into an output that grows up to the bound: neither format need say how long it gets."""
+    codec, failure = _codec(name), _codec("DecompressionError")
+    size = min(max(_FIRST_OUTPUT, 4 * len(data)), max_bytes)
+    while True:
+        output = bytearray(size)
+        try:
+            written = codec.decompress_into(data, output)
+        except failure as error:
+            if not _is_full(error):
+                raise DecodeError(
+                    f"{len(data)} bytes are not compressed with {name}: {error}"
+                ) from error
+            if size >= max_bytes:
+                raise _too_much(name, len(data), max_bytes) from None
+            size = min(4 * size, max_bytes)
+        else:
+            return bytes(memoryview(output)[:written])
+
+
+def _is_full(error: Exception) -> bool:
+    # what Rust says where an output takes no more; there is no type of its own for it
+    return "whole buffer" in str(error)
+
+
+def _too_much(name: str, size: int, max_bytes: int) -> DecodeError:
+    return DecodeError(
+        f"{size} bytes compressed with {name} become more than {max_bytes} bytes, the limit"
+    )

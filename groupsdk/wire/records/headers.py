@@ -1,0 +1,57 @@
+"""Read and write the headers of one record."""
+
+from collections.abc import Sequence
+
+from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.wire.records.varint import NULL, read_length, varint
+
+
+Header = tuple[str, bytes | None]
+
+
+def write_headers(headers: Sequence[Header]) -> bytes:
+    """Encode the headers of a record, their count first.
+
+    Raises:
+        EncodeError: a name has a character that UTF-8 cannot carry.
+    """
+    out = [varint(len(headers))]
+    for name, value in headers:
+        try:
+            encoded = name.encode()
+        except UnicodeEncodeError as error:
+            raise EncodeError(
+                "the name of a record's header has a character that UTF-8 cannot carry"
+            ) from error
+        out += (varint(len(encoded)), encoded)
+        out += (NULL,) if value is None else (varint(len(value)), value)
+    return b"".join(out)
+
+
+def read_headers(data: bytes, position: int, stop: int) -> tuple[tuple[Header, ...], int]:
+    """Decode the headers at `position` of a record that stops at `stop`; gives the position behind them.
+
+    Raises:
+        DecodeError: a count or a length runs over the record's end.
+        IndexError: the data ends within them.
+        UnicodeDecodeError: a name is not valid UTF-8.
+    """
+    count, position = read_length(data, position)
+    if count is None or 2 * count > stop - position:
+        raise DecodeError(f"a record counts {count} headers where {stop - position} bytes are left")
+    headers: list[Header] = []
+    for _ in range(count):
+        size, position = read_length(data, position)
+        if size is None or size > stop - position:
+            raise DecodeError(f"a header's name runs over its record's end at byte {stop}")
+        name = data[position : position + size].decode()
+        position += size
+        size, position = read_length(data, position)
+        if size is None:
+            headers.append((name, None))
+            continue
+        if size > stop - position:
+            raise DecodeError(f"a header's value runs over its record's end at byte {stop}")
+        headers.append((name, data[position : position + size]))
+        position += size
+    return tuple(headers), position

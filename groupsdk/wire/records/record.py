@@ -1,0 +1,368 @@
+"""Read and write the records of a batch (Kafka: DefaultRecord, MemoryRecordsBuilder)."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.wire.records import compression as codecs
+from groupsdk.wire.records.batch import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    CorruptBatchError,
+    read_header,
+)
+from groupsdk.wire.records.checksum import Buffer, crc32c
+from groupsdk.wire.records.headers import Header, read_headers, write_headers
+from groupsdk.wire.records.varint import (
+    NULL,
+    SMALL,
+    SMALL_COUNT,
+    continue_varint,
+    negative_length,
+    zigzag,
+)
+
+
+_HEAD: Final = struct.Struct(">qiibI")
+_SUMMED: Final = struct.Struct(">hiqqqhii")
+_LEAST_RECORD: Final = 7
+"""A record without key, value and headers: every length in one byte."""
+
+
+class Record(NamedTuple):
+    """One record of a batch.
+
+    A tuple, as loading a log makes millions of them; a frozen dataclass takes several times as long.
+    """
+
+    offset: int
+    timestamp: int
+    """Milliseconds."""
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[Header, ...] = ()
+
+
+_new_record = tuple.__new__
+
+
+def build_batch(
+    records: Sequence[Record],
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    *,
+    transactional: bool = False,
+    control: bool = False,
+    compression: int = 0,
+    timestamp_type: int = 0,
+    last_offset: int | None = None,
+    max_timestamp: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytes:
+    """Write a batch of records, which keep their offsets.
+
+    Args:
+        records: in ascending order of offset, none below `base_offset`; there may be gaps.
+        base_offset: the offset that the deltas of the batch count from.
+        leader_epoch: of the partition's leader; -1: not known.
+        producer_id: of an idempotent or transactional producer; -1: none.
+        producer_epoch: its epoch.
+        base_sequence: the sequence number of the first offset.
+        transactional: mark the batch as part of the producer's transaction.
+        control: mark the batch as a control batch.
+        compression: see `Compression`.
+        timestamp_type: 1: the time of the log, `max_timestamp`, is that of all records.
+        last_offset: the last offset of the batch, where its last record was compacted away.
+        max_timestamp: what the header says; otherwise the latest of the records.
+        delete_horizon_ms: when compaction may drop the batch's tombstones.
+
+    Raises:
+        EncodeError: a number does not fit its field, or offsets do not ascend.
+        ValueError: there is no such compression.
+    """
+    attributes = compression | (LOG_APPEND_TIME if timestamp_type else 0)
+    attributes |= (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
+    if delete_horizon_ms is not None:
+        attributes |= DELETE_HORIZON
+        base_timestamp = delete_horizon_ms
+    else:
+        base_timestamp = records[0].timestamp if records else -1
+    try:
+        body = _records(records, base_offset, base_timestamp)
+        if compression:
+            body = codecs.compress(compression, body)
+        last = records[-1].offset if records else base_offset
+        if last_offset is not None:
+            if records and last_offset < last:
+                raise EncodeError(
+                    f"the last offset {last_offset} is below that of a record, {last}"
+                )
+            last = last_offset
+        if max_timestamp is None:
+            max_timestamp = max((record.timestamp for record in records), default=-1)
+        return _batch(
+            body,
+            base_offset,
+            leader_epoch,
+            _SUMMED.pack(
+                *(attributes, last - base_offset, base_timestamp, max_timestamp),
+                *(producer_id, producer_epoch, base_sequence, len(records)),
+            ),
+        )
+    except struct.error as error:
+        raise EncodeError(
+            f"a record batch at offset {base_offset} cannot be written: {error}"
+        ) from error
+
+
+def _batch(body: bytes, base_offset: int, leader_epoch: int, summed: bytes) -> bytes:
+    covered = summed + body
+    # behind the length stand leader epoch, magic and checksum: nine bytes
+    return _HEAD.pack(base_offset, len(covered) + 9, leader_epoch, MAGIC, crc32c(covered)) + covered
+
+
+def _records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
+    small, top, join = SMALL, SMALL_COUNT, b"".join
+    out: list[bytes] = []
+    previous = base_offset - 1
+    for offset, timestamp, key, value, headers in records:
+        if offset <= previous:
+            raise EncodeError(f"the record offset {offset} comes after {previous}")
+        previous = offset
+        delta = offset - base_offset
+        time = timestamp - base_timestamp
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
+        body = join(
+            (
+                b"\0",
+                small[time] if 0 <= time < top else zigzag(time),
+                small[delta] if delta < top else zigzag(delta),
+                small[key_size] if 0 <= key_size < top else zigzag(key_size),
+                key or b"",
+                small[value_size] if 0 <= value_size < top else zigzag(value_size),
+                value or b"",
+                write_headers(headers) if headers else b"\0",
+            )
+        )
+        size = len(body)
+        out += (small[size] if size < top else zigzag(size), body)
+    return join(out)
+
+
+def build_pairs(
+    pairs: Sequence[tuple[bytes | None, bytes | None]],
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    *,
+    transactional: bool = False,
+) -> bytes:
+    """Write a batch of keys and values that all have one timestamp and offsets without gaps.
+
+    What a coordinator writes, and the fast way to it: uncompressed, without headers and sequence numbers.
+    The same bytes as of `build_batch`.
+
+    Raises:
+        EncodeError: a number does not fit its field.
+    """
+    small, top = SMALL, SMALL_COUNT
+    out: list[bytes] = []
+    count = 0
+    for key, value in pairs:
+        # an attributes byte of 0 and a time delta of 0
+        body = b"\0\0" + (small[count] if count < top else zigzag(count))
+        if key is None:
+            body += NULL
+        else:
+            size = len(key)
+            body += (small[size] if size < top else zigzag(size)) + key
+        if value is None:
+            body += b"\1\0"
+        else:
+            size = len(value)
+            body += (small[size] if size < top else zigzag(size)) + value + b"\0"
+        size = len(body)
+        out += (small[size] if size < top else zigzag(size), body)
+        count += 1
+    try:
+        covered = _SUMMED.pack(
+            *(TRANSACTIONAL if transactional else 0, max(count - 1, 0)),
+            *(timestamp, timestamp, producer_id, producer_epoch, -1, count),
+        ) + b"".join(out)
+        return (
+            _HEAD.pack(base_offset, len(covered) + 9, leader_epoch, MAGIC, crc32c(covered))
+            + covered
+        )
+    except struct.error as error:
+        raise EncodeError(
+            f"a record batch at offset {base_offset} cannot be written: {error}"
+        ) from error
+
+
+def build_empty(header: BatchHeader) -> bytes:
+    """Write what compaction leaves of a batch whose records are all gone.
+
+    The header stays, so that the producer's last sequence number is known still (Kafka:
+    DefaultRecordBatch.writeEmptyHeader).
+    """
+    return build_batch(
+        (),
+        header.base_offset,
+        header.partition_leader_epoch,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        transactional=header.is_transactional,
+        control=header.is_control,
+        timestamp_type=header.timestamp_type,
+        last_offset=header.last_offset,
+        max_timestamp=header.max_timestamp,
+    )
+
+
+def read_records(
+    batch: Buffer, position: int = 0, *, max_bytes: int = codecs.MAX_DECOMPRESSED
+) -> Iterator[Record]:
+    """Read the records of the batch that starts at `position`, all of them before it returns.
+
+    The checksum is not looked at: see `verify`.
+
+    Args:
+        batch: the bytes of one batch, or of more.
+        position: where it starts.
+        max_bytes: how much may come out of a compressed batch.
+
+    Raises:
+        DecodeError: the bytes are no record batch that is there as a whole.
+        CorruptBatchError: its records are not what its header says, or cannot be decompressed.
+    """
+    header = read_header(batch, position)
+    stop = position + header.size_in_bytes
+    if stop > len(batch):
+        raise DecodeError(
+            f"the record batch with base offset {header.base_offset} takes {header.size_in_bytes} bytes,"
+            f" of which {len(batch) - position} are there"
+        )
+    body = bytes(batch[position + HEADER_SIZE : stop])
+    try:
+        if header.compression:
+            body = codecs.decompress(header.compression, body, max_bytes)
+        return iter(_read(body, header))
+    except IndexError:
+        problem = "end within a record"
+    except UnicodeDecodeError:
+        problem = "have a header name that is not valid UTF-8"
+    except DecodeError as error:
+        raise CorruptBatchError(
+            f"the record batch with base offset {header.base_offset}: {error}"
+        ) from error
+    raise CorruptBatchError(
+        f"the record batch with base offset {header.base_offset}: its {len(body)} bytes {problem}"
+    )
+
+
+def _read(data: bytes, header: BatchHeader) -> list[Record]:  # noqa: C901 - one loop, for its speed
+    count, end = header.records_count, len(data)
+    if count * _LEAST_RECORD > end:
+        raise DecodeError(f"{count} records where {end} bytes are left")
+    base_offset, last_delta = header.base_offset, header.last_offset_delta
+    base_timestamp = header.base_timestamp
+    log_time = header.max_timestamp if header.timestamp_type else None
+    new, kind, long = _new_record, Record, continue_varint
+    records: list[Record] = []
+    p = 0
+    for _ in range(count):
+        # the numbers of one and of two bytes in place: calls would double the time
+        number = data[p]
+        p += 1
+        if number > 127:
+            byte = data[p]
+            if byte < 128:
+                number += (byte << 7) - 128
+                p += 1
+            else:
+                number, p = long(data, p, number)
+        stop = p + (number >> 1)
+        if number & 1 or stop > end:
+            raise DecodeError(f"a record at byte {p} of {end} runs over the end")
+        number = data[p + 1]  # behind the attributes, which mean nothing yet
+        p += 2
+        if number > 127:
+            byte = data[p]
+            if byte < 128:
+                number += (byte << 7) - 128
+                p += 1
+            else:
+                number, p = long(data, p, number)
+        timestamp = base_timestamp + ((number >> 1) ^ -(number & 1))
+        number = data[p]
+        p += 1
+        if number > 127:
+            byte = data[p]
+            if byte < 128:
+                number += (byte << 7) - 128
+                p += 1
+            else:
+                number, p = long(data, p, number)
+        delta = number >> 1
+        if number & 1 or delta > last_delta:
+            raise DecodeError(f"a record's offset delta is not within 0 to {last_delta}")
+        number = data[p]
+        p += 1
+        if number > 127:
+            byte = data[p]
+            if byte < 128:
+                number += (byte << 7) - 128
+                p += 1
+            else:
+                number, p = long(data, p, number)
+        if number == 1:
+            key = None
+        elif number & 1:
+            raise negative_length(number)
+        else:
+            start = p
+            p += number >> 1
+            key = data[start:p]
+        number = data[p]
+        p += 1
+        if number > 127:
+            byte = data[p]
+            if byte < 128:
+                number += (byte << 7) - 128
+                p += 1
+            else:
+                number, p = long(data, p, number)
+        if number == 1:
+            value = None
+        elif number & 1:
+            raise negative_length(number)
+        else:
+            start = p
+            p += number >> 1
+            value = data[start:p]
+        headers: tuple[Header, ...] = ()
+        if data[p]:
+            headers, p = read_headers(data, p, stop)
+        else:
+            p += 1
+        if p != stop:
+            raise DecodeError(f"a record that should end at byte {stop} of {end} ends at {p}")
+        if log_time is not None:
+            timestamp = log_time
+        records.append(new(kind, (base_offset + delta, timestamp, key, value, headers)))
+    if p != end:
+        raise DecodeError(f"{end - p} bytes are left over behind the last of {count} records")
+    return records
