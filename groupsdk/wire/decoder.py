@@ -172,6 +172,8 @@ class _Decoder(SourceWriter):
 
     def value(self, wire_type: WireType, *, null: bool) -> str:
         """Read one value of any type; returns the variable that holds it, set at the latest by `_read_waiting`."""
+        if isinstance(wire_type, type) and issubclass(wire_type, Struct):
+            return self._struct_in_place(wire_type, null=null)
         value = self.variable("value")
         match wire_type:
             case Width(code):
@@ -184,10 +186,20 @@ class _Decoder(SourceWriter):
                 self._waiting.append(("16s", value))
                 self._read_waiting()
                 self.line(f"{value} = UUID(bytes={value})")
-            case _ if wire_type in (str, bytes):
-                self._text_or_bytes(value, is_text=wire_type is str, null=null)
             case _:
-                raise TypeError("a struct can only be the element of an array")
+                self._text_or_bytes(value, is_text=wire_type is str, null=null)
+        return value
+
+    def _struct_in_place(self, declared: type[Struct], *, null: bool) -> str:
+        if not null:
+            return self.struct(declared)
+        sign, value = self.variable("sign"), self.variable("value")
+        self._waiting.append(("B", sign))
+        self._read_waiting()
+        with self.block(f"if {sign} < 128:"):
+            self.line(f"{value} = {self.struct(declared)}")
+        self.line("else:")  # as Kafka: any negative int8 is null, any other one is not
+        self.line(f"    {value} = None")
         return value
 
     def _text_or_bytes(self, value: str, *, is_text: bool, null: bool) -> None:
@@ -308,7 +320,13 @@ def _least_size(wire_type: WireType, version: int, flexible: bool) -> int:
         case _:
             declared = declared_fields(cast("type[Struct]", wire_type))
             return flexible + sum(
-                _least_size(each.type, version, flexible)
+                _least_field_size(each, version, flexible)
                 for each in declared
                 if version in each.versions and each.tag is None
             )
+
+
+def _least_field_size(each: Field, version: int, flexible: bool) -> int:
+    if each.is_nullable(version) and isinstance(each.type, type) and issubclass(each.type, Struct):
+        return 1  # null; of everything else null takes no less than the empty value
+    return _least_size(each.type, version, flexible)

@@ -124,22 +124,39 @@ class _Encoder(SourceWriter):
             case _ if wire_type in (str, bytes):
                 self._text_or_bytes(wire_type, source, null=null)
             case _:
-                raise TypeError(f"{source}: a struct can only be the element of an array")
+                self._struct_in_place(cast("type[Struct]", wire_type), source, null=null)
+
+    def _struct_in_place(self, declared: type[Struct], source: str, *, null: bool) -> None:
+        value = self.variable("value")
+        self.line(f"{value} = {source}")
+        if not null:
+            self.struct(declared, value)
+            return
+        self._start_out()
+        self._flush()
+        with self.block(f"if {value} is None:"):
+            self.line(f"{self._out}.append({struct.pack('>b', -1)!r})")
+        with self.block("else:"):
+            self._parts.append("BYTE[1]")
+            self.struct(declared, value)
+            self._flush()
 
     def _text_or_bytes(self, wire_type: WireType, source: str, *, null: bool) -> None:
         value, length = self.variable("value"), self.variable("length")
         is_text = wire_type is str
         self.line(f"{value} = {source}")
         if null:
-            whole = self.variable("whole")
+            prefix = self.variable("prefix")
             with self.block(f"if {value} is None:"):
-                self.line(f"{whole} = {self._null('h' if is_text else 'i')!r}")
+                self.line(f"{prefix} = {self._null('h' if is_text else 'i')!r}")
+                self.line(f"{value} = b''")
             with self.block("else:"):
                 if is_text:
                     self.line(f"{value} = {value}.encode()")
                 self.line(f"{length} = len({value})")
-                self.line(f"{whole} = {self._prefix(is_text, length)} + {value}")
-            self._parts.append(whole)
+                self.line(f"{prefix} = {self._prefix(is_text, length)}")
+            # two parts: records may be megabytes, which one concatenation more would copy
+            self._parts += (prefix, value)
             return
         if is_text:
             self.line(f"{value} = {value}.encode()")

@@ -14,7 +14,9 @@ Python type         wire type
 `str`               string, `str | None` where nullable in some version
 `bytes`             bytes, `bytes | None` likewise
 `UUID`              uuid
-`tuple[X, ...]`     array of any of these or of structs, `| None` likewise
+`bytes | None`      records, too: what they hold is read by those who need it
+a `Struct`          struct in place, `| None` likewise; its default is the struct's own
+`tuple[X, ...]`     array of any of these, `| None` likewise
 =================== ===========================================================
 
 A field that a version lacks is read as its default. On writing, Kafka's rule holds: an `IGNORABLE` field is
@@ -37,6 +39,9 @@ from groupsdk.wire.primitives import TaggedField
 class ApiKey(IntEnum):
     """Name the requests that are declared here by their number on the wire."""
 
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
     METADATA = 3
     OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
@@ -49,8 +54,40 @@ class ApiKey(IntEnum):
     LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
+    OFFSET_DELETE = 47
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,40 @@
+"""Declare AddOffsetsToTxn: take the offsets of a group into a transaction."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+)
+
+
+API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, first_flexible=3)
+
+
+@dataclass(frozen=True, slots=True)
+class AddOffsetsToTxnResponse(Response):
+    """Tell whether the group's offsets are part of the transaction."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
+    """Take the partition that stores a group's offsets into a transaction."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = AddOffsetsToTxnResponse
+
+    transactional_id: str = ""
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    group_id: str = ""

@@ -1,0 +1,67 @@
+"""Declare AlterConfigs: replace configurations."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+)
+
+
+API = Api(ApiKey.ALTER_CONFIGS, 0, 2, first_flexible=2)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigsResourceResponse(Struct):
+    """Tell what became of one resource."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigsResponse(Response):
+    """Answer the change, resource by resource."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    responses: tuple[AlterConfigsResourceResponse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterableConfig(Struct):
+    """Set one value; kept out of the repr, as it may be a secret."""
+
+    name: str = ""
+    value: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigsResource(Struct):
+    """Give all values of one resource: keys that are not named go back to their default."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configs: tuple[AlterableConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigsRequest(Request[AlterConfigsResponse]):
+    """Replace whole configurations, or with `validate_only` check them."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = AlterConfigsResponse
+
+    resources: tuple[AlterConfigsResource, ...] = ()
+    validate_only: bool = False

@@ -1,0 +1,68 @@
+"""Declare AlterUserScramCredentials: set and remove SCRAM credentials (KIP-554)."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+)
+
+
+API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, first_flexible=0)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterUserScramCredentialsResult(Struct):
+    """Tell what became of one user."""
+
+    user: str = ""
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterUserScramCredentialsResponse(Response):
+    """Answer the change, user by user."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    results: tuple[AlterUserScramCredentialsResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredentialDeletion(Struct):
+    """Name one credential to remove."""
+
+    name: str = ""
+    mechanism: Int8 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredentialUpsertion(Struct):
+    """Set one credential; salt and salted password are kept out of the repr."""
+
+    name: str = ""
+    mechanism: Int8 = 0
+    iterations: Int32 = 0
+    salt: bytes = b""
+    salted_password: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse]):
+    """Set and remove SCRAM credentials."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = AlterUserScramCredentialsResponse
+
+    deletions: tuple[ScramCredentialDeletion, ...] = ()
+    upsertions: tuple[ScramCredentialUpsertion, ...] = ()

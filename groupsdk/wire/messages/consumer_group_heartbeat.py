@@ -1,0 +1,74 @@
+"""Declare ConsumerGroupHeartbeat: take part in a group of the consumer protocol (KIP-848)."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+from uuid import UUID
+
+from groupsdk.wire.schema import (
+    NO_UUID,
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+    since,
+)
+
+
+API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, first_flexible=0)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions(Struct):
+    """Name partitions of one topic."""
+
+    topic_id: UUID = NO_UUID
+    partitions: tuple[Int32, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment(Struct):
+    """Name the partitions of a member."""
+
+    topic_partitions: tuple[TopicPartitions, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupHeartbeatResponse(Response):
+    """Tell a member its epoch, and its partitions where they changed (None: they did not)."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = None
+    member_id: Annotated[str | None, nullable()] = None
+    member_epoch: Int32 = 0
+    heartbeat_interval_ms: Int32 = 0
+    assignment: Annotated[Assignment | None, nullable()] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
+    """Join, stay in or leave a group.
+
+    `member_epoch` is 0 to join, -1 to leave and -2 to leave for a while as a static member. What did not
+    change since the last heartbeat is None, and a `rebalance_timeout_ms` of -1.
+    """
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = ConsumerGroupHeartbeatResponse
+
+    group_id: str = ""
+    member_id: str = ""
+    member_epoch: Int32 = 0
+    instance_id: Annotated[str | None, nullable()] = None
+    rack_id: Annotated[str | None, nullable()] = None
+    rebalance_timeout_ms: Int32 = -1
+    subscribed_topic_names: Annotated[tuple[str, ...] | None, nullable()] = None
+    subscribed_topic_regex: Annotated[str | None, since(1), nullable(1)] = None
+    server_assignor: Annotated[str | None, nullable()] = None
+    topic_partitions: Annotated[tuple[TopicPartitions, ...] | None, nullable()] = None

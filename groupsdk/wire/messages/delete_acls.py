@@ -1,0 +1,76 @@
+"""Declare DeleteAcls: remove access rules."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+)
+
+
+API = Api(ApiKey.DELETE_ACLS, 1, 3, first_flexible=2)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAclsMatchingAcl(Struct):
+    """Show one rule that was removed, or why it was not."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    pattern_type: Int8 = 3
+    principal: str = ""
+    host: str = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAclsFilterResult(Struct):
+    """Group the rules that one filter matched."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+    matching_acls: tuple[DeleteAclsMatchingAcl, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAclsResponse(Response):
+    """Answer the filters in the order of the request."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    filter_results: tuple[DeleteAclsFilterResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAclsFilter(Struct):
+    """Match rules to remove; None and the code 1 (ANY) match everything."""
+
+    resource_type_filter: Int8 = 0
+    resource_name_filter: Annotated[str | None, nullable()] = ""
+    pattern_type_filter: Int8 = 3
+    principal_filter: Annotated[str | None, nullable()] = ""
+    host_filter: Annotated[str | None, nullable()] = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAclsRequest(Request[DeleteAclsResponse]):
+    """Remove the access rules that any of the filters matches."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = DeleteAclsResponse
+
+    filters: tuple[DeleteAclsFilter, ...] = ()

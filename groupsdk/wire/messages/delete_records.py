@@ -1,0 +1,72 @@
+"""Declare DeleteRecords: drop the start of partitions."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Struct,
+)
+
+
+API = Api(ApiKey.DELETE_RECORDS, 0, 2, first_flexible=2)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsPartitionResult(Struct):
+    """Tell where one partition starts now; -1 where it failed."""
+
+    partition_index: Int32 = 0
+    low_watermark: Int64 = 0
+    error_code: Int16 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsTopicResult(Struct):
+    """Group the answers for one topic."""
+
+    name: str = ""
+    partitions: tuple[DeleteRecordsPartitionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsResponse(Response):
+    """Answer the deletion of records, partition by partition."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    topics: tuple[DeleteRecordsTopicResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsPartition(Struct):
+    """Name the offset before which records are dropped; -1 for the high watermark."""
+
+    partition_index: Int32 = 0
+    offset: Int64 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsTopic(Struct):
+    """Group the partitions of one topic."""
+
+    name: str = ""
+    partitions: tuple[DeleteRecordsPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
+    """Drop the records before some offsets."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = DeleteRecordsResponse
+
+    topics: tuple[DeleteRecordsTopic, ...] = ()
+    timeout_ms: Int32 = 0

@@ -1,0 +1,86 @@
+"""Declare DescribeConfigs: read configurations."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+    since,
+)
+
+
+API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, first_flexible=4)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsSynonym(Struct):
+    """Name one place that a value may come from; the first one listed wins."""
+
+    name: str = ""
+    value: Annotated[str | None, nullable()] = ""
+    source: Int8 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsResourceResult(Struct):
+    """Show one configuration value; `value` is None where it is sensitive."""
+
+    name: str = ""
+    value: Annotated[str | None, nullable()] = ""
+    read_only: bool = False
+    config_source: Annotated[Int8, IGNORABLE] = -1
+    is_sensitive: bool = False
+    synonyms: Annotated[tuple[DescribeConfigsSynonym, ...], IGNORABLE] = ()
+    config_type: Annotated[Int8, since(3), IGNORABLE] = 0
+    documentation: Annotated[str | None, since(3), nullable(3), IGNORABLE] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsResult(Struct):
+    """Group the values of one resource."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configs: tuple[DescribeConfigsResourceResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsResponse(Response):
+    """Show configurations."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    results: tuple[DescribeConfigsResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsResource(Struct):
+    """Name a resource and the keys to show; `configuration_keys` None for all."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configuration_keys: Annotated[tuple[str, ...] | None, nullable()] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
+    """Read the configurations of topics, brokers and groups."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = DescribeConfigsResponse
+
+    resources: tuple[DescribeConfigsResource, ...] = ()
+    include_synonyms: bool = False
+    include_documentation: Annotated[bool, since(3)] = False

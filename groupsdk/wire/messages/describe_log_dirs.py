@@ -1,0 +1,80 @@
+"""Declare DescribeLogDirs: tell what the data directories hold."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Struct,
+    nullable,
+    since,
+)
+
+
+API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, first_flexible=2)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsPartition(Struct):
+    """Tell the size of one replica and how far it lags behind."""
+
+    partition_index: Int32 = 0
+    partition_size: Int64 = 0
+    offset_lag: Int64 = 0
+    is_future_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsTopic(Struct):
+    """Group the replicas of one topic."""
+
+    name: str = ""
+    partitions: tuple[DescribeLogDirsPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsResult(Struct):
+    """Describe one data directory; bytes that are not known are -1."""
+
+    error_code: Int16 = 0
+    log_dir: str = ""
+    topics: tuple[DescribeLogDirsTopic, ...] = ()
+    total_bytes: Annotated[Int64, since(4), IGNORABLE] = -1
+    usable_bytes: Annotated[Int64, since(4), IGNORABLE] = -1
+    is_cordoned: Annotated[bool, since(5), IGNORABLE] = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsResponse(Response):
+    """Describe the data directories of the broker that was asked."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, since(3), IGNORABLE] = 0
+    results: tuple[DescribeLogDirsResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribableLogDirTopic(Struct):
+    """Name partitions of one topic."""
+
+    topic: str = ""
+    partitions: tuple[Int32, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
+    """Ask what the data directories hold of some topics; `topics` None for all."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = DescribeLogDirsResponse
+
+    topics: Annotated[tuple[DescribableLogDirTopic, ...] | None, nullable()] = ()

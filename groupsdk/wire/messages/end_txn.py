@@ -1,0 +1,44 @@
+"""Declare EndTxn: commit or abort a transaction."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    since,
+)
+
+
+API = Api(ApiKey.END_TXN, 0, 5, first_flexible=3)
+
+
+@dataclass(frozen=True, slots=True)
+class EndTxnResponse(Response):
+    """Answer the end of a transaction; from version 5 on with the epoch to go on with (KIP-890)."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    producer_id: Annotated[Int64, since(5), IGNORABLE] = -1
+    producer_epoch: Annotated[Int16, since(5), IGNORABLE] = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EndTxnRequest(Request[EndTxnResponse]):
+    """End a transaction: `committed` tells which way."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = EndTxnResponse
+
+    transactional_id: str = ""
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    committed: bool = False

@@ -1,0 +1,71 @@
+"""Declare IncrementalAlterConfigs: change single configuration values (KIP-339)."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+)
+
+
+API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, first_flexible=1)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigsResourceResponse(Struct):
+    """Tell what became of one resource."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigsResponse(Response):
+    """Answer the change, resource by resource."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    responses: tuple[AlterConfigsResourceResponse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterableConfig(Struct):
+    """Change one value; it is kept out of the repr, as it may be a secret.
+
+    `config_operation` is 0 to set, 1 to delete, 2 to append to a list and 3 to take out of one.
+    """
+
+    name: str = ""
+    config_operation: Int8 = 0
+    value: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigsResource(Struct):
+    """Group the changes of one resource; keys that are not named stay as they are."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configs: tuple[AlterableConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
+    """Change configurations, or with `validate_only` check the changes."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = IncrementalAlterConfigsResponse
+
+    resources: tuple[AlterConfigsResource, ...] = ()
+    validate_only: bool = False

@@ -1,0 +1,49 @@
+"""Declare ListConfigResources: list what has a configuration (KIP-1142)."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    since,
+)
+
+
+API = Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, first_flexible=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource(Struct):
+    """Name one resource; version 0 has client metrics (16) only."""
+
+    resource_name: str = ""
+    resource_type: Annotated[Int8, since(1), IGNORABLE] = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ListConfigResourcesResponse(Response):
+    """List what has a configuration."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    config_resources: tuple[ConfigResource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
+    """Ask for resources of some types, () for all types."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = ListConfigResourcesResponse
+
+    resource_types: Annotated[tuple[Int8, ...], since(1)] = ()

@@ -1,0 +1,71 @@
+"""Declare OffsetDelete: forget stored offsets (KIP-496)."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+)
+
+
+API = Api(ApiKey.OFFSET_DELETE, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteResponsePartition(Struct):
+    """Tell whether the offset of one partition was forgotten."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteResponseTopic(Struct):
+    """Group the answers for one topic."""
+
+    name: str = ""
+    partitions: tuple[OffsetDeleteResponsePartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteResponse(Response):
+    """Answer the deletion, partition by partition."""
+
+    api: ClassVar[Api] = API
+
+    error_code: Int16 = 0
+    throttle_time_ms: Annotated[Int32, IGNORABLE] = 0
+    topics: tuple[OffsetDeleteResponseTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteRequestPartition(Struct):
+    """Name one partition."""
+
+    partition_index: Int32 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteRequestTopic(Struct):
+    """Group the partitions of one topic."""
+
+    name: str = ""
+    partitions: tuple[OffsetDeleteRequestPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
+    """Forget offsets of a group, for topics that no member is subscribed to."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = OffsetDeleteResponse
+
+    group_id: str = ""
+    topics: tuple[OffsetDeleteRequestTopic, ...] = ()

@@ -1,0 +1,76 @@
+"""Declare OffsetForLeaderEpoch: find where a leader epoch ends."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Struct,
+    since,
+)
+
+
+API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, first_flexible=4)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEndOffset(Struct):
+    """Tell the largest epoch up to the one asked for, and where it ends; -1 for none."""
+
+    error_code: Int16 = 0
+    partition: Int32 = 0
+    leader_epoch: Annotated[Int32, IGNORABLE] = -1
+    end_offset: Int64 = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForLeaderTopicResult(Struct):
+    """Group the answers for one topic."""
+
+    topic: str = ""
+    partitions: tuple[EpochEndOffset, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForLeaderEpochResponse(Response):
+    """Tell where the epochs end."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Annotated[Int32, IGNORABLE] = 0
+    topics: tuple[OffsetForLeaderTopicResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForLeaderPartition(Struct):
+    """Ask for the end of one leader epoch of a partition."""
+
+    partition: Int32 = 0
+    current_leader_epoch: Annotated[Int32, IGNORABLE] = -1
+    leader_epoch: Int32 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForLeaderTopic(Struct):
+    """Group what is asked of one topic."""
+
+    topic: str = ""
+    partitions: tuple[OffsetForLeaderPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
+    """Find where leader epochs end, to detect a log that was cut off (KIP-320)."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = OffsetForLeaderEpochResponse
+
+    replica_id: Annotated[Int32, since(3), IGNORABLE] = -2
+    topics: tuple[OffsetForLeaderTopic, ...] = ()

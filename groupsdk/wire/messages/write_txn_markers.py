@@ -1,0 +1,84 @@
+"""Declare WriteTxnMarkers: end a transaction in the partitions it wrote to."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    IGNORABLE,
+    Api,
+    ApiKey,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Struct,
+    since,
+)
+
+
+API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2, first_flexible=1)
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarkerPartitionResult(Struct):
+    """Tell whether the marker was written to one partition."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarkerTopicResult(Struct):
+    """Group the answers for one topic."""
+
+    name: str = ""
+    partitions: tuple[WritableTxnMarkerPartitionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarkerResult(Struct):
+    """Group the answers for one producer."""
+
+    producer_id: Int64 = 0
+    topics: tuple[WritableTxnMarkerTopicResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTxnMarkersResponse(Response):
+    """Answer the writing of markers."""
+
+    api: ClassVar[Api] = API
+
+    markers: tuple[WritableTxnMarkerResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarkerTopic(Struct):
+    """Name partitions of one topic."""
+
+    name: str = ""
+    partition_indexes: tuple[Int32, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarker(Struct):
+    """End the transaction of one producer; `transaction_result` is true for a commit."""
+
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    transaction_result: bool = False
+    topics: tuple[WritableTxnMarkerTopic, ...] = ()
+    coordinator_epoch: Int32 = 0
+    transaction_version: Annotated[Int8, since(2), IGNORABLE] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse]):
+    """Write the markers that end transactions; sent by transaction coordinators only."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = WriteTxnMarkersResponse
+
+    markers: tuple[WritableTxnMarker, ...] = ()
