@@ -16,6 +16,10 @@ from groupsdk.wire.schema import ApiKey
         (ApiKey.JOIN_GROUP, 9, "3.2"),  # KIP-814, skipAssignment
         (ApiKey.FIND_COORDINATOR, 4, "3.0"),  # KIP-699, several keys
         (ApiKey.SASL_AUTHENTICATE, 0, "1.0"),
+        (ApiKey.OFFSET_COMMIT, 9, "3.7"),  # 3.6 has it as an unstable one, which no broker offers
+        (ApiKey.PRODUCE, 13, "4.1"),  # KIP-516, topic ids
+        (ApiKey.LIST_OFFSETS, 11, "4.2"),  # KIP-1023
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, "3.7"),  # KIP-848, before that an unstable one
         (ApiKey.JOIN_GROUP, 10, None),
     ],
 )
