@@ -23,7 +23,8 @@ import org.apache.kafka.common.protocol.types.RawTaggedField;
  *
  * {"message": "HeartbeatRequest", "version": 4, "newest": 4, "fields": {...}, "tags": {"7": "00ff"}}
  *   ->  the bytes in hex; "unsupported" where Kafka refuses to write the fields; "unreadable" where Kafka's
- *       JSON converters cannot build the message, as it mixes structs of versions that exclude each other
+ *       JSON converters cannot build the message, as it mixes structs of versions that exclude each other;
+ *       "unknown" where this release does not have the version
  * {"headers": 12}   ->  per version: header version of the request / of the response
  * {"errors": true}  ->  per error code: number, name, retriable
  */
@@ -51,9 +52,15 @@ public class WireBytes {
         short version = (short) question.get("version").asInt();
         Class<?> converter = Class.forName(PACKAGE + question.get("message").asText() + "DataJsonConverter");
         Method read = converter.getMethod("read", JsonNode.class, short.class);
+        Class<?> data = Class.forName(PACKAGE + question.get("message").asText() + "Data");
+        short newest = ((Message) data.getConstructor().newInstance()).highestSupportedVersion();
+        if (version > newest) {
+            return "unknown";
+        }
+        newest = (short) Math.min(newest, question.path("newest").asInt(version));
         Message message = null;
         // a converter only reads structs that its version has; some are in the newest version alone
-        for (short readable : new short[] {version, (short) question.path("newest").asInt(version)}) {
+        for (short readable : new short[] {version, newest}) {
             try {
                 message = (Message) read.invoke(null, question.get("fields"), readable);
                 break;
