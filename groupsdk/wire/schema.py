@@ -11,6 +11,7 @@ Python type         wire type
 =================== ===========================================================
 `bool`              bool
 `Int8` ... `Int64`  int8 ... int64
+`UInt16`            uint16
 `str`               string, `str | None` where nullable in some version
 `bytes`             bytes, `bytes | None` likewise
 `UUID`              uuid
@@ -181,13 +182,14 @@ class Width:
     @property
     def size(self) -> int:
         """Count the bytes that the integer takes."""
-        return {"b": 1, "h": 2, "i": 4, "q": 8}[self.code]
+        return {"b": 1, "h": 2, "H": 2, "i": 4, "q": 8}[self.code]
 
 
 Int8 = Annotated[int, Width("b")]
 Int16 = Annotated[int, Width("h")]
 Int32 = Annotated[int, Width("i")]
 Int64 = Annotated[int, Width("q")]
+UInt16 = Annotated[int, Width("H")]
 
 NO_UUID = UUID(int=0)
 """Kafka's zero UUID: the default of every uuid field."""
