@@ -1,1 +1,1 @@
-"""The records of `__consumer_offsets` and `__transaction_state`: keys, values, and how Kafka prints them."""
+"""Read and write the records of the coordinators' logs, `__consumer_offsets` and `__transaction_state`."""

@@ -1,0 +1,151 @@
+"""Declare the records of a coordinator's log: a key with its type, a value with its version.
+
+They are declared and compiled as messages are (see `groupsdk.wire.schema`). On the wire a key is its
+record type and its fields, never flexible; a value is its version and its fields; a value of null is a
+tombstone. (Kafka: CoordinatorRecordSerde and the JSON files of kafka-group-coordinator.)
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.wire.compiler import decoder, encoder
+from groupsdk.wire.schema import Message
+
+
+INT16: Final = struct.Struct(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVersions:
+    """Say which versions a value has, and which of them are flexible; what the compiler asks of an `Api`."""
+
+    max_version: int = 0
+    first_flexible: int | None = 0
+    written: int = 0
+    """The version that Kafka 4.1 writes; the newest would lock out a broker that is older."""
+    min_version: int = 0
+
+    def is_flexible(self, version: int) -> bool:
+        """Tell whether a version has compact encodings and tagged fields."""
+        return self.first_flexible is not None and version >= self.first_flexible
+
+    def __contains__(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version
+
+
+KEY_VERSIONS: Final = RecordVersions(first_flexible=None)
+
+
+class CoordinatorValue(Message):
+    """Base of the values of a coordinator's records."""
+
+    __slots__ = ()
+
+    # a RecordVersions, where a message has an Api: records are nothing that is asked of a broker
+    api: ClassVar[Any] = RecordVersions()
+
+
+class CoordinatorKey(Message):
+    """Base of the keys of a coordinator's records."""
+
+    __slots__ = ()
+
+    api: ClassVar[Any] = KEY_VERSIONS
+    record_type: ClassVar[int]
+    value_class: ClassVar[type[CoordinatorValue]]
+
+
+KeyClasses = Mapping[int, type[CoordinatorKey]]
+"""The keys of one log by their record type."""
+
+
+def write_key(key: CoordinatorKey) -> bytes:
+    """Encode a key, its record type first.
+
+    Raises:
+        EncodeError: a value does not fit its field.
+    """
+    return INT16.pack(key.record_type) + encoder(type(key), 0)(key)
+
+
+def write_value(value: CoordinatorValue, version: int | None = None) -> bytes:
+    """Encode a value, its version first.
+
+    Args:
+        value: the value.
+        version: to write; None: the one that Kafka 4.1 writes.
+
+    Raises:
+        EncodeError: the version is not declared, or it cannot carry the value.
+    """
+    if version is None:
+        version = value.api.written
+    return INT16.pack(version) + encoder(type(value), version)(value)
+
+
+def write(
+    key: CoordinatorKey, value: CoordinatorValue | None, version: int | None = None
+) -> tuple[bytes, bytes | None]:
+    """Encode a record, as its key and its value; a value of None gives a tombstone.
+
+    Raises:
+        EncodeError: the value belongs to another key, or something does not fit.
+    """
+    if value is None:
+        return write_key(key), None
+    if not isinstance(value, key.value_class):
+        raise EncodeError(
+            f"the value of {type(key).__name__} is a {key.value_class.__name__}, not a"
+            f" {type(value).__name__}"
+        )
+    return write_key(key), write_value(value, version)
+
+
+def read_key(classes: KeyClasses, data: bytes) -> CoordinatorKey | None:
+    """Decode a key of a log with these keys; None where its record type is not known.
+
+    A newer broker may have written what an older one need not understand: it is to be skipped.
+
+    Raises:
+        DecodeError: the bytes are no key, or not one of the type that they say.
+    """
+    record_type = read_prefix(data, "key")
+    found = classes.get(record_type)
+    if found is None:
+        return None
+    key: CoordinatorKey = decoder(found, 0)(data, INT16.size)
+    return key
+
+
+def read_value(key: CoordinatorKey, data: bytes | None) -> CoordinatorValue | None:
+    """Decode the value that stands behind a key; None for a tombstone.
+
+    Raises:
+        DecodeError: the bytes are no such value, or one of a version that is not known: a broker must
+            not go on without it.
+    """
+    if data is None:
+        return None
+    version = read_prefix(data, "value")
+    declared = key.value_class
+    if version not in declared.api:
+        raise DecodeError(
+            f"{declared.__name__} has version {version}; 0 to {declared.api.max_version} are known"
+        )
+    value: CoordinatorValue = decoder(declared, version)(data, INT16.size)
+    return value
+
+
+def read_prefix(data: bytes, what: str) -> int:
+    """Decode the record type of a key or the version of a value.
+
+    Raises:
+        DecodeError: there are less than two bytes.
+    """
+    if len(data) < INT16.size:
+        raise DecodeError(f"{len(data)} bytes are no {what} of a coordinator's record")
+    prefix: int = INT16.unpack_from(data)[0]
+    return prefix

@@ -1,0 +1,122 @@
+"""Tests committed offsets: Kafka's own bytes, and the fast way to write them against the declared one."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given, strategies as st
+
+from groupsdk.errors import EncodeError
+from groupsdk.wire.coordinator_records.declaration import read_value, write, write_value
+from groupsdk.wire.coordinator_records.offset_commit import (
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    write_offset,
+    write_offset_key,
+    write_offset_tombstone,
+    write_offset_value,
+)
+from groupsdk.wire.coordinator_records.offsets_log import read_key
+from groupsdk.wire.schema import NO_UUID
+from tests.wire.coordinator_records.vectors import (
+    LEGACY_OFFSET,
+    LEGACY_OFFSET_KEY,
+    OFFSET_KEY,
+    OFFSET_VALUES,
+    TOPIC_ID,
+)
+
+
+KEY = OffsetCommitKey("g", "t", 2)
+
+
+@pytest.mark.parametrize(("version", "value", "expected"), OFFSET_VALUES)
+def test_every_version_is_written_as_kafka_writes_it(
+    version: int, value: OffsetCommitValue, expected: str
+) -> None:
+    key, data = write(KEY, value, version)
+
+    assert key.hex() == OFFSET_KEY
+    assert data is not None
+    assert data.hex() == expected
+    assert read_key(key) == KEY
+    assert read_value(KEY, data) == replace(value, leader_epoch=3 if version >= 3 else -1)
+
+
+def test_an_old_brokers_offset_is_read() -> None:
+    key = read_key(bytes.fromhex(LEGACY_OFFSET_KEY))
+
+    assert key == LegacyOffsetCommitKey("g", "t", 2)
+    assert read_value(key, bytes.fromhex(OFFSET_VALUES[0][2])) == LEGACY_OFFSET
+
+
+def test_the_helpers_write_what_kafka_writes() -> None:
+    assert write_offset("g", "t", 2, 5, 3, "m", 1000)[1].hex() == OFFSET_VALUES[4][2]
+    assert (
+        write_offset("g", "t", 2, 5, 3, "m", 1000, topic_id=TOPIC_ID)[1].hex()
+        == (OFFSET_VALUES[5][2])
+    )
+    assert (
+        write_offset("g", "t", 2, 5, 3, "m", 1000, 2000, TOPIC_ID)[1].hex() == (OFFSET_VALUES[1][2])
+    )
+    assert write_offset("g", "t", 2, 5, 3, "m", 1000)[0].hex() == OFFSET_KEY
+    assert write_offset_tombstone("g", "t", 2) == (bytes.fromhex(OFFSET_KEY), None)
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
+    ["a" * 125, "a" * 126, "a" * 127, "ä" * 63, "ä" * 64, "a" * 16382, "a" * 16383, "a" * 32767]
+)
+int32s = st.integers(-(2**31), 2**31 - 1)
+int64s = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(texts, texts, int32s)
+def test_the_fast_key_is_the_declared_one(group: str, topic: str, partition: int) -> None:
+    declared = write(OffsetCommitKey(group, topic, partition), None)
+
+    assert write_offset_tombstone(group, topic, partition) == declared
+    assert read_key(declared[0]) == OffsetCommitKey(group, topic, partition)
+
+
+@given(int64s, int32s, texts, int64s, st.uuids() | st.just(UUID(int=0)) | st.just(NO_UUID))
+def test_the_fast_value_is_the_declared_one(
+    offset: int, leader_epoch: int, metadata: str, timestamp: int, topic_id: UUID
+) -> None:
+    value = OffsetCommitValue(offset, leader_epoch, metadata, timestamp, topic_id=topic_id)
+
+    fast = write_offset_value(offset, leader_epoch, metadata, timestamp, topic_id)
+
+    assert fast == write_value(value)
+    assert read_value(KEY, fast) == value
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "partition", "problem"),
+    [
+        ("g" * 32768, "t", 0, "group has 32768 bytes in UTF-8, over the limit"),
+        ("g", "\ud800", 0, "topic has a character that UTF-8 cannot carry"),
+        ("g", "t", 2**31, "partition is 2147483648, which does not fit 32 bits"),
+    ],
+)
+def test_a_key_that_does_not_fit_is_refused(
+    group: str, topic: str, partition: int, problem: str
+) -> None:
+    with pytest.raises(EncodeError, match=problem):
+        write_offset_key(group, topic, partition)
+
+
+@pytest.mark.parametrize(
+    ("offset", "metadata", "timestamp", "problem"),
+    [
+        (2**63, "", 0, "offset is 9223372036854775808, which does not fit 64 bits"),
+        (0, "m" * 32768, 0, "metadata has 32768 bytes in UTF-8, over the limit"),
+        (0, "\udfff", 0, "metadata has a character that UTF-8 cannot carry"),
+        (0, "", -(2**63) - 1, "commit_timestamp is -9223372036854775809"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused(
+    offset: int, metadata: str, timestamp: int, problem: str
+) -> None:
+    with pytest.raises(EncodeError, match=problem):
+        write_offset_value(offset, -1, metadata, timestamp)
