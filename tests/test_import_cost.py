@@ -44,5 +44,12 @@ def test_importing_a_package_imports_nothing_heavy(package: str) -> None:
     )
 
 
+def test_importing_the_package_imports_no_message() -> None:
+    # neither a member's own nor the many of a broker: each is imported when it is used
+    names = modules_after("import groupsdk")
+
+    assert not [name for name in names if name.startswith("groupsdk.wire.messages.")]
+
+
 def test_a_heavy_import_would_be_seen() -> None:
     assert "asyncio" in modules_after("import asyncio") - modules_after("pass")

@@ -69,11 +69,11 @@ def encode_request(
     try:
         if client_id is None:
             head = _HEADER.pack(api.key, version, correlation_id, -1)
-            return frame(head + tags + body)
+            return frame(head, tags, body)
         # an int16 length in every header version, so that a broker can read it before it knows more
         name = client_id.encode()
         head = _HEADER.pack(api.key, version, correlation_id, len(name))
-        return frame(b"".join((head, name, tags, body)))
+        return frame(head, name, tags, body)
     except (struct.error, UnicodeEncodeError) as error:
         raise EncodeError(f"{type(message).__name__} v{version}: its header: {error}") from error
 
@@ -154,7 +154,7 @@ def encode_response(message: Response, version: int, correlation_id: int) -> byt
     api = message.api
     tags = b"\0" if api.is_flexible(version) and api.key is not ApiKey.API_VERSIONS else b""
     try:
-        return frame(_INT32.pack(correlation_id) + tags + body)
+        return frame(_INT32.pack(correlation_id), tags, body)
     except struct.error as error:
         raise EncodeError(f"{type(message).__name__} v{version}: its header: {error}") from error
 

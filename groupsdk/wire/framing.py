@@ -10,15 +10,16 @@ _LENGTH = struct.Struct(">i")
 _TLS_RECORDS = (0x14, 0x15, 0x16, 0x17)  # change cipher spec, alert, handshake, application data
 
 
-def frame(payload: bytes) -> bytes:
-    """Put the length in front of a payload.
+def frame(*parts: bytes) -> bytes:
+    """Put the length in front of a payload, whose parts are copied once, as it may be megabytes.
 
     Raises:
         EncodeError: the payload is larger than an int32 can tell.
     """
-    if len(payload) > MAX_INT32:
-        raise EncodeError(f"a message of {len(payload)} bytes does not fit a frame")
-    return _LENGTH.pack(len(payload)) + payload
+    size = sum(map(len, parts))
+    if size > MAX_INT32:
+        raise EncodeError(f"a message of {size} bytes does not fit a frame")
+    return b"".join((_LENGTH.pack(size), *parts))
 
 
 class FrameDecoder:

@@ -72,7 +72,7 @@ def ask_bytes(release: str, wanted: list[Case]) -> dict[str, str]:
     """Have a release answer all questions on bytes."""
     questions = {case.key: case.question() for case in wanted} | header_questions()
     for question in questions.values():
-        for now, before in RENAMED.get(release, {}).get(question.get("message"), {}).items():
+        for now, before in RENAMED.get(release, {}).get(question.get("message", ""), {}).items():
             question["fields"][before] = question["fields"].pop(now)
     answers = ask(release, list(questions.values()))
     return {key: shorten(answer) for key, answer in zip(questions, answers, strict=True)}

@@ -3,6 +3,8 @@
 import random
 import sys
 import tracemalloc
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -17,12 +19,25 @@ from groupsdk.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from groupsdk.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+)
+from groupsdk.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+)
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from groupsdk.wire.messages.metadata import MetadataResponse
+from groupsdk.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from groupsdk.wire.messages.sync_group import SyncGroupResponse
 from groupsdk.wire.primitives import TaggedField, uvarint
-from groupsdk.wire.schema import Message
+from groupsdk.wire.schema import Api, Message, Struct, nullable
 from tests.conformance.cases import Filling
 from tests.wire.strategies import MESSAGES, versioned_messages
 
@@ -165,6 +180,59 @@ def test_null_where_it_may_not_be() -> None:
         decode(SyncGroupResponse, 5, b"\0" * 10)
     with pytest.raises(DecodeError, match="MetadataResponse v12: brokers is null"):
         decode(MetadataResponse, 12, b"\0" * 20)
+
+
+@pytest.mark.parametrize(("sign", "is_null"), [(0, False), (1, False), (127, False), (128, True)])
+def test_a_negative_byte_stands_for_a_struct_that_is_null(sign: int, is_null: bool) -> None:
+    # as Kafka reads it; it writes 1 and -1 only
+    start = encode(DescribeTopicPartitionsRequest(), 0)[:-2]
+    cursor = b"" if is_null else b"\2t\0\0\0\5\0"
+
+    read = decode(DescribeTopicPartitionsRequest, 0, start + bytes([sign]) + cursor + b"\0")
+
+    assert read.cursor == (None if is_null else Cursor("t", 5))
+
+
+def test_a_field_in_a_struct_is_named() -> None:
+    data = encode(DescribeTopicPartitionsRequest(cursor=Cursor("tttt")), 0)
+
+    with pytest.raises(DecodeError, match=r"v0: cursor\.topic_name is not valid UTF-8"):
+        decode(DescribeTopicPartitionsRequest, 0, data.replace(b"tttt", b"\xff" * 4))
+
+
+@dataclass(frozen=True, slots=True)
+class Optional(Struct):
+    large: Annotated[Assignment | None, nullable()] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Optionals(Message):
+    api: ClassVar[Api] = ConsumerGroupHeartbeatResponse.api
+    items: tuple[Optional, ...] = ()
+
+
+def test_structs_that_are_null_take_a_byte_each() -> None:
+    # the bound on a count may not take them for the larger structs that they could be
+    message = Optionals((Optional(),) * 100)
+
+    assert decode(Optionals, 0, encode(message, 0)) == message
+    with pytest.raises(DecodeError, match="items counts 101 elements where 200 bytes are left"):
+        decode(Optionals, 0, b"\x66" + b"\xff\0" * 100)
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_records_are_copied_out_of_the_bytes_once(version: int) -> None:
+    records = bytes(1 << 20)
+    topic = TopicProduceData("t", partition_data=(PartitionProduceData(records=records),))
+    data = encode(ProduceRequest(topic_data=(topic,)), version)
+    decode(ProduceRequest, version, encode(ProduceRequest(), version))  # compiled by now
+    tracemalloc.start()
+    try:
+        read = decode(ProduceRequest, version, data)
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * len(records)
+    finally:
+        tracemalloc.stop()
+    assert read.topic_data == (topic,)
 
 
 def test_a_string_that_is_not_utf8() -> None:

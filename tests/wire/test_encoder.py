@@ -1,6 +1,8 @@
 """Tests what cannot be encoded, and what is left out."""
 
+import tracemalloc
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -8,7 +10,24 @@ from groupsdk.errors import EncodeError
 from groupsdk.wire.compiler import encode
 from groupsdk.wire.encoder import compile_encoder
 from groupsdk.wire.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
+from groupsdk.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+)
+from groupsdk.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
+from groupsdk.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+    ReplicaState,
+)
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
@@ -126,6 +145,58 @@ def test_null_where_the_version_lacks_it() -> None:
         EncodeError, match="MetadataRequest v0: topics is None, which it may not be"
     ):
         encode(MetadataRequest(None), 0)
+
+
+def test_a_struct_in_a_field_of_its_own() -> None:
+    assignment = Assignment((TopicPartitions(UUID(int=7), (1, 2)),))
+    inner = b"\2" + UUID(int=7).bytes + b"\3" + (1).to_bytes(4) + (2).to_bytes(4) + b"\0\0"
+
+    assert encode(ConsumerGroupHeartbeatResponse(), 0)[-2:] == b"\xff\0"
+    assert encode(ConsumerGroupHeartbeatResponse(assignment=assignment), 0).endswith(
+        b"\0" * 4 + b"\1" + inner + b"\0"
+    )
+    with pytest.raises(
+        EncodeError, match=r"members\[0\]\.target_assignment is None, which it may not"
+    ):
+        encode(
+            ConsumerGroupDescribeResponse(
+                groups=(DescribedGroup(members=(Member(target_assignment=None),)),)  # type: ignore[arg-type]
+            ),
+            1,
+        )
+    with pytest.raises(EncodeError, match="assignment has to be Assignment, not tuple"):
+        encode(ConsumerGroupHeartbeatResponse(assignment=()), 0)  # type: ignore[arg-type]
+    wrong = Assignment((TopicPartitions(UUID(int=7), (1 << 31,)),))
+    with pytest.raises(
+        EncodeError, match=r"assignment\.topic_partitions\[0\]\.partitions\[0\] is 2147483648"
+    ):
+        encode(ConsumerGroupHeartbeatResponse(assignment=wrong), 0)
+
+
+def test_a_tagged_struct_is_written_where_it_is_not_its_default() -> None:
+    plain = FetchRequest(replica_id=-1)
+    follower = FetchRequest(replica_state=ReplicaState(5, 6))
+
+    assert encode(plain, 15)[-1:] == b"\0"
+    assert encode(follower, 15).endswith(b"\1\1\x0d" + (5).to_bytes(4) + (6).to_bytes(8) + b"\0")
+    with pytest.raises(
+        EncodeError, match=r"v14: replica_state is not in this version, only in 15\+"
+    ):
+        encode(follower, 14)
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_records_are_copied_into_the_message_once(version: int) -> None:
+    records = bytes(1 << 20)
+    partition = PartitionData(records=records)
+    message = FetchResponse(responses=(FetchableTopicResponse("t", partitions=(partition,)),))
+    encode(FetchResponse(), version)  # compiled by now
+    tracemalloc.start()
+    try:
+        assert records in encode(message, version)
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * len(records)
+    finally:
+        tracemalloc.stop()
 
 
 def test_secrets_stay_out_of_errors() -> None:

@@ -11,6 +11,7 @@ from groupsdk.wire.framing import FrameDecoder, frame
 def test_a_frame_is_its_length_and_its_payload() -> None:
     assert frame(b"abc") == b"\0\0\0\3abc"
     assert frame(b"") == b"\0\0\0\0"
+    assert frame(b"a", b"", b"bc") == b"\0\0\0\3abc"
 
 
 def test_a_payload_may_not_outgrow_an_int32() -> None:

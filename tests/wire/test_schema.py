@@ -6,6 +6,14 @@ from uuid import UUID
 
 import pytest
 
+from groupsdk.wire.messages import (
+    alter_configs,
+    alter_user_scram_credentials,
+    fetch,
+    incremental_alter_configs,
+    produce,
+    push_telemetry,
+)
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -46,10 +54,12 @@ class Outer(Struct):
     name: Annotated[str | None, nullable(4)] = ""
     inners: Annotated[tuple[Inner, ...] | None, until(3), nullable(1, 2)] = ()
     numbers: Annotated[tuple[Int8, ...], since(3), tagged(9)] = ()
+    inner: Annotated[Inner, since(4)] = Inner()
+    other: Annotated[Inner | None, nullable()] = None
 
 
 def test_a_declaration_is_read_in_wire_order() -> None:
-    small, large, uuid, name, inners, numbers = declared_fields(Outer)
+    small, large, uuid, name, inners, numbers, inner, other = declared_fields(Outer)
 
     assert (small.name, small.type, small.default) == ("small", Width("b"), 0)
     assert not small.ignorable
@@ -64,6 +74,9 @@ def test_a_declaration_is_read_in_wire_order() -> None:
     assert [inners.is_nullable(version) for version in range(4)] == [False, True, True, False]
     assert numbers.tag == 9
     assert isinstance(numbers.type, ArrayType)
+    assert (inner.type, inner.nullable, inner.default) == (Inner, None, Inner())
+    assert (other.type, other.default) == (Inner, None)
+    assert other.is_nullable(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +172,25 @@ def test_secrets_are_not_in_a_repr() -> None:
     response = SaslAuthenticateResponse(auth_bytes=b"password")
 
     assert "password" not in repr((request, response))
+
+
+@pytest.mark.parametrize(
+    "struct",
+    [
+        alter_configs.AlterableConfig(name="shown", value="hidden"),
+        incremental_alter_configs.AlterableConfig(name="shown", value="hidden"),
+        alter_user_scram_credentials.ScramCredentialUpsertion(
+            name="shown", salt=b"hidden", salted_password=b"hidden"
+        ),
+        # no secrets of ours, but those of users may be in them, and megabytes are
+        produce.PartitionProduceData(records=b"hidden"),
+        fetch.PartitionData(records=b"hidden"),
+        push_telemetry.PushTelemetryRequest(metrics=b"hidden"),
+    ],
+)
+def test_what_may_hold_secrets_is_not_in_a_repr(struct: Struct) -> None:
+    assert "hidden" not in repr(struct)
+    assert struct != type(struct)()
 
 
 def test_the_versions_of_a_field_are_those_declared() -> None:

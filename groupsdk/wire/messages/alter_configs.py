@@ -1,6 +1,6 @@
 """Declare AlterConfigs: replace configurations."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from groupsdk.wire.schema import (
@@ -44,7 +44,7 @@ class AlterableConfig(Struct):
     """Set one value; kept out of the repr, as it may be a secret."""
 
     name: str = ""
-    value: Annotated[str | None, nullable()] = ""
+    value: Annotated[str | None, nullable()] = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

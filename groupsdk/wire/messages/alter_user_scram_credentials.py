@@ -1,6 +1,6 @@
 """Declare AlterUserScramCredentials: set and remove SCRAM credentials (KIP-554)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from groupsdk.wire.schema import (
@@ -53,8 +53,8 @@ class ScramCredentialUpsertion(Struct):
     name: str = ""
     mechanism: Int8 = 0
     iterations: Int32 = 0
-    salt: bytes = b""
-    salted_password: bytes = b""
+    salt: bytes = field(default=b"", repr=False)
+    salted_password: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

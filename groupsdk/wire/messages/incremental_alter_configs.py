@@ -1,6 +1,6 @@
 """Declare IncrementalAlterConfigs: change single configuration values (KIP-339)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from groupsdk.wire.schema import (
@@ -48,7 +48,7 @@ class AlterableConfig(Struct):
 
     name: str = ""
     config_operation: Int8 = 0
-    value: Annotated[str | None, nullable()] = ""
+    value: Annotated[str | None, nullable()] = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

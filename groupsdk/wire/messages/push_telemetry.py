@@ -1,6 +1,6 @@
 """Declare PushTelemetry: send metrics of a client (KIP-714)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
 
@@ -43,4 +43,4 @@ class PushTelemetryRequest(Request[PushTelemetryResponse]):
     subscription_id: Int32 = 0
     terminating: bool = False
     compression_type: Int8 = 0
-    metrics: bytes = b""
+    metrics: bytes = field(default=b"", repr=False)
