@@ -31,6 +31,8 @@ CRC_START: Final = 21
 MAGIC_POSITION: Final = 16
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_BASE_OFFSET: Final = struct.Struct(">q")
+_LEADER_EPOCH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _TIMESTAMP: Final = struct.Struct(">q")
@@ -207,10 +209,9 @@ def place(batch: bytearray, base_offset: int, leader_epoch: int, position: int =
         EncodeError: one of them does not fit, or the bytes end within the header.
     """
     try:
-        # `pack_into` would clear the length that stands between the two
-        batch[position : position + 8] = base_offset.to_bytes(8, signed=True)
-        struct.pack_into(">i", batch, position + LENGTH_END, leader_epoch)
-    except (struct.error, OverflowError) as error:
+        _LEADER_EPOCH.pack_into(batch, position + LENGTH_END, leader_epoch)
+        _BASE_OFFSET.pack_into(batch, position, base_offset)
+    except struct.error as error:
         raise EncodeError(
             f"a record batch cannot be placed at offset {base_offset}, leader epoch {leader_epoch}: {error}"
         ) from error

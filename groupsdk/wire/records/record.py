@@ -97,7 +97,7 @@ def build_batch(
     else:
         base_timestamp = records[0].timestamp if records else -1
     try:
-        body = _records(records, base_offset, base_timestamp)
+        body, latest = _records(records, base_offset, base_timestamp)
         if compression:
             body = codecs.compress(compression, body)
         last = records[-1].offset if records else base_offset
@@ -107,14 +107,13 @@ def build_batch(
                     f"the last offset {last_offset} is below that of a record, {last}"
                 )
             last = last_offset
-        if max_timestamp is None:
-            max_timestamp = max((record.timestamp for record in records), default=-1)
         return _batch(
             body,
             base_offset,
             leader_epoch,
             _SUMMED.pack(
-                *(attributes, last - base_offset, base_timestamp, max_timestamp),
+                *(attributes, last - base_offset, base_timestamp),
+                latest if max_timestamp is None else max_timestamp,
                 *(producer_id, producer_epoch, base_sequence, len(records)),
             ),
         )
@@ -130,14 +129,18 @@ def _batch(body: bytes, base_offset: int, leader_epoch: int, summed: bytes) -> b
     return _HEAD.pack(base_offset, len(covered) + 9, leader_epoch, MAGIC, crc32c(covered)) + covered
 
 
-def _records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
+def _records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> tuple[bytes, int]:
+    """Encode the records; gives them with the latest of their timestamps, -1 without any."""
     small, top, join = SMALL, SMALL_COUNT, b"".join
     out: list[bytes] = []
     previous = base_offset - 1
+    latest = -1
     for offset, timestamp, key, value, headers in records:
         if offset <= previous:
             raise EncodeError(f"the record offset {offset} comes after {previous}")
         previous = offset
+        if timestamp > latest:
+            latest = timestamp
         delta = offset - base_offset
         time = timestamp - base_timestamp
         key_size = -1 if key is None else len(key)
@@ -156,7 +159,7 @@ def _records(records: Sequence[Record], base_offset: int, base_timestamp: int) -
         )
         size = len(body)
         out += (small[size] if size < top else zigzag(size), body)
-    return join(out)
+    return join(out), latest
 
 
 def build_pairs(
@@ -197,14 +200,11 @@ def build_pairs(
         out += (small[size] if size < top else zigzag(size), body)
         count += 1
     try:
-        covered = _SUMMED.pack(
+        summed = _SUMMED.pack(
             *(TRANSACTIONAL if transactional else 0, max(count - 1, 0)),
             *(timestamp, timestamp, producer_id, producer_epoch, -1, count),
-        ) + b"".join(out)
-        return (
-            _HEAD.pack(base_offset, len(covered) + 9, leader_epoch, MAGIC, crc32c(covered))
-            + covered
         )
+        return _batch(b"".join(out), base_offset, leader_epoch, summed)
     except struct.error as error:
         raise EncodeError(
             f"a record batch at offset {base_offset} cannot be written: {error}"

@@ -2,15 +2,22 @@
 
 from typing import Final
 
-from groupsdk.errors import DecodeError
+from groupsdk.errors import DecodeError, EncodeError
 
 
 SMALL_COUNT: Final = 2048
 """How many numbers from 0 on are looked up instead of encoded; nearly all deltas and lengths are small."""
+_LIMIT: Final = 2**63
 
 
 def zigzag(value: int) -> bytes:
-    """Encode a number of up to 64 bits without a table: see `varint`."""
+    """Encode a number of up to 64 bits without a table: see `varint`.
+
+    Raises:
+        EncodeError: it has more bits.
+    """
+    if not -_LIMIT <= value < _LIMIT:
+        raise EncodeError(f"a record holds the number {value}, which does not fit 64 bits")
     rest = value << 1 if value >= 0 else (~value << 1) + 1
     out = bytearray()
     while rest > 127:
@@ -26,7 +33,11 @@ NULL: Final = zigzag(-1)
 
 
 def varint(value: int) -> bytes:
-    """Encode a signed number of up to 64 bits, seven bits a byte, the sign in the lowest bit."""
+    """Encode a signed number of up to 64 bits, seven bits a byte, the sign in the lowest bit.
+
+    Raises:
+        EncodeError: it has more bits.
+    """
     return SMALL[value] if 0 <= value < SMALL_COUNT else zigzag(value)
 
 

@@ -12,7 +12,6 @@ from groupsdk.wire.records.batch import (
     read_header,
     verify,
 )
-from groupsdk.wire.records.checksum import crc32c
 from groupsdk.wire.records.record import (
     Record,
     build_batch,
@@ -20,27 +19,10 @@ from groupsdk.wire.records.record import (
     build_pairs,
     read_records,
 )
+from tests.wire.records.vectors import OFFSET_KEY, TOMBSTONE, TRANSACTIONAL, resealed
 
 
-# Written by Kafka 4.1.0.
-TOMBSTONE = bytes.fromhex(
-    "000000000000000000000044ffffffff02a8295b1b00000000000000000000000003e800000000000003e8"
-    "ffffffffffffffffffffffffffff0000000124000000180001000167000174000000020100"
-)
-TRANSACTIONAL = bytes.fromhex(
-    "000000000000000a000000430000000302f472980f00100000000100000000000003e800000000000003e9"
-    "00000000000000050001000000000000000210000000026b02760010000202046b320000"
-)
-OFFSET_KEY = bytes.fromhex("000100016700017400000002")
 DATA = (Record(10, 1000, b"k", b"v"), Record(11, 1001, b"k2", b""))
-
-MAX_INT64 = 2**63 - 1
-
-
-def resealed(batch: bytes) -> bytes:
-    """Gives a batch that was changed the checksum of what it is now."""
-    sum_position = CRC_START - 4
-    return batch[:sum_position] + crc32c(batch[CRC_START:]).to_bytes(4) + batch[CRC_START:]
 
 
 def test_a_tombstone_is_written_as_kafka_writes_it() -> None:
@@ -191,7 +173,7 @@ def records_of(*body: str, count: int = 1, last_delta: int = 0) -> bytes:
     batch = bytearray(build_batch((), 0, last_offset=last_delta))
     batch[57:61] = count.to_bytes(4)
     batch[8:12] = (49 + len(plain)).to_bytes(4)
-    return resealed(bytes(batch) + plain)
+    return resealed(batch + plain)
 
 
 @pytest.mark.parametrize(
@@ -272,3 +254,8 @@ def test_records_of_any_bytes_raise_nothing_else(body: bytes) -> None:
         assert len(records) == 1
     except CorruptBatchError:
         pass
+
+
+def test_a_timestamp_far_from_the_first_is_refused() -> None:
+    with pytest.raises(EncodeError, match="does not fit 64 bits"):
+        build_batch([Record(0, 2**62, None, None), Record(1, -(2**63), None, None)])

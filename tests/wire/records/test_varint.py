@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.errors import DecodeError
+from groupsdk.errors import DecodeError, EncodeError
 from groupsdk.wire.records.varint import SMALL, SMALL_COUNT, read_length, varint, zigzag
 
 
@@ -54,3 +54,9 @@ def test_numbers_of_more_than_64_bits_are_refused(encoded: str) -> None:
 def test_a_number_that_is_cut_is_an_index_error(size: int) -> None:
     with pytest.raises(IndexError):
         read_length(b"\xff" * size, 0)
+
+
+def test_numbers_of_more_than_64_bits_are_not_written() -> None:
+    for value in (2**63, -(2**63) - 1):
+        with pytest.raises(EncodeError, match=f"the number {value}, which does not fit 64 bits"):
+            varint(value)
