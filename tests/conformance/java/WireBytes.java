@@ -25,7 +25,7 @@ import org.apache.kafka.common.protocol.types.RawTaggedField;
  *   ->  the bytes in hex; "unsupported" where Kafka refuses to write the fields; "unreadable" where Kafka's
  *       JSON converters cannot build the message, as it mixes structs of versions that exclude each other;
  *       "unknown" where this release does not have the version
- * {"headers": 12}   ->  per version: header version of the request / of the response
+ * {"headers": 12}   ->  per stable version: header version of the request / of the response
  * {"errors": true}  ->  per error code: number, name, retriable
  */
 public class WireBytes {
@@ -93,7 +93,7 @@ public class WireBytes {
 
     private static String headers(ApiMessageType type) {
         StringBuilder text = new StringBuilder();
-        for (short v = type.lowestSupportedVersion(); v <= type.highestSupportedVersion(true); v++) {
+        for (short v = type.lowestSupportedVersion(); v <= type.highestSupportedVersion(false); v++) {
             text.append(v).append(':').append(type.requestHeaderVersion(v)).append('/')
                 .append(type.responseHeaderVersion(v)).append(' ');
         }
