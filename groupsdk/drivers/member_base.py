@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.config import MemberConfig
@@ -36,6 +37,10 @@ from groupsdk.membership.view import MemberView
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import NO_GENERATION, Generation, GroupMembershipOperation
 
+
+if TYPE_CHECKING:
+    from groupsdk.membership.requests import CoordinatorRequest
+    from groupsdk.wire.schema import Response
 
 METRICS_TIMEOUT_MS = 5_000
 """How long the engine may take to tell its metrics."""
@@ -165,6 +170,32 @@ class MemberBase:
         """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""
         view = self._mailbox.read().view
         return () if view is None else view.events
+
+    def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
+        """Ask the group coordinator something beside the membership: offsets, metadata.
+
+        It goes over the member's own connection, in order with its joins, and waits for nothing: while the
+        coordinator is not known, or a join is parked there, the future fails at once with a
+        `CoordinatorNotAvailableError` or `RebalanceInProgressError`. A commit is sent only under the
+        generation that the member is in, and what its answer says of the membership the member heeds.
+        May be used until the member has left, in `on_leave_prepare` as well.
+
+        Args:
+            request: the question, in the shape of its newest version.
+
+        Returns:
+            The future answer, as the coordinator gave it, with the error codes in it.
+
+        Raises:
+            MemberClosedError: the member is closed.
+        """
+        if self._ended:
+            raise MemberClosedError("the member is closed")
+        if self._host is None or self._ticked_ms is None:
+            self._check_usable()
+            self._tick()  # nobody looks for a coordinator before the caller shows up
+        assert self._host is not None
+        return self._host.ask(request)
 
     # For the drivers: what to do next.
 

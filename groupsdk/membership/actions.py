@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import override
 
+from groupsdk.errors import GroupSdkError
 from groupsdk.types import Generation, GroupMembers
 
 
 if TYPE_CHECKING:
     # The caller's side needs the calls below but no message: loading those would double what
     # `import groupsdk` costs.
-    from groupsdk.membership.requests import MembershipRequest
+    from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
+    from groupsdk.wire.schema import Response
 
 
 class Node(NamedTuple):
@@ -49,7 +51,7 @@ class Send:
 
     request_id: int
     node: Node
-    request: "MembershipRequest"
+    request: "MembershipRequest | CoordinatorRequest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,19 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """Hand whoever asked (`CoordinatorAsked`) the answer, or why there is none."""
+
+    ask_id: int
+    answer: "Response | GroupSdkError"
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Close everything: the member is closed."""
 
 
-Action = FindCoordinator | StopLooking | Send | Disconnect | Wake | Stop
+Action = FindCoordinator | StopLooking | Send | Disconnect | Wake | Tell | Stop
 """All that `MembershipMachine.handle` returns."""
 
 

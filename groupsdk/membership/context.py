@@ -5,13 +5,13 @@ from random import Random
 
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.config import MemberConfig
-from groupsdk.errors import GroupSdkError
-from groupsdk.membership.actions import Action, Disconnect, Send
+from groupsdk.errors import DisconnectedError, GroupSdkError
+from groupsdk.membership.actions import Action, Disconnect, Send, Tell
 from groupsdk.membership.discovery import Discovery
 from groupsdk.membership.heartbeat import HeartbeatTimer
 from groupsdk.membership.inflight import PARKED, InFlight, RequestLedger
 from groupsdk.membership.metrics import CoordinatorMetrics
-from groupsdk.membership.requests import MembershipRequest, payload
+from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest, payload
 from groupsdk.membership.state import MemberState, Trigger, next_state
 from groupsdk.membership.view import Failure
 from groupsdk.types import NO_GENERATION, NO_GENERATION_ID, UNKNOWN_MEMBER_ID, Generation
@@ -53,20 +53,31 @@ class MemberContext:
         """Go to the next state."""
         self.state = next_state(self.state, trigger)
 
-    def send(self, request: MembershipRequest, api: ApiKey, timeout_ms: int) -> None:
+    def send(
+        self,
+        request: MembershipRequest | CoordinatorRequest,
+        api: ApiKey,
+        timeout_ms: int,
+        ask_id: int | None = None,
+    ) -> None:
         """Send a request to the coordinator, which has to be known."""
         node = self.discovery.coordinator
         if node is None:
             raise AssertionError(f"{api.name} without a coordinator")
         request_id = self.requests.add(
-            api, self.generation, self.now_ms, timeout_ms, payload(request)
+            api, self.generation, self.now_ms, timeout_ms, payload(request), ask_id
         )
         self.actions.append(Send(request_id, node, request))
 
-    def drop_connection(self) -> tuple[InFlight, ...]:
-        """Drop the connection to the coordinator; return what will have no answer."""
+    def drop_connection(self, error: GroupSdkError | None = None) -> tuple[InFlight, ...]:
+        """Drop the connection to the coordinator; return what will have no answer, and tell so who asked."""
         self.actions.append(Disconnect())
-        return self.requests.clear()
+        flights = self.requests.clear()
+        for flight in flights:
+            if flight.ask_id is not None:
+                why = error or DisconnectedError(f"{flight.api.name} was given up")
+                self.actions.append(Tell(flight.ask_id, why))
+        return flights
 
     def fail(self, error: GroupSdkError) -> None:
         """Keep an error for the caller's next call; a fatal one is never replaced."""

@@ -2,10 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from groupsdk.errors import GroupSdkError
 from groupsdk.membership.actions import Node
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
+
+
+if TYPE_CHECKING:
+    # as in actions: the caller's side needs no message before it asks something
+    from groupsdk.membership.requests import CoordinatorRequest
 
 
 # From the caller's thread.
@@ -81,6 +87,14 @@ class CloseRequested:
     operation: GroupMembershipOperation
     timeout_ms: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorAsked:
+    """The caller asks the coordinator something beside the membership; answered by a `Tell`."""
+
+    ask_id: int
+    request: "CoordinatorRequest"
 
 
 # From the network.
@@ -161,5 +175,5 @@ NetworkEvent = (
 )
 """What the connection can report."""
 
-Event = CallerEvent | NetworkEvent | TimerFired
+Event = CallerEvent | CoordinatorAsked | NetworkEvent | TimerFired
 """All that `MembershipMachine.handle` takes."""

@@ -28,6 +28,8 @@ class InFlight:
     """What the user put into it, for people: "metadata", "a plan"; "" for nothing."""
     payload_bytes: int = 0
     """The size of that."""
+    ask_id: int | None = None
+    """Which of the caller's own requests it is; None: one of the membership's."""
 
     @property
     def description(self) -> str:
@@ -51,11 +53,12 @@ class RequestLedger:
         now_ms: int,
         timeout_ms: int,
         payload: tuple[str, int] = ("", 0),
+        ask_id: int | None = None,
     ) -> int:
         """Note a request and return its id."""
         self._last_id += 1
         self._in_flight[self._last_id] = InFlight(
-            self._last_id, api, now_ms, now_ms + timeout_ms, generation, *payload
+            self._last_id, api, now_ms, now_ms + timeout_ms, generation, *payload, ask_id
         )
         return self._last_id
 

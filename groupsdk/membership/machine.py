@@ -2,18 +2,20 @@
 
 import logging
 from random import Random
-from typing import Final, assert_never
+from typing import Final, assert_never, cast
 
 from groupsdk.config import MemberConfig
 from groupsdk.errors import (
     BrokerError,
     GroupSdkError,
+    MemberClosedError,
     NetworkError,
     RequestTimeoutError,
     broker_error,
 )
 from groupsdk.membership import events
-from groupsdk.membership.actions import Action, FindCoordinator, Stop, StopLooking, Wake
+from groupsdk.membership.actions import Action, FindCoordinator, Stop, StopLooking, Tell, Wake
+from groupsdk.membership.asks import Asks
 from groupsdk.membership.context import MemberContext
 from groupsdk.membership.inflight import PARKED, InFlight
 from groupsdk.membership.losses import Losses
@@ -27,7 +29,7 @@ from groupsdk.wire.messages.heartbeat import HeartbeatResponse
 from groupsdk.wire.messages.join_group import JoinGroupResponse
 from groupsdk.wire.messages.leave_group import LeaveGroupResponse
 from groupsdk.wire.messages.sync_group import SyncGroupResponse
-from groupsdk.wire.schema import ApiKey
+from groupsdk.wire.schema import ApiKey, Response
 
 
 # A group is kept as one record, with all metadata and assignments, and brokers call it only unknown when
@@ -47,6 +49,7 @@ class MembershipMachine:
         self._config = config
         self._context = MemberContext(config, random)
         self._rebalance = Rebalance(self._context)
+        self._asks = Asks(self._context)
         self._trouble: str | None = None
         self._losses = Losses()
         self._lookup_error: GroupSdkError | None = None
@@ -70,6 +73,8 @@ class MembershipMachine:
             self._wake_at_ms = None
         elif isinstance(event, events.NetworkEvent):
             self._on_network(event)
+        elif isinstance(event, events.CoordinatorAsked):
+            self._on_asked(event)
         else:
             self._on_caller(event)
         self._advance()
@@ -126,6 +131,13 @@ class MembershipMachine:
             case _:
                 assert_never(event)
 
+    def _on_asked(self, event: events.CoordinatorAsked) -> None:
+        if self._close_by_ms is None:
+            self._asks.ask(event)
+        else:
+            closed = MemberClosedError("the member is closed")
+            self._context.actions.append(Tell(event.ask_id, closed))
+
     # What the network reports.
 
     def _on_network(self, event: events.NetworkEvent) -> None:
@@ -163,6 +175,9 @@ class MembershipMachine:
                 assert_never(event)
 
     def _on_response(self, flight: InFlight, response: object) -> None:
+        if flight.ask_id is not None:
+            self._on_told(flight, cast("Response", response))
+            return
         match response:
             case JoinGroupResponse() | SyncGroupResponse() | HeartbeatResponse():
                 self._on_coordinator_answered(flight, response)
@@ -213,13 +228,22 @@ class MembershipMachine:
             context.log(logging.INFO, "the group rebalances, which is a normal part of its life")
             self._rebalance.rejoin.request("the group is already rebalancing")
 
+    def _on_told(self, flight: InFlight, response: Response) -> None:
+        heard = self._asks.answered(flight, response)
+        if heard.reply.reaction is Reaction.REBALANCING:
+            self._rebalance.rejoin.request("the group is already rebalancing")
+        elif heard.reply.reaction is not Reaction.PROCEED:
+            self._react(heard.reply, flight, heard.code)
+
     def _on_leave_answered(self, response: LeaveGroupResponse) -> None:
         for code in (response.error_code, *(member.error_code for member in response.members)):
             if code:
                 self._context.log(logging.INFO, "%s", broker_error(code, "leaving the group"))
 
     def _on_refused(self, flight: InFlight, error: GroupSdkError) -> None:
-        if flight.api in PARKED:
+        if flight.ask_id is not None:
+            self._asks.refused(flight, error)
+        elif flight.api in PARKED:
             self._rebalance.fail(error)
         elif flight.api is not ApiKey.LEAVE_GROUP:
             self._context.fail(error)
@@ -284,7 +308,7 @@ class MembershipMachine:
         context = self._context
         if context.discovery.coordinator is None:
             return
-        flights = context.drop_connection()
+        flights = context.drop_connection(error)
         level = self._losses.lost(error, flights)
         self._trouble = (self._losses.trouble if flights else None) or str(error)
         context.log(level, "lost the group coordinator: %s", self._trouble)

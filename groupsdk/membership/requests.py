@@ -8,14 +8,20 @@ from groupsdk.types import Generation, ProtocolMetadata
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 
 MembershipRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 """The requests that a member sends to its group coordinator."""
 
+CoordinatorRequest = OffsetCommitRequest | OffsetFetchRequest | MetadataRequest
+"""What the caller may ask of the coordinator besides; in the shape of the newest version."""
 
-def payload(request: MembershipRequest) -> tuple[str, int]:
+
+def payload(request: MembershipRequest | CoordinatorRequest) -> tuple[str, int]:
     """Return what the user put into a request, and its size in bytes; "" and 0 for nothing."""
     match request:
         case JoinGroupRequest():

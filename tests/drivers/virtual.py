@@ -28,6 +28,7 @@ from groupsdk.membership.events import (
     TimerFired,
 )
 from groupsdk.membership.machine import MembershipMachine
+from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.types import GroupMembers, GroupMembershipOperation
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from groupsdk.wire.messages.join_group import (
@@ -37,6 +38,7 @@ from groupsdk.wire.messages.join_group import (
 )
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from groupsdk.wire.schema import Response
 
 
 START_MS = 1_000_000
@@ -65,6 +67,7 @@ class FakeHost:
         self.ended: Future[None] = promise()
         self.posted: list[CallerEvent] = []
         self.requests: list[object] = []
+        self.asked: list[CoordinatorRequest] = []
         self.errors: dict[type, int] = {}
         """Request class to the error code that answers it."""
         self.silent: set[type] = set()
@@ -92,6 +95,10 @@ class FakeHost:
             if isinstance(event, Polled):
                 self._handled = max(self._handled, event.posted_count)
             self._handle(event)
+
+    def ask(self, request: CoordinatorRequest) -> Future[Response]:
+        self.asked.append(request)
+        return promise()
 
     def metrics(self) -> Future[dict[str, float]]:
         answer: Future[dict[str, float]] = promise()

@@ -18,6 +18,7 @@ from groupsdk.membership.actions import (
     Send,
     Stop,
     StopLooking,
+    Tell,
     Wake,
 )
 from groupsdk.membership.events import (
@@ -34,7 +35,7 @@ from groupsdk.membership.events import (
     TimerFired,
 )
 from groupsdk.membership.machine import MembershipMachine
-from groupsdk.membership.requests import MembershipRequest
+from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.types import ProtocolMetadata
@@ -66,7 +67,7 @@ SETTINGS: dict[str, Any] = {
 }
 """Those of Kafka's own coordinator tests."""
 
-RequestT = TypeVar("RequestT", bound=MembershipRequest)
+RequestT = TypeVar("RequestT", bound=MembershipRequest | CoordinatorRequest)
 CallT = TypeVar("CallT", PrepareJoin, AssignGroup, CompleteJoin)
 
 
@@ -94,6 +95,8 @@ class Driver:
         self.stopped = False
         self.wake_at_ms: int | None = None
         self.wakes = 0
+        self.told: dict[int, object] = {}
+        """Ask id to the answer, or the error, that it came to."""
 
     # What happens.
 
@@ -115,6 +118,9 @@ class Driver:
                     self.outstanding.clear()
                 case Wake(at_ms):
                     self.wake_at_ms = at_ms
+                case Tell(ask_id, answer):
+                    assert ask_id not in self.told, "an ask is told one answer"
+                    self.told[ask_id] = answer
                 case Stop():
                     self.stopped = True
         return actions

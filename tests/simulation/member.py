@@ -22,9 +22,11 @@ from groupsdk.membership.actions import (
     Send,
     Stop,
     StopLooking,
+    Tell,
     Wake,
 )
 from groupsdk.membership.machine import MembershipMachine
+from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.types import NO_GENERATION, Generation, GroupMembershipOperation, ProtocolMetadata
 from groupsdk.wire.schema import Response
 from tests.simulation.network import Broker, Connection
@@ -230,12 +232,14 @@ class Member:
             self._timeline.after(self._random.choice((0, 0, 1, 5)), self._planned_step)
 
     def _do(self, action: Action) -> None:
+        assert not isinstance(action, Tell), "nobody asks anything here"
         match action:
             case FindCoordinator():
                 self._lookup = self._timeline.after(self._random.choice((1, 5, 20)), self._look_up)
             case StopLooking():
                 self._stop_looking()
             case Send(request_id, node, request):
+                assert not isinstance(request, CoordinatorRequest)
                 self._connected_to(node).send(request_id, request)
             case Disconnect():
                 if self._connection is not None:

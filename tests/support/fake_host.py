@@ -9,14 +9,14 @@ from typing_extensions import override
 
 from groupsdk.clock import Clock, ManualClock
 from groupsdk.config import MemberConfig
-from groupsdk.drivers.hosts.host import promise
+from groupsdk.drivers.hosts.host import promise, settle
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.drivers.member_base import Pause
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.membership.actions import Send
-from groupsdk.membership.events import CallerEvent, Event
-from groupsdk.membership.requests import MembershipRequest
+from groupsdk.membership.events import CallerEvent, CoordinatorAsked, Event
+from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.types import GroupMembers
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
@@ -38,9 +38,10 @@ from tests.membership.driving import (
 
 Answer = Response | GroupSdkError | None
 """What becomes of a request: an answer, a broken connection, or nothing (yet)."""
-Script = Answer | Callable[[MembershipRequest], Answer]
+AnyRequest = MembershipRequest | CoordinatorRequest
+Script = Answer | Callable[[AnyRequest], Answer]
 
-GOOD: dict[type[MembershipRequest], Callable[[], Response]] = {
+GOOD: dict[type[AnyRequest], Callable[[], Response]] = {
     JoinGroupRequest: joined,
     SyncGroupRequest: synced,
     HeartbeatRequest: beaten,
@@ -55,7 +56,7 @@ class FakeHost:
         assert isinstance(clock, ManualClock)
         self.driver = Driver(clock.now_ms(), config=config)
         self.ended: Future[None] = promise()
-        self.scripts: dict[type[MembershipRequest], deque[Script]] = defaultdict(deque)
+        self.scripts: dict[type[AnyRequest], deque[Script]] = defaultdict(deque)
         """Request class to what becomes of the next ones; beyond these all answers are good."""
         self.lookup_errors: deque[GroupSdkError] = deque()
         self.lookups_hang = False
@@ -66,12 +67,19 @@ class FakeHost:
         self._mailbox = mailbox
         self._handled = 0
         self._parked: set[int] = set()
+        self._asked: dict[int, Future[Response]] = {}
 
     def start(self) -> None: ...
 
     def post(self, event: CallerEvent) -> None:
         self._handled += 1
         self.handle(event)
+
+    def ask(self, request: CoordinatorRequest) -> Future[Response]:
+        answer: Future[Response] = promise()
+        self._asked[len(self._asked) + 1] = answer
+        self.handle(CoordinatorAsked(len(self._asked), request))
+        return answer
 
     def metrics(self) -> Future[dict[str, float]]:
         answer: Future[dict[str, float]] = promise()
@@ -130,6 +138,10 @@ class FakeHost:
             return
         while self._answer_one():
             pass
+        for ask_id, told in self.driver.told.items():
+            if not self._asked[ask_id].done():
+                assert isinstance(told, Response | GroupSdkError)
+                settle(self._asked[ask_id], told)
         if self.driver.stopped:
             self.abort()
         self._mailbox.publish(self._handled, self.driver.view)

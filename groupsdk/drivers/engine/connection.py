@@ -28,6 +28,8 @@ THROTTLED_SINCE: Final = {
     ApiKey.SYNC_GROUP: 2,
     ApiKey.HEARTBEAT: 2,
     ApiKey.LEAVE_GROUP: 2,
+    ApiKey.OFFSET_COMMIT: 4,
+    ApiKey.OFFSET_FETCH: 4,
 }
 """From which version on the client keeps quiet for an answer's throttle_time_ms (KIP-219).
 

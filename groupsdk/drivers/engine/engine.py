@@ -13,7 +13,7 @@ from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.link import CoordinatorLink
 from groupsdk.drivers.engine.lookup import CoordinatorLookup
-from groupsdk.errors import GroupSdkError
+from groupsdk.errors import GroupSdkError, MemberClosedError
 from groupsdk.membership.actions import (
     Action,
     Disconnect,
@@ -22,10 +22,12 @@ from groupsdk.membership.actions import (
     Send,
     Stop,
     StopLooking,
+    Tell,
     Wake,
 )
 from groupsdk.membership.events import (
     CallerEvent,
+    CoordinatorAsked,
     CoordinatorFound,
     Event,
     LookupDelayed,
@@ -34,8 +36,13 @@ from groupsdk.membership.events import (
     TimerFired,
 )
 from groupsdk.membership.machine import MembershipMachine
+from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.membership.view import MemberView
+from groupsdk.wire.schema import Response
 
+
+TellAnswer = Callable[[Response | GroupSdkError], None]
+"""Takes the answer to a request of the caller's own, or why there is none."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +77,8 @@ class Engine:
         self._handled = 0
         self._stopped: asyncio.Future[None] | None = None
         self._aborted = False
+        self._asked: dict[int, TellAnswer] = {}
+        self._last_ask_id = 0
 
     async def run(self) -> None:
         """Run until the member is closed; then close every connection.
@@ -96,6 +105,15 @@ class Engine:
             # An exception of a signal handler may have come between counting an event and posting it.
             self._handled = max(self._handled, event.posted_count)
         self._on_event(event)
+
+    def ask(self, request: CoordinatorRequest, tell: TellAnswer) -> None:
+        """Ask the coordinator something, in order with the events before; `tell` is called once, on the loop."""
+        if self._stopped is not None and self._stopped.done():
+            tell(MemberClosedError("the member is closed"))
+            return
+        self._last_ask_id += 1
+        self._asked[self._last_ask_id] = tell
+        self._on_event(CoordinatorAsked(self._last_ask_id, request))
 
     def abort(self) -> None:
         """End `run` without further ado, even where it is yet to begin; on the loop."""
@@ -144,6 +162,8 @@ class Engine:
                 self._disconnect()
             case Wake(at_ms):
                 self._wake_at(at_ms)
+            case Tell(ask_id, answer):
+                self._asked.pop(ask_id)(answer)
             case Stop():
                 self.abort()
             case _:
@@ -200,6 +220,9 @@ class Engine:
         if self._timer is not None:
             self._timer.cancel()
         self._disconnect()
+        asked, self._asked = self._asked, {}
+        for tell in asked.values():
+            tell(MemberClosedError("the member was closed before the coordinator answered"))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -22,7 +22,7 @@ from groupsdk.membership.events import (
     RequestRefused,
     ResponseReceived,
 )
-from groupsdk.membership.requests import MembershipRequest
+from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 
 
 class CoordinatorLink:
@@ -50,12 +50,12 @@ class CoordinatorLink:
         self._connector = connector
         self._report = report
         self._connection = connection
-        self._waiting: list[tuple[int, MembershipRequest]] = []
+        self._waiting: list[tuple[int, MembershipRequest | CoordinatorRequest]] = []
         self._connecting: asyncio.Task[None] | None = None
         self._throttle: asyncio.TimerHandle | None = None
         self._last_word: asyncio.Handle | None = None
 
-    def send(self, request_id: int, request: MembershipRequest) -> None:
+    def send(self, request_id: int, request: MembershipRequest | CoordinatorRequest) -> None:
         """Send a request, as soon as there is a connection and the broker does not throttle it."""
         self._waiting.append((request_id, request))
         if self._connecting is not None or self._throttle is not None:

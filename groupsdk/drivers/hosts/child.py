@@ -17,6 +17,7 @@ from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.hosts.forward import ForwardingHandler
 from groupsdk.drivers.hosts.frames import (
     PARENTS_SIGNALS,
+    Asked,
     Ended,
     FrameReader,
     Logged,
@@ -24,6 +25,7 @@ from groupsdk.drivers.hosts.frames import (
     MetricsTold,
     Start,
     ToChild,
+    Told,
     ToParent,
     ViewSender,
     encode,
@@ -55,7 +57,7 @@ class ParentLink(asyncio.Protocol):
         self._reader = reader
         self._views = ViewSender()
         self._view: tuple[int, MemberView] | None = None
-        self._told: deque[MetricsTold | Ended] = deque()
+        self._told: deque[MetricsTold | Told | Ended] = deque()
         self._logged: deque[Logged] = deque(maxlen=_MAX_LOGGED)
         self._paused = False
         self._finishing = False
@@ -66,7 +68,7 @@ class ParentLink(asyncio.Protocol):
         self._view = (handled, view)
         self._flush()
 
-    def tell(self, message: MetricsTold | Ended) -> None:
+    def tell(self, message: MetricsTold | Told | Ended) -> None:
         """Send an answer, or the last message."""
         self._told.append(message)
         self._flush()
@@ -181,6 +183,8 @@ class Child:
             case MetricsAsked(request_id):
                 if self._link is not None:
                     self._link.tell(MetricsTold(request_id, self._engine.metrics()))
+            case Asked(request_id, request):
+                self._engine.ask(request, lambda answer: self._tell(Told(request_id, answer)))
             case Start():
                 raise AssertionError("started twice")
             case _:
@@ -195,6 +199,10 @@ class Child:
         if not self._orphaned:
             self._orphaned = True
             self._engine.post(CloseRequested(GroupMembershipOperation.DEFAULT, _LEAVE_MS, why))
+
+    def _tell(self, message: Told) -> None:
+        if self._link is not None:
+            self._link.tell(message)
 
     def _show(self, handled: int, view: MemberView) -> None:
         if self._link is not None:

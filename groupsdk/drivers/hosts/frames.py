@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from groupsdk.config import MemberConfig
-from groupsdk.errors import FrameError
+from groupsdk.errors import FrameError, GroupSdkError
 from groupsdk.membership.actions import Call
 from groupsdk.membership.events import CallerEvent
 from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.membership.view import MemberView
+from groupsdk.wire.schema import Response
 
 
 MAX_FRAME_BYTES: Final = 1 << 30
@@ -46,7 +48,15 @@ class MetricsAsked:
     request_id: int
 
 
-ToChild: TypeAlias = Start | MetricsAsked | CallerEvent
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The parent asks the coordinator something beside the membership."""
+
+    request_id: int
+    request: CoordinatorRequest
+
+
+ToChild: TypeAlias = Start | MetricsAsked | Asked | CallerEvent
 """What the parent sends."""
 
 
@@ -74,6 +84,14 @@ class MetricsTold:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """Answers `Asked`."""
+
+    request_id: int
+    answer: Response | GroupSdkError
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     """One log record, as plain values."""
 
@@ -98,7 +116,7 @@ class Ended:
     metrics: dict[str, float]
 
 
-ToParent: TypeAlias = Shown | MetricsTold | Logged | Ended
+ToParent: TypeAlias = Shown | MetricsTold | Told | Logged | Ended
 """What the child sends."""
 
 

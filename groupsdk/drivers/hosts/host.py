@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.mailbox import Mailbox
-from groupsdk.errors import ConfigError
+from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.membership.events import CallerEvent
+
+
+if TYPE_CHECKING:
+    from groupsdk.membership.requests import CoordinatorRequest
+    from groupsdk.wire.schema import Response
 
 
 T = TypeVar("T")
@@ -35,6 +40,13 @@ class Host(Protocol):
 
     def post(self, event: CallerEvent) -> None:
         """Hand the engine an event; events arrive in the order of the calls. No-op once it has ended."""
+        ...
+
+    def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
+        """Ask the coordinator something beside the membership, in order with the events before.
+
+        The future fails with a `GroupSdkError` where there is no answer.
+        """
         ...
 
     def metrics(self) -> Future[dict[str, float]]:
@@ -78,6 +90,14 @@ def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
     from groupsdk.drivers.hosts.thread import ThreadHost
 
     return ThreadHost(config, clock, mailbox)
+
+
+def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> None:
+    """Put an answer, or why there is none, into a future."""
+    if isinstance(answer, GroupSdkError):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
 
 
 def promise() -> Future[T]:

@@ -19,6 +19,7 @@ from groupsdk.config import MemberConfig
 from groupsdk.drivers.hosts.forward import log_here, lowest_level
 from groupsdk.drivers.hosts.frames import (
     PARENTS_SIGNALS,
+    Asked,
     Ended,
     FrameReader,
     Logged,
@@ -27,13 +28,16 @@ from groupsdk.drivers.hosts.frames import (
     Shown,
     Start,
     ToChild,
+    Told,
     ViewReceiver,
     encode,
 )
-from groupsdk.drivers.hosts.host import promise
+from groupsdk.drivers.hosts.host import promise, settle
 from groupsdk.drivers.mailbox import Mailbox
-from groupsdk.errors import EngineError
+from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.membership.events import CallerEvent
+from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.wire.schema import Response
 
 
 logger = logging.getLogger(__name__)
@@ -71,6 +75,7 @@ class ProcessHost:
         # its put() is re-entrant: signal handlers and the garbage collector may post
         self._outbox: SimpleQueue[ToChild | None] = SimpleQueue()
         self._asked: dict[int, Future[dict[str, float]]] = {}
+        self._questions: dict[int, Future[Response]] = {}
         self._asked_lock = threading.RLock()
         self._last_asked = 0
         self._last_metrics: dict[str, float] = {}
@@ -121,6 +126,18 @@ class ProcessHost:
         """Hand the engine an event."""
         if not self.ended.done():  # else nothing would take it out again
             self._outbox.put(event)
+
+    def ask(self, request: CoordinatorRequest) -> Future[Response]:
+        """Ask the coordinator something beside the membership."""
+        answer: Future[Response] = promise()
+        with self._asked_lock:
+            if self.ended.done():
+                answer.set_exception(MemberClosedError("the member is closed"))
+            else:
+                self._last_asked += 1
+                self._questions[self._last_asked] = answer
+                self._outbox.put(Asked(self._last_asked, request))
+        return answer
 
     def metrics(self) -> Future[dict[str, float]]:
         """Ask for the coordinator metrics."""
@@ -189,6 +206,11 @@ class ProcessHost:
                     answer = self._asked.pop(request_id, None)
                 if answer is not None:
                     answer.set_result(values)
+            case Told(request_id, answered):
+                with self._asked_lock:
+                    question = self._questions.pop(request_id, None)
+                if question is not None:
+                    settle(question, answered)
             case Logged():
                 assert self._process is not None
                 log_here(message, self._process.pid)
@@ -212,8 +234,11 @@ class ProcessHost:
         with self._asked_lock:
             self.ended.set_result(None)
             asked, self._asked = self._asked, {}
+            questions, self._questions = self._questions, {}
         for answer in asked.values():
             answer.set_result(self._last_metrics)
+        for question in questions.values():
+            settle(question, MemberClosedError("the member ended before the coordinator answered"))
 
     def _reap(self, *, kill: bool) -> int:
         assert self._process is not None

@@ -10,11 +10,13 @@ from concurrent.futures import Future
 from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.engine import Engine
-from groupsdk.drivers.hosts.host import promise
+from groupsdk.drivers.hosts.host import promise, settle
 from groupsdk.drivers.mailbox import Mailbox
-from groupsdk.errors import EngineError
+from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.membership.events import CallerEvent, CloseRequested
+from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.types import GroupMembershipOperation
+from groupsdk.wire.schema import Response
 
 
 logger = logging.getLogger(__name__)
@@ -62,6 +64,13 @@ class ThreadHost:
     def post(self, event: CallerEvent) -> None:
         """Hand the engine an event."""
         self._call(lambda: self._engine.post(event))
+
+    def ask(self, request: CoordinatorRequest) -> Future[Response]:
+        """Ask the coordinator something beside the membership."""
+        answer: Future[Response] = promise()
+        if not self._call(lambda: self._engine.ask(request, lambda told: settle(answer, told))):
+            answer.set_exception(MemberClosedError("the member is closed"))
+        return answer
 
     def metrics(self) -> Future[dict[str, float]]:
         """Ask for the coordinator metrics."""
