@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from assignors.sticky.plan import fairest
-from assignors.sticky.user_data import encode_claim, read_claim
+from assignors.sticky.user_data import ClaimReader, encode_claim
 from groupsdk.assignment import (
     Assignment,
     Cluster,
@@ -59,9 +59,9 @@ class StickyAssignor:
         What members own is what their user data says; of these the claim with the highest generation
         counts, and where two members have that, none. User data that does not parse claims nothing.
         """
-        names: dict[bytes, str] = {}
+        reader = ClaimReader()
         claims = {
-            member_id: read_claim(subscription.user_data, member_id, names)
+            member_id: reader.read(subscription.user_data, member_id)
             for member_id, subscription in subscriptions.items()
         }
         plan = fairest(

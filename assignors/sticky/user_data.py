@@ -8,6 +8,7 @@ Numbers are big-endian and of 4 bytes, lengths of strings of 2.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from struct import Struct, unpack_from
 
 from groupsdk.assignment import Partitions
@@ -17,6 +18,8 @@ _LOG = logging.getLogger(__name__)
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _NO_GENERATION = -1
+_FIRST_NAME = 6
+"""Where the name of the first topic begins."""
 
 
 class UserDataError(ValueError):
@@ -55,15 +58,15 @@ def decode_claim(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
     Raises:
         UserDataError: it is neither. No more is read, or set aside, than there are bytes.
     """
-    size = len(data)
     known = {} if names is None else names
+    size = len(data)
     if size < 4:
         raise UserDataError(f"ends at byte {size} in the number of topics")
     (count,) = _INT32.unpack_from(data, 0)
     at = 4
     if not 0 <= count <= size - at:
         raise UserDataError(f"{count} topics at byte 0 of {size}")
-    partitions: dict[str, Sequence[int]] = {}
+    partitions: dict[str, tuple[int, ...]] = {}
     for _ in range(count):
         start = at + 2
         if start > size:
@@ -99,15 +102,83 @@ def _text(name: bytes, start: int) -> str:
         raise UserDataError(f"topic at byte {start} is not UTF-8: {error.reason}") from None
 
 
-def read_claim(data: bytes | None, member_id: str, names: dict[bytes, str] | None = None) -> Claim:
-    """Read what a member sent with `sticky`; nothing claimed where that does not parse, which is logged."""
-    if not data:
-        return NO_CLAIM
-    try:
-        return decode_claim(data, names)
-    except UserDataError as error:
-        _LOG.warning("member %s: ignoring user data that sticky cannot read: %s", member_id, error)
-        return NO_CLAIM
+class ClaimReader:
+    """Reads the user data that the members of one group sent with `sticky`.
+
+    Members mostly own as many partitions of the same topics as others do. Bytes laid out like those of
+    members before are read as a whole, much faster than topic by topic.
+    """
+
+    __slots__ = ("_known", "_names")
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, str] = {}
+        # By size and first topic: how the last two members' bytes were laid out, or else the last claim.
+        self._known: dict[tuple[int, bytes], _Layout | Claim] = {}
+
+    def read(self, data: bytes | None, member_id: str) -> Claim:
+        """Read what a member sent; nothing claimed where that does not parse, which is logged."""
+        if not data:
+            return NO_CLAIM
+        key = (len(data), data[: data.find(b"\0", _FIRST_NAME)])
+        known = self._known.get(key)
+        if isinstance(known, _Layout) and (found := known.read(data)) is not None:
+            return found
+        try:
+            claim = decode_claim(data, self._names)
+        except UserDataError as error:
+            _LOG.warning(
+                "member %s: ignoring user data that sticky cannot read: %s", member_id, error
+            )
+            return NO_CLAIM
+        self._known[key] = claim
+        if isinstance(known, Claim) and _are_alike(known.partitions, claim.partitions):
+            self._known[key] = _Layout.of(claim, len(data)) or claim
+        return claim
+
+
+def _are_alike(some: Partitions, others: Partitions) -> bool:
+    return list(some) == list(others) and [*map(len, some.values())] == [*map(len, others.values())]
+
+
+class _Layout:
+    """Where the numbers stand in user data of version 1, and what stands between them."""
+
+    __slots__ = ("_between", "_numbers", "_pick", "_struct", "_topics")
+
+    def __init__(self, between: Sequence[bytes], claim: Claim) -> None:
+        parts, slices, at = [">4s"], [], 1
+        for name, numbers in zip(between[1:], claim.partitions.values(), strict=True):
+            parts.append(f"{len(name)}s{len(numbers)}i")
+            slices.append(slice(at + 1, at + 1 + len(numbers)))
+            at += 1 + len(numbers)
+        self._struct = Struct("".join(parts) + "i")
+        self._between = tuple(between)
+        self._pick = itemgetter(0, *(each.start - 1 for each in slices))
+        self._topics = list(claim.partitions)
+        self._numbers = slices
+
+    @classmethod
+    def of(cls, claim: Claim, size: int) -> "_Layout | None":
+        """Make the layout of what was read; None where its bytes are more, or fewer, than it would be."""
+        if not claim.partitions:
+            return None
+        between = [_INT32.pack(len(claim.partitions))]
+        for topic, numbers in claim.partitions.items():
+            name = topic.encode()
+            between.append(_INT16.pack(len(name)) + name + _INT32.pack(len(numbers)))
+        numbers_and_generation = sum(map(len, claim.partitions.values())) + 1
+        if sum(map(len, between)) + 4 * numbers_and_generation != size:
+            return None
+        return cls(between, claim)
+
+    def read(self, data: bytes) -> Claim | None:
+        """Read bytes, as many as those it was made of; None where they are laid out otherwise."""
+        values = self._struct.unpack(data)
+        if self._pick(values) != self._between:
+            return None
+        numbers = map(values.__getitem__, self._numbers)
+        return Claim(dict(zip(self._topics, numbers, strict=True)), values[-1])
 
 
 def encode_generation(generation_id: int) -> bytes:

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from assignors.sticky import user_data
 from assignors.sticky.user_data import (
     NO_CLAIM,
     Claim,
+    ClaimReader,
     UserDataError,
     decode_claim,
     encode_claim,
     encode_generation,
-    read_claim,
     read_generation,
 )
 from groupsdk.testing import MissingToolError
@@ -106,7 +107,7 @@ def test_any_bytes_are_a_claim_or_an_error(data: bytes) -> None:
     try:
         claim = decode_claim(data)
     except UserDataError:
-        assert read_claim(data, "m") == NO_CLAIM
+        assert ClaimReader().read(data, "m") == NO_CLAIM
     else:
         assert sum(map(len, claim.partitions.values())) * 4 <= len(data)
     read_generation(data, "m")
@@ -145,7 +146,7 @@ def test_errors_say_what_and_where(data: str, message: str) -> None:
 
 def test_bytes_that_do_not_parse_are_ignored_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert read_claim(b"zz", "m-1") == NO_CLAIM
+        assert ClaimReader().read(b"zz", "m-1") == NO_CLAIM
         assert read_generation(b"zz", "m-2") == -1
     first, second = (record.getMessage() for record in caplog.records)
     assert "m-1" in first
@@ -153,8 +154,63 @@ def test_bytes_that_do_not_parse_are_ignored_and_logged(caplog: pytest.LogCaptur
     assert "m-2" in second
     assert "2 bytes" in second
     caplog.clear()
-    assert read_claim(None, "m") == read_claim(b"", "m") == NO_CLAIM
+    assert ClaimReader().read(None, "m") == ClaimReader().read(b"", "m") == NO_CLAIM
     assert not caplog.records
+
+
+_ALIKE = st.lists(
+    st.dictionaries(
+        st.sampled_from(["a", "b", "ä", "long"]),
+        st.lists(st.integers(-1, 3), max_size=2).map(tuple),
+        max_size=3,
+    ),
+    max_size=30,
+)
+
+
+@settings(deadline=None)
+@given(_ALIKE, st.data())
+def test_a_group_is_read_as_its_members_are_alone(
+    claims: list[dict[str, tuple[int, ...]]], data: st.DataObject
+) -> None:
+    reader = ClaimReader()
+    for generation_id, claim in enumerate(claims):
+        written = bytearray(encode_claim(claim, generation_id))
+        change = data.draw(st.sampled_from(["none", "cut", "more", "twice", "broken"]))
+        if change == "cut":
+            del written[-4:]
+        elif change == "more":
+            written += b"more"
+        elif change == "twice" and claim:
+            written[3] += 1
+            written[-4:] = written[4:-4] + written[-4:]
+        elif change == "broken":
+            written[data.draw(st.integers(0, len(written) - 1))] ^= 1
+        try:
+            alone = decode_claim(bytes(written))
+        except UserDataError:
+            alone = NO_CLAIM
+        read = reader.read(bytes(written), "m")
+        assert read == alone
+        assert list(read.partitions) == list(alone.partitions)
+
+
+def test_members_alike_are_read_by_one_layout_and_a_new_layout_is_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = []
+
+    def counted(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
+        alone.append(data)
+        return decode_claim(data, names)
+
+    monkeypatch.setattr(user_data, "decode_claim", counted)
+    reader = ClaimReader()
+    for topic in ("t", "u"):
+        for number in range(100):
+            data = encode_claim({topic: (number, 7), "v": ()}, number)
+            assert reader.read(data, "m") == Claim({topic: (number, 7), "v": ()}, number)
+    assert len(alone) == 4
 
 
 @pytest.mark.kafka
@@ -183,7 +239,7 @@ def test_java_agrees_on_generations_and_on_bad_bytes(kafka: JavaProgram) -> None
     for bad in ("0000", "7fffffff", "000000010001ff"):
         # -1 there stands for what is missing
         assert kafka.ask(f"read-sticky {bad}") in ("-1 ", "none ")
-        assert read_claim(bytes.fromhex(bad), "m") == NO_CLAIM
+        assert ClaimReader().read(bytes.fromhex(bad), "m") == NO_CLAIM
     for written in _GOLDEN:
         partitions, generation_id = _GOLDEN[written]
         text = ",".join(f"{t}:{n}" for t, numbers in partitions.items() for n in numbers)
