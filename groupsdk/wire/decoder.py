@@ -164,7 +164,12 @@ class _Decoder(SourceWriter):
         return unknown
 
     def _tag(self, each: Field, variable: str, stop: str) -> None:
-        value = self.value(each.type, null=each.is_nullable(self.version))
+        null = each.is_nullable(self.version)
+        if null and isinstance(each.type, type) and issubclass(each.type, Struct):
+            # an unsigned varint, 0 or 1, says whether it is there, where other fields have an int8
+            value = self._struct_in_place(each.type, null=True, is_there="== 1")
+        else:
+            value = self.value(each.type, null=null)
         self._read_waiting()
         self.line(f"{variable} = {value}")
         self.line(f"if p != {stop}:")
@@ -190,13 +195,15 @@ class _Decoder(SourceWriter):
                 self._text_or_bytes(value, is_text=wire_type is str, null=null)
         return value
 
-    def _struct_in_place(self, declared: type[Struct], *, null: bool) -> str:
+    def _struct_in_place(
+        self, declared: type[Struct], *, null: bool, is_there: str = "< 128"
+    ) -> str:
         if not null:
             return self.struct(declared)
         sign, value = self.variable("sign"), self.variable("value")
         self._waiting.append(("B", sign))
         self._read_waiting()
-        with self.block(f"if {sign} < 128:"):
+        with self.block(f"if {sign} {is_there}:"):
             self.line(f"{value} = {self.struct(declared)}")
         self.line("else:")  # as Kafka: any negative int8 is null, any other one is not
         self.line(f"    {value} = None")

@@ -105,7 +105,12 @@ class _Encoder(SourceWriter):
         ):
             outer, self._out = self._out, self.variable("tag")
             self.line(f"{self._out} = []")
-            self.value(each.type, value, null=each.is_nullable(self.version))
+            null = each.is_nullable(self.version)
+            if null and isinstance(each.type, type) and issubclass(each.type, Struct):
+                # an unsigned varint says whether it is there, where other fields have an int8
+                self._struct_in_place(each.type, value, null=True, absent=b"\0")
+            else:
+                self.value(each.type, value, null=null)
             self._flush()
             self.line(f"{tags}.append(({each.tag}, join({self._out})))")
             self._out = outer
@@ -126,7 +131,9 @@ class _Encoder(SourceWriter):
             case _:
                 self._struct_in_place(cast("type[Struct]", wire_type), source, null=null)
 
-    def _struct_in_place(self, declared: type[Struct], source: str, *, null: bool) -> None:
+    def _struct_in_place(
+        self, declared: type[Struct], source: str, *, null: bool, absent: bytes = b"\xff"
+    ) -> None:
         value = self.variable("value")
         self.line(f"{value} = {source}")
         if not null:
@@ -135,7 +142,7 @@ class _Encoder(SourceWriter):
         self._start_out()
         self._flush()
         with self.block(f"if {value} is None:"):
-            self.line(f"{self._out}.append({struct.pack('>b', -1)!r})")
+            self.line(f"{self._out}.append({absent!r})")
         with self.block("else:"):
             self._parts.append("BYTE[1]")
             self.struct(declared, value)

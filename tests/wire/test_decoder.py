@@ -37,7 +37,7 @@ from groupsdk.wire.messages.produce import (
 )
 from groupsdk.wire.messages.sync_group import SyncGroupResponse
 from groupsdk.wire.primitives import TaggedField, uvarint
-from groupsdk.wire.schema import Api, Message, Struct, nullable
+from groupsdk.wire.schema import Api, Int16, Message, Struct, nullable, tagged
 from tests.conformance.cases import Filling
 from tests.wire.strategies import MESSAGES, versioned_messages
 
@@ -218,6 +218,33 @@ def test_structs_that_are_null_take_a_byte_each() -> None:
     assert decode(Optionals, 0, encode(message, 0)) == message
     with pytest.raises(DecodeError, match="items counts 101 elements where 200 bytes are left"):
         decode(Optionals, 0, b"\x66" + b"\xff\0" * 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Small(Struct):
+    number: Int16 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedOptional(Message):
+    api: ClassVar[Api] = ConsumerGroupHeartbeatResponse.api
+    small: Annotated[Small | None, nullable(), tagged(0)] = Small()
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        # as Kafka's generated classes: 0 or 1 as an unsigned varint, not the -1 or 1 of other fields
+        (TaggedOptional(None), "01 00 01 00"),
+        (TaggedOptional(Small(7)), "01 00 04 01 0007 00"),
+        (TaggedOptional(Small()), "00"),
+    ],
+)
+def test_a_tagged_struct_says_in_its_own_way_whether_it_is_there(
+    message: TaggedOptional, expected: str
+) -> None:
+    assert encode(message, 0) == bytes.fromhex(expected)
+    assert decode(TaggedOptional, 0, bytes.fromhex(expected)) == message
 
 
 @pytest.mark.parametrize("version", [3, 9])
