@@ -98,7 +98,10 @@ class ConsumerGroupMemberMetadataValue(CoordinatorValue):
     subscribed_topic_regex: Annotated[str | None, nullable()] = ""
     rebalance_timeout_ms: Int32 = -1
     server_assignor: Annotated[str | None, nullable()] = ""
-    classic_member_metadata: Annotated[ClassicMemberMetadata | None, nullable(), tagged(0)] = None
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, nullable(), tagged(0)] = (
+        ClassicMemberMetadata()
+    )
+    """None for a member of the newer protocol; what Kafka leaves out on the wire is the empty one."""
 
 
 @dataclass(frozen=True, slots=True)
