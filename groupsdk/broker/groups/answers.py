@@ -1,0 +1,102 @@
+"""Build the answers to the requests of members, as each version of them has it."""
+
+from groupsdk.broker.groups.group import ClassicGroup
+from groupsdk.broker.groups.protocols import metadata_of
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.heartbeat import HeartbeatResponse
+from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from groupsdk.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
+from groupsdk.wire.messages.sync_group import SyncGroupResponse
+
+
+_PER_MEMBER_LEAVE = 3
+_NULLABLE_PROTOCOL_NAME = 7
+
+_HEARTBEATS = {code: HeartbeatResponse(error_code=code) for code in ErrorCode}
+
+
+def heartbeat_answer(error: ErrorCode) -> HeartbeatResponse:
+    """Answer a heartbeat."""
+    return _HEARTBEATS[error]
+
+
+def join_error(error: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
+    """Refuse a join."""
+    return JoinGroupResponse(
+        error_code=error,
+        protocol_name=_protocol_name(None, api_version),
+        member_id=member_id,
+    )
+
+
+def join_answer(
+    group: ClassicGroup,
+    member_id: str,
+    api_version: int,
+    *,
+    leader: str | None = None,
+    members: bool = False,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """Tell a member its generation.
+
+    Args:
+        group: its group, which has a generation.
+        member_id: the member.
+        api_version: of its request.
+        leader: who it is to take for the leader; None for the one that leads.
+        members: whether to show it the members.
+        skip_assignment: whether to tell the leader that it need not assign (KIP-814).
+    """
+    return JoinGroupResponse(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=_protocol_name(group.protocol_name, api_version),
+        leader=(group.leader_id or "") if leader is None else leader,
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=_members(group) if members else (),
+    )
+
+
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
+    """Refuse a sync."""
+    return SyncGroupResponse(error_code=error)
+
+
+def sync_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    """Give a member its assignment."""
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=assignment,
+    )
+
+
+def leave_answer(
+    error: ErrorCode, members: tuple[MemberResponse, ...], api_version: int
+) -> LeaveGroupResponse:
+    """Answer a leave: up to version 2 the one member's error stands for the whole."""
+    if api_version >= _PER_MEMBER_LEAVE:
+        return LeaveGroupResponse(error_code=error, members=members)
+    if error is ErrorCode.NONE and members:
+        return LeaveGroupResponse(error_code=members[0].error_code)
+    return LeaveGroupResponse(error_code=error)
+
+
+def _members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
+    name = group.protocol_name
+    return tuple(
+        JoinGroupResponseMember(
+            member_id=each.member_id,
+            group_instance_id=each.instance_id,
+            metadata=metadata_of(each.protocols, name),
+        )
+        for each in group.members.values()
+    )
+
+
+def _protocol_name(name: str | None, api_version: int) -> str | None:
+    if api_version < _NULLABLE_PROTOCOL_NAME:
+        return name or ""
+    return name or None

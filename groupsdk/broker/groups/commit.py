@@ -1,0 +1,204 @@
+"""Take OffsetCommit and TxnOffsetCommit: write offsets for whoever may."""
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from groupsdk.broker.groups.commit_answers import (
+    commit_answer,
+    commit_error,
+    transaction_answer,
+    transaction_error,
+)
+from groupsdk.broker.groups.committed_offset import CommittedOffset
+from groupsdk.broker.groups.group import ClassicGroup
+from groupsdk.broker.groups.offset_store import OffsetStore
+from groupsdk.broker.groups.registry import GroupRegistry
+from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.groups.turn import OffsetWrite, Turn
+from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp, RequestContext
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import EncodeError
+from groupsdk.wire.coordinator_records.offset_commit import (
+    write_offset,
+    write_offset_key,
+    write_offset_value,
+)
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+)
+from groupsdk.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+)
+
+
+_NO_EXPIRY: Final = -1
+_GROUP_ID_NOT_FOUND_FROM = 9
+_PARTITION = struct.Struct(">i")
+_PARTITION_BYTES = 4
+
+_NONE = ErrorCode.NONE
+_DEAD = GroupState.DEAD
+_EMPTY = GroupState.EMPTY
+_STABLE = GroupState.STABLE
+_PREPARING = GroupState.PREPARING_REBALANCE
+_COMPLETING = GroupState.COMPLETING_REBALANCE
+
+Partitions = Iterable[OffsetCommitRequestPartition] | Iterable[TxnOffsetCommitRequestPartition]
+
+
+class Commits:
+    """Handle OffsetCommit and TxnOffsetCommit (Kafka: OffsetMetadataManager)."""
+
+    __slots__ = ("_offsets", "_registry")
+
+    def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
+        """Create it for the groups of a registry and their offsets."""
+        self._registry = registry
+        self._offsets = offsets
+
+    def handle(self, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Turn:
+        """Write the offsets; a commit of a member keeps its session, as a heartbeat does."""
+        turn = Turn(now_ms)
+        group = self._registry.groups.get(request.group_id)
+        generation_id = request.generation_id_or_member_epoch
+        error = _NONE
+        if group is not None:
+            error = _check(group, generation_id, request.member_id, request.group_instance_id)
+        elif generation_id >= 0:
+            named = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
+            error = ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION
+        if error is not _NONE:
+            turn.reply(context.token, commit_error(request, error))
+            return turn
+        if group is not None and (group.state is _STABLE or group.state is _PREPARING):
+            self._registry.renew_session(group.members[request.member_id], now_ms)
+        retention_ms = request.retention_time_ms
+        expire_ms = _NO_EXPIRY if retention_ms == _NO_EXPIRY else now_ms + retention_ms
+        answer = commit_answer(
+            (
+                topic.name,
+                self._write(request.group_id, topic.name, topic.partitions, expire_ms, turn),
+            )
+            for topic in request.topics
+        )
+        if not turn.records:
+            turn.reply(context.token, answer)
+            return turn
+        turn.promise(context.token, answer)
+        turn.if_failed(
+            lambda again, failure: again.reply(context.token, commit_error(request, failure))
+        )
+        return turn
+
+    def handle_transactional(
+        self, request: TxnOffsetCommitRequest, context: RequestContext, now_ms: int
+    ) -> Turn:
+        """Write the offsets for the time when the producer's transaction commits."""
+        turn = Turn(now_ms)
+        version = context.api_version
+        error = self._check_transactional(request)
+        if error is not _NONE:
+            turn.reply(context.token, transaction_error(request, error, version))
+            return turn
+        answer = transaction_answer(
+            (topic, self._write(request.group_id, topic.name, topic.partitions, _NO_EXPIRY, turn))
+            for topic in request.topics
+        )
+        if not turn.records:
+            turn.reply(context.token, answer)
+            return turn
+        turn.producer = ProducerStamp(request.producer_id, request.producer_epoch)
+        turn.promise(context.token, answer)
+        turn.if_failed(
+            lambda again, failure: again.reply(
+                context.token, transaction_error(request, failure, version)
+            )
+        )
+        return turn
+
+    def _check_transactional(self, request: TxnOffsetCommitRequest) -> ErrorCode:
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        group = self._registry.groups.get(request.group_id)
+        generation_id = request.generation_id_or_member_epoch
+        if group is None:
+            return ErrorCode.ILLEGAL_GENERATION if generation_id >= 0 else _NONE
+        return _check(
+            group,
+            generation_id,
+            request.member_id,
+            request.group_instance_id,
+            transactional=True,
+        )
+
+    def _write(
+        self, group_id: str, topic: str, partitions: Partitions, expire_ms: int, turn: Turn
+    ) -> list[tuple[int, ErrorCode]]:
+        """Write the offsets of one topic; return what to answer for each partition."""
+        limit = self._registry.config.offset_metadata_max_bytes
+        now_ms = turn.now_ms
+        records, prepared = turn.records, turn.prepared
+        position = self._offsets.position + len(records)
+        prefix = write_offset_key(group_id, topic, 0)[:-_PARTITION_BYTES]
+        answers = []
+        for each in partitions:
+            index = each.partition_index
+            metadata = each.committed_metadata or ""
+            if len(metadata) * 2 > limit and _utf16_length(metadata) > limit:
+                answers.append((index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                continue
+            offset, epoch = each.committed_offset, each.committed_leader_epoch
+            try:
+                if expire_ms == _NO_EXPIRY:
+                    value = write_offset_value(offset, epoch, metadata, now_ms)
+                else:
+                    _, value = write_offset(
+                        group_id, topic, index, offset, epoch, metadata, now_ms, expire_ms
+                    )
+                    epoch = -1  # that version of the record cannot carry one
+            except EncodeError:
+                # longer than any record can carry, whatever offset.metadata.max.bytes allows
+                answers.append((index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                continue
+            position += 1
+            records.append(CoordinatorRecord(prefix + _PARTITION.pack(index), value))
+            kept = CommittedOffset(offset, epoch, metadata, now_ms, expire_ms, position)
+            prepared.append(OffsetWrite(group_id, topic, index, kept))
+            answers.append((index, _NONE))
+        return answers
+
+
+def _check(
+    group: ClassicGroup,
+    generation_id: int,
+    member_id: str,
+    instance_id: str | None,
+    *,
+    transactional: bool = False,
+) -> ErrorCode:
+    """Tell whether a commit may be taken (Kafka: ClassicGroup.validateOffsetCommit)."""
+    state = group.state
+    if state is _DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation_id < 0 and state is _EMPTY:
+        # an administrator, or a consumer that does not use the membership
+        return _NONE
+    if generation_id >= 0 or member_id or instance_id is not None:
+        error = group.validate(member_id, instance_id)
+        if error is not _NONE:
+            return error
+        if generation_id != group.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+    elif not transactional:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if state is _COMPLETING and not transactional:
+        # the member knows of the generation and has not got its assignment yet: it may commit after
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return _NONE
+
+
+def _utf16_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2

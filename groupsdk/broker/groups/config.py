@@ -1,0 +1,64 @@
+"""Hold the group coordinator's settings, under Kafka's configuration names."""
+
+from dataclasses import dataclass, fields
+
+from groupsdk.errors import ConfigError
+from groupsdk.limits import MAX_INT32
+
+
+_LEAST = {
+    "group_min_session_timeout_ms": 1,
+    "group_max_session_timeout_ms": 1,
+    "group_initial_rebalance_delay_ms": 0,
+    "group_max_size": 1,
+    "offset_metadata_max_bytes": 0,
+    "offsets_retention_minutes": 1,
+    "offsets_retention_check_interval_ms": 1,
+    "new_member_join_timeout_ms": 1,
+    "session_bucket_ms": 1,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """The settings of a group coordinator; the defaults are Kafka's. Times are milliseconds.
+
+    Raises:
+        ConfigError: a value is out of bounds, or the shortest session is longer than the longest.
+    """
+
+    group_min_session_timeout_ms: int = 6_000
+    """The shortest session timeout that a member may ask for."""
+    group_max_session_timeout_ms: int = 1_800_000
+    """The longest session timeout that a member may ask for."""
+    group_initial_rebalance_delay_ms: int = 3_000
+    """How long the first rebalance of an empty group waits for more members (KIP-134)."""
+    group_max_size: int = MAX_INT32
+    """How many members a group may have."""
+    offset_metadata_max_bytes: int = 4_096
+    """How long the metadata of a committed offset may be; Kafka counts UTF-16 code units."""
+    offsets_retention_minutes: int = 10_080
+    """How long offsets outlive their group's members, or their last commit (KIP-211)."""
+    offsets_retention_check_interval_ms: int = 600_000
+    """How often offsets and empty groups are looked through for what may go."""
+    new_member_join_timeout_ms: int = 300_000
+    """How long the join of a new member may be parked; a constant in Kafka."""
+    session_bucket_ms: int = 100
+    """Members whose sessions end within the same such span are expelled together, at its end."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value, least = getattr(self, each.name), _LEAST[each.name]
+            if not least <= value <= MAX_INT32:
+                key = each.name.replace("_", ".")
+                raise ConfigError(f"{key} is {value}; it has to be from {least} to {MAX_INT32}")
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ConfigError(
+                f"group.min.session.timeout.ms is {self.group_min_session_timeout_ms}, above"
+                f" group.max.session.timeout.ms, which is {self.group_max_session_timeout_ms}"
+            )
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        """The retention of offsets in milliseconds."""
+        return self.offsets_retention_minutes * 60_000

@@ -1,0 +1,90 @@
+"""Keep deadlines in buckets, so that putting one off costs no more than writing a number.
+
+A member's session is put off with every heartbeat and ends hardly ever. So its holder stays where it was
+filed first; when that bucket's time comes, whoever has put its deadline off is filed anew, once in a
+session timeout instead of once in a heartbeat.
+"""
+
+from heapq import heappop, heappush
+from typing import Final, Generic, TypeVar
+
+
+NEVER: Final = 2**63 - 1
+"""A deadline that does not come."""
+
+
+class Deadline:
+    """Base of everything that has one deadline, of which the buckets keep track.
+
+    Attributes:
+        deadline_ms: when it is due; NEVER while nothing is.
+        filed_ms: the bucket in which it will be looked at; NEVER if in none. The buckets' own.
+    """
+
+    __slots__ = ("deadline_ms", "filed_ms")
+
+    def __init__(self) -> None:
+        self.deadline_ms = NEVER
+        self.filed_ms = NEVER
+
+
+D = TypeVar("D", bound=Deadline)
+
+
+class DeadlineBuckets(Generic[D]):
+    """Hold the deadlines of many; nothing is due early, and late by less than `width_ms`."""
+
+    __slots__ = ("_buckets", "_times", "_width_ms")
+
+    def __init__(self, width_ms: int) -> None:
+        """Create it without deadlines; those that fall into the same `width_ms` are one bucket."""
+        self._width_ms = width_ms
+        self._buckets: dict[int, list[D]] = {}
+        self._times: list[int] = []
+
+    def set(self, holder: D, deadline_ms: int) -> None:
+        """Give a holder a deadline in place of the one that it has."""
+        holder.deadline_ms = deadline_ms
+        # a bucket that comes too early for it costs one more filing, one that comes too late is not seen
+        if deadline_ms < holder.filed_ms:
+            self._file(holder)
+
+    def clear(self, holder: D) -> None:
+        """Take a holder's deadline away; without one it goes with its bucket."""
+        holder.deadline_ms = NEVER
+
+    @property
+    def next_ms(self) -> int:
+        """When something may be due, at the earliest; NEVER if nothing will be."""
+        return self._times[0] if self._times else NEVER
+
+    def pop_due(self, now_ms: int) -> list[D]:
+        """Take out the earliest bucket whose time has come; return those in it that are due.
+
+        They have no deadline afterwards. Call it again while `next_ms` is not after `now_ms`.
+        """
+        if not self._times or self._times[0] > now_ms:
+            return []
+        at_ms = heappop(self._times)
+        due = []
+        for holder in self._buckets.pop(at_ms):
+            if holder.filed_ms != at_ms:
+                continue  # it was filed into an earlier bucket since
+            holder.filed_ms = NEVER
+            if holder.deadline_ms <= at_ms:
+                holder.deadline_ms = NEVER
+                due.append(holder)
+            elif holder.deadline_ms != NEVER:
+                self._file(holder)
+        return due
+
+    def _file(self, holder: D) -> None:
+        width_ms = self._width_ms
+        at_ms = -(-holder.deadline_ms // width_ms) * width_ms
+        holder.filed_ms = at_ms
+        bucket = self._buckets.get(at_ms)
+        if bucket is None:
+            self._buckets[at_ms] = [holder]
+            heappush(self._times, at_ms)
+        else:
+            bucket.append(holder)

@@ -1,0 +1,117 @@
+"""Let offsets go that nobody needs any more (KIP-211), and groups that have nothing left."""
+
+import logging
+
+from groupsdk.broker.groups.admin import write_group_tombstone, write_offset_tombstone
+from groupsdk.broker.groups.committed_offset import NO_TIMESTAMP, CommittedOffset
+from groupsdk.broker.groups.group import ClassicGroup
+from groupsdk.broker.groups.offset_store import OffsetStore
+from groupsdk.broker.groups.registry import GroupRegistry
+from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.groups.turn import Turn
+from groupsdk.error_code import ErrorCode
+
+
+_log = logging.getLogger(__name__)
+
+_MAX_RECORDS = 5_000
+"""How many tombstones are written at once; the rest follows at once, in batches of its own."""
+
+
+class Expiry:
+    """Look through all groups every offsets.retention.check.interval.ms."""
+
+    __slots__ = ("_next_ms", "_offsets", "_registry", "_to_check")
+
+    def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
+        """Create it for the groups of a registry and their offsets; it starts with `start`."""
+        self._registry = registry
+        self._offsets = offsets
+        self._next_ms: int | None = None
+        self._to_check: list[str] = []
+
+    @property
+    def next_ms(self) -> int | None:
+        """When there is something to look through; None before the start."""
+        return self._next_ms
+
+    def start(self, now_ms: int) -> None:
+        """Begin to look, after the first interval."""
+        self._next_ms = now_ms + self._registry.config.offsets_retention_check_interval_ms
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._next_ms = None
+        self._to_check = []
+
+    def advance(self, turn: Turn) -> None:
+        """Write tombstones for what may go, so many at a time."""
+        if self._next_ms is None or turn.now_ms < self._next_ms:
+            return
+        if not self._to_check:
+            self._to_check = list(self._registry.groups)
+        while self._to_check and len(turn.records) < _MAX_RECORDS:
+            group = self._registry.groups.get(self._to_check.pop())
+            if group is not None and not self._expire(group, turn):
+                self._to_check.append(group.group_id)
+        if not self._to_check:
+            self.start(turn.now_ms)
+        if turn.records:
+            turn.if_failed(self._put_off)
+
+    def _put_off(self, turn: Turn, error: ErrorCode) -> None:
+        # at once it would fail again: a disk that is full stays so for a while
+        _log.warning("offsets that expired could not be removed: %s", error.name)
+        self._to_check = []
+        self.start(turn.now_ms)
+
+    def _expire(self, group: ClassicGroup, turn: Turn) -> bool:
+        """Write a group's tombstones; False if there is more to be written for it."""
+        group_id, offsets = group.group_id, self._offsets
+        kept, expired = False, 0
+        for topic, partitions in offsets.topics(group_id).items():
+            if group.is_subscribed_to(topic):
+                kept = True
+                continue
+            for partition, stored in partitions.items():
+                if not self._is_expired(group, stored, turn.now_ms) or offsets.is_unstable(
+                    group_id, topic, partition
+                ):
+                    kept = True
+                elif len(turn.records) >= _MAX_RECORDS:
+                    return False
+                else:
+                    expired += 1
+                    write_offset_tombstone(group_id, topic, partition, turn)
+        if expired:
+            _log.info("group %s: %d offsets expired", group_id, expired)
+        if (
+            not kept
+            and group.state is GroupState.EMPTY
+            and not group.pending_joins
+            and not offsets.has_open_transactions(group_id)
+        ):
+            write_group_tombstone(self._registry, group_id, turn)
+            _log.info("group %s: has no members and no offsets any more, and goes", group_id)
+        return True
+
+    def _is_expired(self, group: ClassicGroup, stored: CommittedOffset, now_ms: int) -> bool:
+        since_ms = _unused_since_ms(group, stored)
+        if since_ms is None:
+            return False
+        if stored.expire_timestamp_ms != NO_TIMESTAMP:
+            return now_ms >= stored.expire_timestamp_ms
+        return now_ms - since_ms >= self._registry.config.offsets_retention_ms
+
+
+def _unused_since_ms(group: ClassicGroup, stored: CommittedOffset) -> int | None:
+    """Tell since when an offset can be taken for unused; None: it is in use."""
+    if group.protocol_type is None:
+        return stored.commit_timestamp_ms
+    if group.state is GroupState.EMPTY:
+        known = group.state_timestamp_ms != NO_TIMESTAMP
+        return group.state_timestamp_ms if known else stored.commit_timestamp_ms
+    knows_topics = group.uses_consumer_protocol and group.subscribed_topics is not None
+    if knows_topics and group.state is GroupState.STABLE:
+        return stored.commit_timestamp_ms
+    return None

@@ -1,0 +1,105 @@
+"""Take OffsetFetch: tell what is committed."""
+
+from collections.abc import Iterable
+
+from groupsdk.broker.groups.committed_offset import NO_EPOCH, NO_OFFSET, CommittedOffset
+from groupsdk.broker.groups.offset_store import OffsetStore
+from groupsdk.broker.groups.registry import GroupRegistry
+from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+
+_BY_GROUP_FROM = 8
+
+Found = tuple[int, CommittedOffset, ErrorCode]
+_NONE_STORED = CommittedOffset(NO_OFFSET, NO_EPOCH)
+_Named = Iterable[tuple[str, Iterable[int]]]
+_Topic = OffsetFetchRequestTopic | OffsetFetchRequestTopics
+
+
+class Fetches:
+    """Handle OffsetFetch (Kafka: OffsetMetadataManager.fetchOffsets)."""
+
+    __slots__ = ("_offsets", "_registry")
+
+    def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
+        """Create it for the groups of a registry and their offsets."""
+        self._registry = registry
+        self._offsets = offsets
+
+    def handle(self, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+        """Answer for one group up to version 7, for several from version 8 on.
+
+        A group or a partition that is not known has offset -1, and no error.
+        """
+        stable = request.require_stable
+        if context.api_version >= _BY_GROUP_FROM:
+            return OffsetFetchResponse(
+                groups=tuple(
+                    OffsetFetchResponseGroup(
+                        group_id=each.group_id,
+                        topics=tuple(
+                            OffsetFetchResponseTopics(
+                                name, tuple([_from_8(*found) for found in partitions])
+                            )
+                            for name, partitions in self._find(
+                                each.group_id, _names(each.topics), require_stable=stable
+                            )
+                        ),
+                    )
+                    for each in request.groups
+                )
+            )
+        return OffsetFetchResponse(
+            topics=tuple(
+                OffsetFetchResponseTopic(name, tuple([_up_to_7(*found) for found in partitions]))
+                for name, partitions in self._find(
+                    request.group_id, _names(request.topics), require_stable=stable
+                )
+            )
+        )
+
+    def _find(
+        self, group_id: str, named: _Named | None, *, require_stable: bool
+    ) -> Iterable[tuple[str, list[Found]]]:
+        group = self._registry.groups.get(group_id)
+        known = group is not None and group.state is not GroupState.DEAD
+        topics = self._offsets.topics(group_id) if known else {}
+        unstable = require_stable and self._offsets.has_open_transactions(group_id)
+        for topic, indexes in topics.items() if named is None else named:
+            stored = topics.get(topic, {})
+            found: list[Found] = []
+            for index in indexes:
+                if unstable and self._offsets.is_unstable(group_id, topic, index):
+                    found.append((index, _NONE_STORED, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                else:
+                    found.append((index, stored.get(index, _NONE_STORED), ErrorCode.NONE))
+            yield topic, found
+
+
+def _names(topics: Iterable[_Topic] | None) -> _Named | None:
+    return None if topics is None else [(each.name, each.partition_indexes) for each in topics]
+
+
+def _up_to_7(index: int, found: CommittedOffset, error: ErrorCode) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        index, found.offset, found.leader_epoch, found.metadata, error
+    )
+
+
+def _from_8(index: int, found: CommittedOffset, error: ErrorCode) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        index, found.offset, found.leader_epoch, found.metadata, error
+    )

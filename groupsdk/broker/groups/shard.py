@@ -1,0 +1,254 @@
+"""Coordinate the groups of one partition of `__consumer_offsets`: the state machine that the runtime drives."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from groupsdk.broker.groups.admin import Administration, write_offset_tombstone
+from groupsdk.broker.groups.answers import join_error, sync_error
+from groupsdk.broker.groups.commit import Commits
+from groupsdk.broker.groups.committed_offset import CommittedOffset
+from groupsdk.broker.groups.config import GroupConfig
+from groupsdk.broker.groups.deadlines import NEVER
+from groupsdk.broker.groups.error_answers import append_error
+from groupsdk.broker.groups.expiry import Expiry
+from groupsdk.broker.groups.fetch import Fetches
+from groupsdk.broker.groups.heartbeat import Heartbeats
+from groupsdk.broker.groups.join import Joins
+from groupsdk.broker.groups.leave import Leaves
+from groupsdk.broker.groups.offset_store import OffsetStore
+from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.broker.groups.registry import GroupRegistry
+from groupsdk.broker.groups.replay import Replay
+from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.groups.sync import Syncs
+from groupsdk.broker.groups.turn import OffsetWrite, Turn
+from groupsdk.broker.groups.views import GroupStatus, GroupView, group_status, group_view
+from groupsdk.broker.runtime.contract import (
+    NOTHING,
+    CoordinatorRecord,
+    ProducerStamp,
+    Reply,
+    RequestContext,
+    Result,
+)
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
+from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest
+from groupsdk.wire.messages.list_groups import ListGroupsRequest
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.messages.offset_delete import OffsetDeleteRequest
+from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from groupsdk.wire.schema import Request
+
+
+_TurnHandler = Callable[[Any, RequestContext, int], Turn]
+
+
+class GroupCoordinatorShard:
+    """The coordinator of classic groups, as a `CoordinatorShard` (Kafka: GroupCoordinatorShard).
+
+    Does no I/O and reads no clock. Whether the groups of a request belong to this partition, and whether
+    whoever asks may, is for the caller to check. For one thread.
+    """
+
+    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
+        """Create a coordinator without groups; replay its log, then call `loaded`.
+
+        Args:
+            config: its settings.
+            new_uuid: makes the end of a member id, another one each time it is called.
+        """
+        self._config = config
+        self._registry = GroupRegistry(config)
+        self._offsets = OffsetStore()
+        self._replay = Replay(self._registry, self._offsets)
+        self._rebalances = Rebalances(self._registry)
+        self._expiry = Expiry(self._registry, self._offsets)
+        self._heartbeats = Heartbeats(self._registry)
+        self._fetches = Fetches(self._registry, self._offsets)
+        self._admin = Administration(self._registry, self._offsets)
+        commits = Commits(self._registry, self._offsets)
+        # what was handed out last, while its records are neither replayed nor given up
+        self._turn: Turn | None = None
+        self._result: Result | None = None
+        self._replayed = 0
+        self._turns: dict[type[Request[Any]], _TurnHandler] = {
+            OffsetCommitRequest: commits.handle,
+            TxnOffsetCommitRequest: commits.handle_transactional,
+            JoinGroupRequest: Joins(self._registry, self._rebalances, new_uuid).handle,
+            SyncGroupRequest: Syncs(self._registry, self._rebalances).handle,
+            LeaveGroupRequest: Leaves(self._registry, self._rebalances).handle,
+            DeleteGroupsRequest: self._admin.delete,
+            OffsetDeleteRequest: self._admin.delete_offsets,
+        }
+
+    # Requests and time.
+
+    def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
+        """Take a request; its reply is in this result or, where it is parked, in a later one.
+
+        Raises:
+            TypeError: it is no request to a group coordinator; a fault of the caller.
+        """
+        if type(request) is HeartbeatRequest:
+            return self._heartbeats.handle(request, context, now_ms)
+        handler = self._turns.get(type(request))
+        if handler is not None:
+            return self._hand_out(handler(request, context, now_ms))
+        if isinstance(request, OffsetFetchRequest):
+            return _answered(context, self._fetches.handle(request, context))
+        if isinstance(request, DescribeGroupsRequest):
+            return _answered(context, self._admin.describe(request, context))
+        if isinstance(request, ListGroupsRequest):
+            return _answered(context, self._admin.list(request))
+        raise TypeError(f"{type(request).__name__} is not asked of a group coordinator")
+
+    def advance(self, now_ms: int) -> Result:
+        """Do everything that is due: end sessions, phases of rebalances, and the lives of offsets."""
+        turn = Turn(now_ms)
+        sessions, phases = self._registry.sessions, self._registry.phases
+        while min(sessions.next_ms, phases.next_ms) <= now_ms:
+            # in the order in which they were due, should several be late
+            if sessions.next_ms <= phases.next_ms:
+                for session in sessions.pop_due(now_ms):
+                    self._rebalances.session_ended(session, turn)
+            else:
+                for group in phases.pop_due(now_ms):
+                    self._rebalances.phase_ended(group, turn)
+        self._expiry.advance(turn)
+        return self._hand_out(turn)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When `advance` is to be called next; None: nothing is due ever."""
+        next_ms = min(self._registry.sessions.next_ms, self._registry.phases.next_ms)
+        expiry_ms = self._expiry.next_ms
+        if expiry_ms is not None and expiry_ms < next_ms:
+            return expiry_ms
+        return None if next_ms == NEVER else next_ms
+
+    def topics_deleted(self, names: Iterable[str], now_ms: int) -> Result:
+        """Forget what groups committed for topics that are deleted, pending offsets included."""
+        turn = Turn(now_ms)
+        gone = frozenset(names)
+        for group_id in self._offsets.all_group_ids():
+            for topic, partition in self._offsets.partitions(group_id):
+                if topic in gone:
+                    write_offset_tombstone(group_id, topic, partition, turn)
+        return self._hand_out(turn)
+
+    # The log.
+
+    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
+        """Apply one record of the log, while loading or right after it was appended.
+
+        Raises:
+            DecodeError: a known record type in a version or with bytes that cannot be read.
+        """
+        offsets = self._offsets
+        offsets.position += 1
+        turn, at = self._turn, self._replayed
+        if turn is None or (turn.records[at] is not record and turn.records[at] != record):
+            self._replay.apply(record, producer)
+            return
+        self._replayed = at + 1
+        if self._replayed == len(turn.records):
+            self._turn = self._result = None
+        prepared = turn.prepared[at]
+        if isinstance(prepared, OffsetWrite):
+            self._replay.apply_offset(prepared, producer)
+        else:
+            prepared()
+
+    def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Apply a commit or abort marker found in, or just appended to, this partition."""
+        self._offsets.position += 1
+        self._offsets.end_transaction(producer.producer_id, committed=committed)
+
+    def loaded(self, now_ms: int) -> Result:
+        """Take up service: every member has a session anew, as its heartbeats went elsewhere."""
+        turn = Turn(now_ms)
+        for group in list(self._registry.groups.values()):
+            for member in group.members.values():
+                self._registry.renew_session(member, now_ms)
+            if len(group.members) > self._config.group_max_size:
+                reason = f"it has {len(group.members)} members, over group.max.size"
+                self._rebalances.prepare(group, reason, turn)
+        self._expiry.start(now_ms)
+        return self._hand_out(turn)
+
+    def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
+        """Take back what a result promised, as its records could not be written; gives its replies anew."""
+        turn = self._turn
+        if turn is None or result is not self._result or self._replayed:
+            return NOTHING
+        self._turn = self._result = None
+        again = Turn(now_ms)
+        again.replies.extend(turn.replies)
+        told = append_error(error)
+        for failed in turn.failures:
+            failed(again, told)
+        return self._hand_out(again)
+
+    def unload(self, error: ErrorCode, now_ms: int) -> Result:
+        """Answer everything that waits with this error, and serve no group any more."""
+        turn = Turn(now_ms)
+        for group in self._registry.groups.values():
+            for member in group.members.values():
+                join, sync = group.take_join(member), member.sync
+                if join is not None:
+                    answer = join_error(error, member.member_id, join.api_version)
+                    turn.reply(join.token, answer)
+                if sync is not None:
+                    member.sync = None
+                    turn.reply(sync.token, sync_error(error))
+                self._registry.sessions.clear(member)
+            for pending in (group.pending_joins or {}).values():
+                self._registry.sessions.clear(pending)
+            self._registry.phases.clear(group)
+            group.transition_to(GroupState.DEAD, now_ms)
+        self._expiry.stop()
+        return self._hand_out(turn)
+
+    # Looking in.
+
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """Name the groups."""
+        return tuple(self._registry.groups)
+
+    def group(self, group_id: str) -> GroupView | None:
+        """Show a group as it is; None if there is none."""
+        group = self._registry.groups.get(group_id)
+        return None if group is None else group_view(group)
+
+    def status(self, group_id: str) -> GroupStatus | None:
+        """Say how far a group is, and whom it waits for until when; None if there is none."""
+        group = self._registry.groups.get(group_id)
+        return None if group is None else group_status(group)
+
+    def offsets(self, group_id: str) -> Mapping[tuple[str, int], CommittedOffset]:
+        """Show what a group has committed, by topic and partition, as it is."""
+        return MappingProxyType(
+            {
+                (topic, partition): stored
+                for topic, partitions in self._offsets.topics(group_id).items()
+                for partition, stored in partitions.items()
+            }
+        )
+
+    def _hand_out(self, turn: Turn) -> Result:
+        result = turn.result()
+        if turn.records:
+            self._turn, self._result, self._replayed = turn, result, 0
+        return result
+
+
+def _answered(context: RequestContext, response: Any) -> Result:
+    return Result((), (Reply(context.token, response),))
