@@ -28,6 +28,9 @@ The tree (r: `retriable`, f: `fatal`, the member that raised it will not work ag
     │   ├── RebalanceInProgressError    the group is rebalancing
     │   ├── MemberIdRequiredError       first step of the two-step join (KIP-394)
     │   └── FencedInstanceIdError       f  another process has taken this group.instance.id
+    ├── CommitFailedError               the member is out of the generation that the offsets were read in
+    ├── NoGenerationError               there is no generation to fence with
+    ├── NoOffsetError                   no offset was committed, and the settings say where not to begin
     ├── AssignmentError                 perform_assignment returned what cannot be sent
     ├── MetadataError                   metadata() or protocol_type returned what cannot be sent
     ├── MemberClosedError               f  used after close()
@@ -188,6 +191,18 @@ class FencedInstanceIdError(BrokerError):
     """Another process joined with the same group.instance.id; this member is fenced for good (KIP-345)."""
 
     fatal = True
+
+
+class CommitFailedError(GroupSdkError):
+    """Offsets were not stored: the member is out of the generation in which it read them."""
+
+
+class NoGenerationError(GroupSdkError):
+    """The member is in no generation, so nothing of it could be fenced."""
+
+
+class NoOffsetError(GroupSdkError):
+    """No offset was committed for a partition, and auto.offset.reset names no place to begin."""
 
 
 class AssignmentError(GroupSdkError):

@@ -1,9 +1,11 @@
 """Read a member's whole state at one moment."""
 
+import sys
 from dataclasses import dataclass
 from typing import Self
 
 from groupsdk.config import MemberConfig
+from groupsdk.errors import NoGenerationError
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.types import NO_GENERATION, Generation
@@ -32,11 +34,41 @@ class MemberSnapshot:
     """Where the group coordinator is; None while that is not known."""
     trouble: str | None
     """Why the coordinator cannot be found or reached at present; None where all is well."""
+    holds: bool = False
+    """Whether the group cannot have gone on without the member: true while `stable`, and also during a
+    rebalance, when a cooperative consumer keeps reading what it keeps."""
 
     @property
     def member_id(self) -> str:
         """The member id; "" where there is none."""
         return self.generation.member_id
+
+    def to_confluent(self) -> bytes:
+        """Return what `Producer.send_offsets_to_transaction` of confluent-kafka takes as the group's metadata.
+
+        The same as its own `Consumer.consumer_group_metadata()` would be: generation, member id and instance
+        id, by which the broker refuses the offsets of a member that is out of the group (KIP-447).
+
+        Raises:
+            NoGenerationError: the member is in no generation. Without one the broker would fence nothing.
+            ValueError: librdkafka takes only printable ASCII in the names, and the group's are not.
+        """
+        generation = self.generation
+        if generation.generation_id < 0 or not generation.has_member_id:
+            raise NoGenerationError(
+                f"group={self.group_id}: the member is in no generation, and a transaction without one would"
+                " be fenced by nobody; poll until the member is stable"
+            )
+        names = [self.group_id, generation.member_id]
+        if self.group_instance_id is not None:
+            names.append(self.group_instance_id)
+        for name in names:
+            if not (name.isascii() and name.isprintable()):
+                raise ValueError(f"librdkafka takes only printable ASCII as a name, not {name!r}")
+        # librdkafka reads the number in the machine's own byte order
+        head = b"CGMDv2:" + generation.generation_id.to_bytes(4, sys.byteorder, signed=True)
+        group, member, *instance = (name.encode() + b"\0" for name in names)
+        return head + group + member + (b"\0" + instance[0] if instance else b"\1")
 
     @classmethod
     def of(cls, config: MemberConfig, view: MemberView | None, now_ms: int) -> Self:
@@ -52,4 +84,5 @@ class MemberSnapshot:
             rejoin_pending=view is None or view.joining,
             coordinator=None if view is None or view.coordinator is None else str(view.coordinator),
             trouble=None if view is None else view.trouble,
+            holds=view is not None and view.holds_at(now_ms),
         )

@@ -1,13 +1,15 @@
 """Test what a snapshot says about a member."""
 
+import sys
 from typing import Any
 
 import pytest
 
+from groupsdk.errors import NoGenerationError
 from groupsdk.membership.actions import Node
 from groupsdk.membership.state import MemberState
 from groupsdk.snapshot import MemberSnapshot
-from groupsdk.types import NO_GENERATION
+from groupsdk.types import NO_GENERATION, Generation
 from tests.drivers.views import GENERATION, view
 from tests.drivers.virtual import config
 
@@ -42,6 +44,7 @@ def test_a_stable_member() -> None:
         rejoin_pending=False,
         coordinator=str(Node(1, "broker", 9092)),
         trouble="slow",
+        holds=True,
     )
 
 
@@ -67,3 +70,41 @@ def test_stable_means_that_it_may_act(changes: dict[str, Any], now_ms: int, stab
 
 def test_without_a_coordinator() -> None:
     assert MemberSnapshot.of(config(), view(coordinator=None), 0).coordinator is None
+
+
+def _fencing(
+    generation: Generation, instance_id: str | None = None, group_id: str = "group"
+) -> bytes:
+    settings = config(group_instance_id=instance_id, group_id=group_id)
+    return MemberSnapshot.of(settings, view(generation=generation), 0).to_confluent()
+
+
+def test_the_metadata_is_what_librdkafka_writes() -> None:
+    number = (7).to_bytes(4, sys.byteorder)
+    joined = Generation(7, "member-1", "range")
+    assert _fencing(joined) == b"CGMDv2:" + number + b"group\0member-1\0\1"
+    assert _fencing(joined, "pod-0") == b"CGMDv2:" + number + b"group\0member-1\0\0pod-0\0"
+
+
+@pytest.mark.parametrize("reset", [NO_GENERATION, Generation(-1, "member-1", None)])
+def test_without_a_generation_there_is_no_metadata(reset: Generation) -> None:
+    with pytest.raises(NoGenerationError, match="in no generation"):
+        _fencing(reset)
+
+
+def test_the_metadata_cannot_carry_every_name() -> None:
+    with pytest.raises(ValueError, match="printable ASCII"):
+        _fencing(Generation(1, "member-1", "range"), group_id="gruppe-\xe4")
+
+
+@pytest.mark.parametrize(
+    ("changes", "now_ms", "holds"),
+    [
+        ({"state": MemberState.PREPARING_REBALANCE}, 9_999, True),
+        ({"state": MemberState.PREPARING_REBALANCE}, 10_000, False),
+        ({"valid_until_ms": None}, 0, False),
+    ],
+)
+def test_what_a_rebalancing_member_holds(changes: Any, now_ms: int, holds: bool) -> None:
+    snapshot = MemberSnapshot.of(config(), view(**changes), now_ms)
+    assert (snapshot.holds, snapshot.stable) == (holds, False)

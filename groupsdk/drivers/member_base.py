@@ -162,9 +162,9 @@ class MemberBase:
         if latest.error is None:
             # The group may have gone on by the time that the engine shows what it did on the caller's word.
             heard = latest.handled >= self._surrendered_count
-            return snapshot if heard else replace(snapshot, stable=False)
+            return snapshot if heard else replace(snapshot, stable=False, holds=False)
         # Nothing heartbeats any more, and nothing would tell when the group goes on without the member.
-        return replace(snapshot, stable=False, trouble=str(latest.error))
+        return replace(snapshot, stable=False, holds=False, trouble=str(latest.error))
 
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""

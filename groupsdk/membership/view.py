@@ -43,15 +43,21 @@ class MemberView:
     stopped: bool
     """Whether the member is closed."""
 
+    def holds_at(self, now_ms: int) -> bool:
+        """Tell whether the group cannot have gone on without the member by `now_ms`.
+
+        True also while it rebalances: what a member keeps meanwhile is still its own.
+        """
+        return (
+            self.valid_until_ms is not None
+            and now_ms < self.valid_until_ms
+            and now_ms < self.poll_until_ms
+        )
+
     def believes_at(self, now_ms: int) -> bool:
         """Tell whether the member may act as one of the group at `now_ms`.
 
         False as soon as the clock shows that the session or the poll deadline has passed, even when
         nothing was heard from the coordinator: by then another member may own what this one had.
         """
-        return (
-            self.state is MemberState.STABLE
-            and self.valid_until_ms is not None
-            and now_ms < self.valid_until_ms
-            and now_ms < self.poll_until_ms
-        )
+        return self.state is MemberState.STABLE and self.holds_at(now_ms)
