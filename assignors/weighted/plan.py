@@ -1,6 +1,6 @@
 """Share out by weight: keep what can stay, place the rest longest first."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import fsum, inf
@@ -82,14 +82,15 @@ class Planner:
         hands = []
         for member, owned in enumerate(self._work.ownership.owned):
             shed, added = plan.shed.get(member, ()), plan.added[member]
+            if not owned or (not shed and not added):
+                hands.append(_hand(owned, added))
+                continue
             hand = {topic: set(numbers) for topic, numbers in owned.items()}
             for _, _, topic, partition in shed:
                 hand[topic].discard(partition)
             for _, _, topic, partition in added:
                 hand.setdefault(topic, set()).add(partition)
-            hands.append(
-                {topic: tuple(sorted(hand[topic])) for topic in sorted(hand) if hand[topic]}
-            )
+            hands.append(_hand(hand))
         return hands
 
     def _choose(self) -> Plan:
@@ -97,16 +98,32 @@ class Planner:
         keeping = self._keep(inf, goal)
         if keeping.heaviest <= goal:
             return keeping
-        fresh = self._keep(0.0, 0.0)
-        if fresh.heaviest > goal and not self._refine(fresh, goal):
-            goal = fresh.heaviest * self._slack
-        if keeping.heaviest <= goal:
-            return keeping
+        fresh = None
+        if self._longest_first() > goal:
+            fresh = self._keep(0.0, 0.0)
+            if fresh.heaviest > goal and not self._refine(fresh, goal):
+                goal = fresh.heaviest * self._slack
+                if keeping.heaviest <= goal:
+                    return keeping
         attempts = (self._keep(goal * part, goal) for part in _KEEP_UP_TO)
         for plan in chain((keeping,), attempts):
             if plan.heaviest <= goal or self._refine(plan, goal):
                 return plan
-        return fresh
+        return fresh or self._keep(0.0, 0.0)
+
+    def _longest_first(self) -> float:
+        """Return how loaded the most loaded member is where all is placed longest first.
+
+        Without telling where that places what; infinite where that cannot be left out.
+        """
+        alike = self._work.alike
+        if alike is None or self._near:
+            return inf
+        capacities = self._work.capacities
+        anyone = AnyMember([0.0] * len(capacities), capacities, alike)
+        for weight in sorted(chain.from_iterable(self._work.weights.values()), reverse=True):
+            anyone.add(weight)
+        return heaviest_load(anyone.loads, capacities)
 
     def _refine(self, plan: Plan, goal: float) -> bool:
         """Change a plan by single moves; returns whether it reaches the goal."""
@@ -224,3 +241,17 @@ class Planner:
             of_topic, size = self._work.weights[topic], self._sizes[topic]
             for partition in numbers:
                 yield size, -of_topic[partition], topic, partition
+
+
+def _hand(
+    owned: Mapping[str, Collection[int]], added: Iterable[Item] = ()
+) -> dict[str, tuple[int, ...]]:
+    """Put partitions in order; of the topics in `added` nothing is owned."""
+    hand: dict[str, list[int]] = {}
+    for _, _, topic, partition in added:
+        hand.setdefault(topic, []).append(partition)
+    return {
+        topic: tuple(sorted(numbers))
+        for topic, numbers in sorted({**owned, **hand}.items())
+        if numbers
+    }

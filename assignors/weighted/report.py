@@ -22,6 +22,7 @@ GREATEST_WEIGHT = 1e15
 
 _VERSION = 0
 _HEAD = struct.Struct(">hid")
+_LENGTH = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,16 @@ class WeightReport:
             raise DecodeError(
                 f"the capacity is {capacity}, not {LEAST_CAPACITY} to {GREATEST_CAPACITY}"
             )
-        measured = decoder.assignment(inside[_HEAD.size :])
+        rest = inside[_HEAD.size :]
+        # Mostly what is measured is what is owned: then all up to the numbers is the same once more.
+        alike = len(data) - _LENGTH.size - len(inside)
+        if rest[:alike] == data[:alike] and len(rest) >= alike + _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(rest, alike)
+            numbers = rest[alike + _LENGTH.size :]
+            if len(numbers) == size:
+                weights = _weights(outer.assigned_partitions, numbers)
+                return cls(capacity, outer.assigned_partitions, generation_id, weights)
+        measured = decoder.assignment(rest)
         weights = _weights(measured.assigned_partitions, measured.user_data or b"")
         return cls(capacity, outer.assigned_partitions, generation_id, weights)
 
@@ -95,11 +105,22 @@ def _weights(partitions: Mapping[str, Sequence[int]], data: bytes) -> dict[str, 
     count = sum(map(len, partitions.values()))
     if len(data) != 8 * count:
         raise DecodeError(f"{count} partitions have weights of {len(data)} bytes, not {8 * count}")
-    numbers = iter(struct.unpack(f">{count}d", data))
+    numbers = struct.unpack(f">{count}d", data)
+    each = iter(numbers)
+    # The sum is finite only if all are; then the least and the greatest speak for all.
+    if (
+        numbers
+        and math.isfinite(sum(numbers))
+        and is_weight(min(numbers))
+        and is_weight(max(numbers))
+    ):
+        return {
+            topic: dict(zip(listed, each, strict=False)) for topic, listed in partitions.items()
+        }
     return {
         topic: {
             partition: weight
-            for partition, weight in zip(listed, numbers, strict=False)
+            for partition, weight in zip(listed, each, strict=False)
             if is_weight(weight)
         }
         for topic, listed in partitions.items()

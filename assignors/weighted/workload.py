@@ -85,32 +85,42 @@ def merged_weights(
         reports: by member.
         owned: by member: what it really owns.
     """
-    known = _reported(counts, reports)
-    for report, mine in zip(reports, owned, strict=True):
-        for topic in report.weights.keys() & mine.keys():
-            weights = report.weights[topic]
-            known[topic].update((p, weights[p]) for p in mine[topic] if p in weights)
+    known = _reported(counts, reports, owned)
     usual = _mean([weight for weights in known.values() for weight in weights.values()], 1.0)
     merged = {}
     for topic in sorted(counts):
         weights = known[topic]
-        mean = _mean(list(weights.values()), usual)
-        merged[topic] = [weights.get(partition, mean) for partition in range(counts[topic])]
+        numbers = range(counts[topic])
+        if len(weights) == len(numbers):
+            merged[topic] = list(map(weights.__getitem__, numbers))
+        else:
+            mean = _mean(list(weights.values()), usual)
+            merged[topic] = [weights.get(number, mean) for number in numbers]
     return _with_a_floor(merged)
 
 
 def _reported(
-    counts: Mapping[str, int], reports: Sequence[WeightReport]
+    counts: Mapping[str, int],
+    reports: Sequence[WeightReport],
+    owned: Sequence[Mapping[str, Sequence[int]]],
 ) -> dict[str, dict[int, float]]:
-    """Return the most that is reported for each partition that there is."""
-    known: dict[str, dict[int, float]] = {topic: {} for topic in counts}
-    for report in reports:
-        for topic in report.weights.keys() & known.keys():
-            of_topic, count = known[topic], counts[topic]
-            for partition, weight in report.weights[topic].items():
-                if 0 <= partition < count and weight > of_topic.get(partition, -1.0):
-                    of_topic[partition] = weight
-    return known
+    """Return what the owner reports for each partition that there is, or else the most that is reported."""
+    by_owner: dict[str, dict[int, float]] = {topic: {} for topic in counts}
+    by_others: dict[str, dict[int, float]] = {topic: {} for topic in counts}
+    for report, mine in zip(reports, owned, strict=True):
+        for topic, weights in report.weights.items():
+            numbers = mine.get(topic, ())
+            # What a member reports is mostly what it owns.
+            if weights.keys() == set(numbers):
+                if weights:
+                    by_owner[topic].update(weights)
+            elif topic in counts:
+                by_owner[topic].update((p, weights[p]) for p in numbers if p in weights)
+                others, count = by_others[topic], counts[topic]
+                for partition, weight in weights.items():
+                    if 0 <= partition < count and weight > others.get(partition, -1.0):
+                        others[partition] = weight
+    return {topic: by_others[topic] | by_owner[topic] for topic in counts}
 
 
 def _mean(values: Sequence[float], default: float) -> float:
