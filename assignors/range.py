@@ -126,7 +126,7 @@ def _with_racks(
     for topic, subscribers in group.topics.items():
         together[id(subscribers), counts[topic]].append(topic)
     shares: Shares = [{} for _ in group.member_ids]
-    taken: dict[str, list[tuple[int, list[int]]]] = {}
+    taken: dict[str, list[tuple[dict[str, Sequence[int]], tuple[int, ...]]]] = {}
     for topics in together.values():
         subscribers = group.topics[topics[0]]
         count = counts[topics[0]]
@@ -137,10 +137,13 @@ def _with_racks(
             topic_range = TopicRange(count, [racks[n] for n in subscribers])
             if _is_rack_aware(replica_racks[0], subscribers, racks):
                 topic_range.match(replica_racks[0])
-        runs = list(zip(subscribers, topic_range.fill(), strict=True))
+        runs = [
+            (shares[number], tuple(run))
+            for number, run in zip(subscribers, topic_range.fill(), strict=True)
+            if run
+        ]
         taken.update(dict.fromkeys(topics, runs))
     for topic in utf16_sorted(taken):
-        for number, run in taken[topic]:
-            if run:
-                shares[number][topic] = tuple(run)
+        for share, run in taken[topic]:
+            share[topic] = run
     return shares
