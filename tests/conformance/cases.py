@@ -151,7 +151,8 @@ class Largest(Filling):
 
     @override
     def integer(self, width: Width) -> int:
-        return (1 << (8 * width.size - 1)) - 1
+        # a capital is an unsigned one's code
+        return (1 << (8 * width.size - width.code.islower())) - 1
 
     @override
     def text(self) -> str:
@@ -169,7 +170,7 @@ class Smallest(Filling):
 
     @override
     def integer(self, width: Width) -> int:
-        return -(1 << (8 * width.size - 1))
+        return -(1 << (8 * width.size - 1)) if width.code.islower() else 0
 
     @override
     def text(self) -> str:

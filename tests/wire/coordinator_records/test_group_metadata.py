@@ -7,6 +7,7 @@ import pytest
 from groupsdk.wire.coordinator_records.declaration import read_value, write
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key
+from tests.wire.coordinator_records.golden import check
 from tests.wire.coordinator_records.vectors import (
     EMPTY_GROUP,
     EMPTY_GROUP_VALUE,
@@ -47,3 +48,8 @@ def test_an_empty_group_is_as_kafka_writes_it() -> None:
     assert (value or b"").hex() == EMPTY_GROUP_VALUE
     assert read_value(KEY, value) == EMPTY_GROUP
     assert write(KEY, None) == (key, None)
+
+
+def test_every_version_and_filling_is_as_kafka_writes_and_prints_it() -> None:
+    for key in (GroupMetadataKey,):
+        assert check(key) >= 20

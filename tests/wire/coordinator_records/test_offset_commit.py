@@ -19,6 +19,7 @@ from groupsdk.wire.coordinator_records.offset_commit import (
 )
 from groupsdk.wire.coordinator_records.offsets_log import read_key
 from groupsdk.wire.schema import NO_UUID
+from tests.wire.coordinator_records.golden import check
 from tests.wire.coordinator_records.vectors import (
     LEGACY_OFFSET,
     LEGACY_OFFSET_KEY,
@@ -120,3 +121,11 @@ def test_a_value_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(EncodeError, match=problem):
         write_offset_value(offset, -1, metadata, timestamp)
+
+
+def test_every_version_and_filling_is_as_kafka_writes_and_prints_it() -> None:
+    for key in (
+        OffsetCommitKey,
+        LegacyOffsetCommitKey,
+    ):
+        assert check(key) >= 20

@@ -10,6 +10,7 @@ from groupsdk.wire.coordinator_records.transaction_log import (
     read_value,
     write,
 )
+from tests.wire.coordinator_records.golden import check
 from tests.wire.coordinator_records.vectors import TRANSACTION_KEY, TRANSACTION_VALUES
 
 
@@ -51,3 +52,8 @@ def test_tombstones_and_unknown_types() -> None:
 def test_a_version_that_is_not_known_is_refused() -> None:
     with pytest.raises(DecodeError, match="TransactionLogValue has version 2; 0 to 1 are known"):
         read_value(KEY, bytes.fromhex("0002"))
+
+
+def test_every_version_and_filling_is_as_kafka_writes_and_prints_it() -> None:
+    for key in (TransactionLogKey,):
+        assert check(key) >= 20
