@@ -3,11 +3,13 @@
 Run it with `python -m tests.benchmarks.sticky_assignor [--only TEXT] [--limit SECONDS] [--no-peers] [--check]`.
 
 CPU seconds of the assignment alone, median of the rounds; what goes before (parsing, building the objects)
-is not in it. "cooperative" is `CooperativeStickyAssignor`, as are the figures of franz-go; "sticky" reads the
-user data of all members too, as Kafka's class, kafka-python and aiokafka do. Java's figure is the CPU time
-of its thread, franz-go's that of its process, both after one round to warm up if that took less than 5 s. A peer that takes longer
-than the limit is stopped, and left out of greater groups of the same shape. `--check` has OR-tools prove
-that ours is balanced and moves least; a peer that is not as good has a "!".
+is not in it. "cooperative" is `CooperativeStickyAssignor`, as are the figures of franz-go; "with the wire" adds
+decoding all subscriptions and encoding all assignments; "sticky" reads the user data of all members, as
+Kafka's class, kafka-python and aiokafka do. "MiB" is what one cooperative assignment allocates at most, its
+result included. Java's figure is the CPU time of its thread, franz-go's that of its process, both after one
+round to warm up if that took less than 5 s. A peer that takes longer than the limit is stopped, and left out
+of greater groups of the same shape. `--check` has OR-tools prove that ours is balanced and moves least; a
+peer that is not as good has a "!".
 """
 
 import argparse
@@ -21,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,16 +44,30 @@ from assignors.cooperative_sticky import CooperativeStickyAssignor
 from assignors.sticky import StickyAssignor
 from assignors.sticky.user_data import encode_claim
 from groupsdk.assignment import Cluster, PartitionAssignor, Partitions, Subscription
+from groupsdk.subscriptions import decode_subscriptions, encode_assignments, encode_subscription
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
+from groupsdk.types import GroupMembers
+from tests.benchmarks.report import Result
 from tests.benchmarks.sticky_check import is_balanced, least_moves, moves
 from tests.benchmarks.sticky_shapes import ROWS, Row, build, rack, replica_racks
 from tests.support.java import compiled
 
 
 _HERE = Path(__file__).parent
+_NOTE = (
+    "U: all members subscribe alike; H: they do not, in the shape that is named; R: racks. Churn replaces a"
+    ' tenth of the members. "cooperative" is `assign` alone on ready objects, as for franz-go; "with the wire"'
+    ' adds decoding all subscriptions and encoding all assignments; "sticky" reads all members\' user data, as'
+    " do Java (kafka-clients 4.1.0), kafka-python and aiokafka. MiB: what `assign` allocates at most, its result"
+    ' included. "!": not as balanced as ours, or more moves. "-": not run, as a smaller group of the shape took too long.'
+)
 _CLIENTS = "org.apache.kafka:kafka-clients:4.1.0"
-_SLOW = "> limit"
+_STOPPED = (-9, -24, 137, 152)
+"""What a process returns that used up its CPU time."""
+
+_LIMIT_REACHED = 3
+"""What the peers' programs return then."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +214,10 @@ def _in_child(prepare: Callable[[Case], Callable[[], Any]], case: Case, limit: i
     process.start()
     theirs.close()
     try:
-        return f"{ours.recv():.4g}"
+        return f"{ours.recv():.2g}"
     except EOFError:
         process.join()
-        return _SLOW if process.exitcode in (-9, -24) else "fails"
+        return _over(limit) if process.exitcode in _STOPPED else "fails"
     finally:
         process.join()
 
@@ -242,11 +259,11 @@ def _go_command(directory: Path) -> list[str] | None:
 
 def _other(command: list[str], path: Path, rounds: int, limit: int) -> tuple[str, int, int]:
     """Run a peer's program; returns its time, the sum of squares of its loads, and its moves."""
-    # The wall clock stops it; on a busy machine it gets on with less than that of CPU time.
+    # The programs stop themselves at the limit; this is for what goes before, and should they not.
     allowed = 60 + limit
     try:
         done = subprocess.run(
-            [*command, str(path), str(rounds)],
+            [*command, str(path), str(rounds), str(limit)],
             capture_output=True,
             text=True,
             timeout=3 * allowed,
@@ -254,14 +271,18 @@ def _other(command: list[str], path: Path, rounds: int, limit: int) -> tuple[str
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (allowed, allowed)),
         )
     except subprocess.TimeoutExpired:
-        return _SLOW, 0, 0
-    if done.returncode in (-9, -24, 137, 152):
-        return _SLOW, 0, 0
+        return _over(limit), 0, 0
+    if done.returncode in (*_STOPPED, _LIMIT_REACHED):
+        return _over(limit), 0, 0
     if done.returncode:
         return "fails", 0, 0
     nanoseconds, squares, moved = map(int, done.stdout.split())
     seconds = nanoseconds / 1e9
-    return (_SLOW if seconds > limit else f"{seconds:.4g}"), squares, moved
+    return (_over(limit) if seconds > limit else f"{seconds:.2g}"), squares, moved
+
+
+def _over(limit: int) -> str:
+    return f"> {limit}"
 
 
 class Peers:
@@ -296,13 +317,89 @@ class Peers:
         return cells
 
     def _note(self, name: str, case: Case, text: str) -> str:
-        if text == _SLOW:
+        if text.startswith(">"):
             self._slow.add((name, case.row.shape))
         return text
 
 
+_PEERS = ("Java", "franz-go", "kafka-python", "aiokafka")
+
+
+def run(
+    *, only: Sequence[str] = (), limit: int = 60, rounds: int = 5, peers: bool, check: bool
+) -> Result:
+    """Measure the rows whose names have one of the texts, or all; each is printed when it is done."""
+    result = Result(
+        "sticky_assignor",
+        "Sticky: CPU seconds of one assignment",
+        [
+            *("partitions x members", "moves", "cooperative", "with the wire", "MiB", "sticky"),
+            *(_PEERS if peers else ()),
+            *(("checked",) if check else ()),
+        ],
+        notes=[_NOTE],
+        raw={},
+    )
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="groupsdk-sticky-"))
+        others = Peers(Path(directory), limit) if peers else None
+        for row in ROWS:
+            if only and not any(text in row.name for text in only):
+                continue
+            case = make_case(row)
+            cells = _ours(case, rounds)
+            figures = dict(zip(result.header[1:], cells[1:], strict=False))
+            if others:
+                # The peers before the check, which leaves most garbage behind.
+                theirs = others.times(case, *_squares_and_moves(case))
+                cells += theirs
+                figures |= zip(_PEERS, theirs, strict=True)
+                result.behind += _behind(row.name, figures)
+            if check:
+                cells.append(check_ours(case))
+            result.rows.append(cells)
+            result.raw[row.name] = figures
+            print(f"| {' | '.join(cells)} |", flush=True)
+    return result.finish()
+
+
+def _ours(case: Case, rounds: int) -> list[str]:
+    subscriptions = case.subscriptions()
+    assignor = CooperativeStickyAssignor()
+    alone = cpu_seconds(lambda: assignor.assign(case.cluster, subscriptions), rounds)
+    sticky = time_ours(case, StickyAssignor(), rounds, user_data=True)
+    joined = {member_id: encode_subscription(each) for member_id, each in subscriptions.items()}
+    members = GroupMembers(joined)
+    wire = cpu_seconds(
+        lambda: encode_assignments(assignor.assign(case.cluster, decode_subscriptions(members))),
+        min(rounds, 3),
+    )
+    tracemalloc.start()
+    assignor.assign(case.cluster, subscriptions)
+    mib = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    moved = _squares_and_moves(case)[1]
+    seconds = [f"{each:.2g}" for each in (alone, wire, sticky)]
+    return [case.row.name, f"{moved:,}", *seconds[:2], f"{mib:.2g}", seconds[2]]
+
+
+def _squares_and_moves(case: Case) -> tuple[int, int]:
+    found = StickyAssignor().assign(case.cluster, case.subscriptions(user_data=True))
+    assigned = {member: each.partitions for member, each in found.items()}
+    return sum(len(each) ** 2 for each in found.values()), moves(case.claims, assigned)
+
+
+def _behind(name: str, figures: Mapping[str, str]) -> Iterator[str]:
+    """Yield the peers that were sooner; each is compared with ours that does what it does."""
+    for peer in _PEERS:
+        ours = figures["cooperative" if peer == "franz-go" else "sticky"]
+        theirs = figures[peer]
+        if theirs[0].isdigit() and float(theirs.rstrip(" !")) < float(ours):
+            yield f"{name}: {peer} takes {theirs}"
+
+
 def main(arguments: list[str]) -> None:
-    """Print the table, a row at a time."""
+    """Run what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sticky_assignor")
     parser.add_argument("--only", action="append", default=[], help="part of a row's name")
     parser.add_argument("--limit", type=int, default=60, help="CPU seconds for a peer")
@@ -310,34 +407,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
-    header = ["case", "moves", "cooperative", "sticky"]
-    header += [] if options.no_peers else ["Java", "franz-go", "kafka-python", "aiokafka"]
-    header += ["checked"] if options.check else []
-    print(f"| {' | '.join(header)} |\n|{'---|' * len(header)}", flush=True)
-    with contextlib.ExitStack() as stack:
-        directory = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="groupsdk-sticky-"))
-        )
-        peers = None if options.no_peers else Peers(directory, options.limit)
-        for row in ROWS:
-            if options.only and not any(text in row.name for text in options.only):
-                continue
-            case = make_case(row)
-            # Greatest first, and the peers before the check, which leaves most garbage behind.
-            found = StickyAssignor().assign(case.cluster, case.subscriptions(user_data=True))
-            assigned = {member: each.partitions for member, each in found.items()}
-            moved = moves(case.claims, assigned)
-            squares = sum(len(each) ** 2 for each in found.values())
-            del found, assigned
-            cells = [
-                row.name,
-                str(moved),
-                f"{time_ours(case, CooperativeStickyAssignor(), options.rounds, user_data=False):.4g}",
-                f"{time_ours(case, StickyAssignor(), options.rounds, user_data=True):.4g}",
-            ]
-            cells += peers.times(case, squares, moved) if peers else []
-            cells += [check_ours(case)] if options.check else []
-            print(f"| {' | '.join(cells)} |", flush=True)
+    run(
+        only=options.only,
+        limit=options.limit,
+        rounds=options.rounds,
+        peers=not options.no_peers,
+        check=options.check,
+    )
 
 
 if __name__ == "__main__":

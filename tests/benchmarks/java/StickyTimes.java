@@ -16,9 +16,29 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
-/** Times Kafka's StickyAssignor on a group in a file: arguments are the file and the number of rounds. */
+/** Times Kafka's StickyAssignor on a group in a file: arguments are the file, the number of rounds, and the CPU seconds for one. */
 public class StickyTimes {
     private static final long SLOW = 5_000_000_000L;
+
+    private static volatile long roundStart = Long.MAX_VALUE;
+
+    /** Ends the process with status 3 once a round has taken this long. */
+    private static void stopAfter(long nanoseconds) {
+        long worker = Thread.currentThread().getId();
+        Thread watch = new Thread(() -> {
+            while (true) {
+                long now = ManagementFactory.getThreadMXBean().getThreadCpuTime(worker);
+                if (now - roundStart > nanoseconds) Runtime.getRuntime().halt(3);
+                try {
+                    Thread.sleep(200);
+                } catch (InterruptedException error) {
+                    return;
+                }
+            }
+        });
+        watch.setDaemon(true);
+        watch.start();
+    }
 
     public static void main(String[] args) throws Exception {
         List<String> names = new ArrayList<>();
@@ -41,12 +61,14 @@ public class StickyTimes {
         int rounds = Integer.parseInt(args[1]);
         long[] times = new long[rounds];
         Map<String, List<TopicPartition>> result = null;
+        stopAfter(Long.parseLong(args[2]) * 1_000_000_000L);
         for (int round = -1; round < rounds; round++) {
             for (Subscription each : members.values()) {
                 if (each.userData() != null) each.userData().rewind();
             }
             StickyAssignor assignor = new StickyAssignor();
             long start = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
+            roundStart = start;
             result = assignor.assignPartitions(topics, members);
             long took = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - start;
             if (round >= 0) times[round] = took;

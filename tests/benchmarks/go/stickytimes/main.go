@@ -1,5 +1,5 @@
-// Times franz-go's cooperative-sticky balancer on a group in a file: arguments are the file and the number
-// of rounds.
+// Times franz-go's cooperative-sticky balancer on a group in a file: arguments are the file, the number
+// of rounds, and the CPU seconds for one.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -41,6 +42,20 @@ func cpu() int64 {
 	var usage syscall.Rusage
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return usage.Utime.Nano() + usage.Stime.Nano()
+}
+
+// Ends the process with status 3 once it has used this much CPU time.
+func stopAfter(end int64, done chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(200 * time.Millisecond):
+			if cpu() > end {
+				os.Exit(3)
+			}
+		}
+	}
 }
 
 func main() {
@@ -92,14 +107,18 @@ func main() {
 		members = append(members, member)
 	}
 
+	limit := int64(number(os.Args[3])) * 1e9
 	var times []int64
 	var squares, moves int64
 	for round := -1; round < rounds; round++ {
 		balancer, _, err := kgo.CooperativeStickyBalancer().MemberBalancer(members)
 		check(err)
 		start := cpu()
+		done := make(chan struct{})
+		go stopAfter(start+limit, done)
 		plan, err := balancer.(kgo.GroupMemberBalancerOrError).BalanceOrError(topics)
 		took := cpu() - start
+		close(done)
 		check(err)
 		if round < 0 && took < slow {
 			continue
