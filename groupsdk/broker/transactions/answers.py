@@ -1,0 +1,225 @@
+"""Build the answers to producers and administrators, as each version of them has it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from groupsdk.broker.transactions.metadata import TransactionMetadata
+from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator, ProducerIdError
+from groupsdk.broker.transactions.translation import for_version
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from groupsdk.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from groupsdk.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState as DescribedTransaction,
+)
+from groupsdk.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from groupsdk.wire.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from groupsdk.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from groupsdk.wire.schema import ApiKey, Request, Response
+
+
+_BATCHED = 4  # from this version of AddPartitionsToTxn on a broker asks for many transactions
+
+
+def initialized(metadata: TransactionMetadata) -> InitProducerIdResponse:
+    """Answer an InitProducerId with the producer's id and epoch."""
+    return InitProducerIdResponse(
+        producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch
+    )
+
+
+def not_initialized(error: ErrorCode, api_version: int) -> InitProducerIdResponse:
+    """Refuse an InitProducerId."""
+    code = for_version(ApiKey.INIT_PRODUCER_ID, api_version, error)
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+def idempotent_producer(producer_ids: ProducerIdAllocator) -> InitProducerIdResponse:
+    """Answer an InitProducerId without a transactional id: any broker may, and nothing is kept of it."""
+    try:
+        return InitProducerIdResponse(producer_id=producer_ids.next_id(), producer_epoch=0)
+    except ProducerIdError as error:
+        return not_initialized(error.error_code, 0)
+
+
+def ended(metadata: TransactionMetadata) -> EndTxnResponse:
+    """Answer an EndTxn with the id and epoch for the next transaction."""
+    return EndTxnResponse(producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch)
+
+
+def not_ended(error: ErrorCode, api_version: int) -> EndTxnResponse:
+    """Refuse an EndTxn."""
+    return EndTxnResponse(error_code=for_version(ApiKey.END_TXN, api_version, error))
+
+
+def offsets_added(error: ErrorCode, api_version: int) -> AddOffsetsToTxnResponse:
+    """Answer an AddOffsetsToTxn."""
+    code = for_version(ApiKey.ADD_OFFSETS_TO_TXN, api_version, error)
+    return AddOffsetsToTxnResponse(error_code=code)
+
+
+def transactions_of(
+    request: AddPartitionsToTxnRequest, api_version: int
+) -> tuple[AddPartitionsToTxnTransaction, ...]:
+    """Return what an AddPartitionsToTxn asks for, in the form that versions from 4 on have."""
+    if api_version >= _BATCHED:
+        return request.transactions
+    return (
+        AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        ),
+    )
+
+
+def partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> frozenset[tuple[str, int]]:
+    """Return the partitions that a request names."""
+    return frozenset((topic.name, partition) for topic in topics for partition in topic.partitions)
+
+
+def partitions_added(
+    transaction: AddPartitionsToTxnTransaction,
+    outcome: ErrorCode | Mapping[tuple[str, int], ErrorCode],
+    api_version: int,
+) -> AddPartitionsToTxnResult:
+    """Answer for one transaction: one outcome for all of its partitions, or one for each."""
+    topics = []
+    for topic in transaction.topics:
+        results = []
+        for partition in topic.partitions:
+            error = outcome if isinstance(outcome, ErrorCode) else outcome[topic.name, partition]
+            code = for_version(ApiKey.ADD_PARTITIONS_TO_TXN, api_version, error)
+            results.append(AddPartitionsToTxnPartitionResult(partition, code))
+        topics.append(AddPartitionsToTxnTopicResult(topic.name, tuple(results)))
+    return AddPartitionsToTxnResult(transaction.transactional_id, tuple(topics))
+
+
+def partitions_refused(
+    transaction: AddPartitionsToTxnTransaction,
+    errors: Mapping[tuple[str, int], ErrorCode],
+    api_version: int,
+) -> AddPartitionsToTxnResult:
+    """Answer for a transaction of which some partitions may not be used: nothing is added.
+
+    The others get OPERATION_NOT_ATTEMPTED.
+
+    Args:
+        transaction: what was asked for.
+        errors: of the partitions that are unknown or not allowed; at least one.
+        api_version: of the request.
+    """
+    outcome = {
+        partition: errors.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        for partition in partitions_of(transaction.topics)
+    }
+    return partitions_added(transaction, outcome, api_version)
+
+
+def all_partitions_added(
+    results: tuple[AddPartitionsToTxnResult, ...], api_version: int
+) -> AddPartitionsToTxnResponse:
+    """Put the answers for the transactions of one request together."""
+    if api_version >= _BATCHED:
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+
+
+def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Response:
+    """Refuse any request to a transaction coordinator.
+
+    Raises:
+        TypeError: it is not for a transaction coordinator.
+    """
+    match request:
+        case InitProducerIdRequest():
+            return not_initialized(error, api_version)
+        case EndTxnRequest():
+            return not_ended(error, api_version)
+        case AddOffsetsToTxnRequest():
+            return offsets_added(error, api_version)
+        case AddPartitionsToTxnRequest():
+            results = tuple(
+                partitions_added(each, error, api_version)
+                for each in transactions_of(request, api_version)
+            )
+            return all_partitions_added(results, api_version)
+        case DescribeTransactionsRequest():
+            return DescribeTransactionsResponse(
+                transaction_states=tuple(
+                    DescribedTransaction(error_code=error, transactional_id=each)
+                    for each in request.transactional_ids
+                )
+            )
+        case ListTransactionsRequest():
+            return ListTransactionsResponse(error_code=error)
+        case _:
+            raise TypeError(f"{type(request).__name__} is not for a transaction coordinator")
+
+
+def failed(response: Response, error: ErrorCode) -> Response:
+    """Turn an answer into the one to give where its records could not be written.
+
+    Args:
+        response: what was promised, or refused: an answer that is an error already stays as it is, but
+            for CONCURRENT_TRANSACTIONS of an InitProducerId, which promises that a fence is written.
+        error: the code for the client.
+    """
+    match response:
+        case InitProducerIdResponse():
+            return not_initialized(error, 0)
+        case EndTxnResponse():
+            return EndTxnResponse(error_code=error)
+        case AddOffsetsToTxnResponse():
+            return AddOffsetsToTxnResponse(error_code=error)
+        case AddPartitionsToTxnResponse():
+            return replace(
+                response,
+                results_by_transaction=tuple(
+                    replace(each, topic_results=_failed(each.topic_results, error))
+                    for each in response.results_by_transaction
+                ),
+                results_by_topic_v3_and_below=_failed(
+                    response.results_by_topic_v3_and_below, error
+                ),
+            )
+        case _:
+            return response
+
+
+def _failed(
+    topics: tuple[AddPartitionsToTxnTopicResult, ...], error: ErrorCode
+) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    return tuple(
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            tuple(
+                AddPartitionsToTxnPartitionResult(
+                    each.partition_index, each.partition_error_code or error
+                )
+                for each in topic.results_by_partition
+            ),
+        )
+        for topic in topics
+    )

@@ -1,0 +1,155 @@
+"""Decide what an EndTxn does, and how a producer that is no longer wanted is fenced."""
+
+from dataclasses import dataclass
+
+from groupsdk.broker.transactions.metadata import (
+    EPOCH_BUMP_VERSION,
+    LAST_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
+from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
+from groupsdk.broker.transactions.state import TransactionState
+from groupsdk.error_code import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The abort of a transaction whose producer is refused from then on."""
+
+    prepared: TransactionMetadata
+    """What becomes true with its record."""
+    in_memory: TransactionMetadata
+    """What is true even where the record cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndRequest:
+    """What a producer asks for."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    client_transaction_version: int
+    """2 from EndTxn version 5 on, else 0."""
+
+
+def end_transaction(
+    metadata: TransactionMetadata | None,
+    pending: TransactionState | None,
+    request: EndRequest,
+    producer_ids: ProducerIdAllocator,
+    now_ms: int,
+) -> TransactionMetadata | ErrorCode:
+    """Decide an EndTxn.
+
+    Args:
+        metadata: of the transactional id; None: the id is not known.
+        pending: the state that the id is on its way to.
+        request: what is asked for.
+        producer_ids: where the next producer id comes from, once the epochs of this one are used up.
+        now_ms: the time.
+
+    Returns:
+        the prepared transaction to write; NONE where it is ended already, and the request a repetition.
+
+    Raises:
+        ProducerIdError: a new producer id is needed, and there is none.
+    """
+    if metadata is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if request.client_transaction_version >= EPOCH_BUMP_VERSION:
+        return _end_with_bump(metadata, pending, request, producer_ids, now_ms)
+    return _end_without_bump(metadata, pending, request, now_ms)
+
+
+def fence(
+    metadata: TransactionMetadata, *, failed_before: bool, transaction_version: int, now_ms: int
+) -> Fence:
+    """Abort an ongoing transaction and refuse its producer.
+
+    Args:
+        metadata: of the transactional id, ONGOING.
+        failed_before: whether the record of an earlier fence could not be written; that one has raised
+            the epoch already, and no producer was ever given it.
+        transaction_version: the coordinator's own: with 2 the abort itself raises the epoch.
+        now_ms: the time.
+    """
+    if transaction_version >= EPOCH_BUMP_VERSION:
+        in_memory, version = metadata, EPOCH_BUMP_VERSION
+    else:
+        in_memory, version = metadata if failed_before else metadata.fenced(), 0
+    prepared = in_memory.prepare(commit=False, client_transaction_version=version, now_ms=now_ms)
+    return Fence(prepared, in_memory)
+
+
+def _end_without_bump(
+    metadata: TransactionMetadata,
+    pending: TransactionState | None,
+    request: EndRequest,
+    now_ms: int,
+) -> TransactionMetadata | ErrorCode:
+    if request.producer_id != metadata.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if request.producer_epoch != metadata.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if metadata.state is TransactionState.ONGOING:
+        return metadata.prepare(
+            commit=request.committed, client_transaction_version=0, now_ms=now_ms
+        )
+    return _repeated(metadata.state, committed=request.committed)
+
+
+def _end_with_bump(
+    metadata: TransactionMetadata,
+    pending: TransactionState | None,
+    request: EndRequest,
+    producer_ids: ProducerIdAllocator,
+    now_ms: int,
+) -> TransactionMetadata | ErrorCode:
+    if pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    # After the last epoch comes the next producer id; the repetition still names the previous one.
+    rotated = (
+        request.producer_id == metadata.previous_producer_id != metadata.producer_id
+        and request.producer_epoch == LAST_EPOCH
+        and metadata.producer_epoch == 0
+    )
+    repeated = rotated or request.producer_epoch == metadata.producer_epoch - 1
+    if request.producer_id != metadata.producer_id and not rotated:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    current = request.producer_epoch == metadata.producer_epoch
+    if not _epoch_is_right(metadata, current=current, repeated=repeated):
+        return ErrorCode.PRODUCER_FENCED
+    if metadata.prepared or repeated:
+        return _repeated(metadata.state, committed=request.committed)
+    if request.committed and metadata.state is not TransactionState.ONGOING:
+        return ErrorCode.INVALID_TXN_STATE
+    next_id = producer_ids.next_id() if metadata.epoch_exhausted else NO_PRODUCER_ID
+    return metadata.prepare(
+        commit=request.committed,
+        client_transaction_version=EPOCH_BUMP_VERSION,
+        now_ms=now_ms,
+        next_producer_id=next_id,
+    )
+
+
+def _epoch_is_right(metadata: TransactionMetadata, *, current: bool, repeated: bool) -> bool:
+    if metadata.state in (TransactionState.ONGOING, TransactionState.EMPTY):
+        return current
+    if metadata.prepared:
+        return repeated
+    return repeated or current
+
+
+def _repeated(state: TransactionState, *, committed: bool) -> ErrorCode:
+    """Answer a request that changes nothing: it may have come before."""
+    if state is (
+        TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
+    ):
+        return ErrorCode.NONE
+    if state is (TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return ErrorCode.INVALID_TXN_STATE

@@ -1,0 +1,125 @@
+"""Decide what an InitProducerId does."""
+
+from dataclasses import dataclass
+
+from groupsdk.broker.transactions.config import TransactionConfig
+from groupsdk.broker.transactions.end_transaction import Fence, fence
+from groupsdk.broker.transactions.metadata import (
+    LAST_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
+from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
+from groupsdk.broker.transactions.state import TransactionState
+from groupsdk.error_code import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The id and epoch that a producer has, and wants to go on with (KIP-360)."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a shard knows of the transactional id."""
+
+    metadata: TransactionMetadata | None = None
+    """None: the id is new."""
+    pending: TransactionState | None = None
+    """The state that the id is on its way to."""
+    failed_fence: bool = False
+    """Whether the record of a fence could not be written."""
+
+
+def expectation(producer_id: int, producer_epoch: int) -> Expected | ErrorCode | None:
+    """Read what a request says of the producer; None: it says nothing.
+
+    Returns:
+        INVALID_REQUEST where it gives the one and not the other.
+    """
+    if producer_id == NO_PRODUCER_ID and producer_epoch == NO_PRODUCER_EPOCH:
+        return None
+    if producer_id == NO_PRODUCER_ID or producer_epoch == NO_PRODUCER_EPOCH:
+        return ErrorCode.INVALID_REQUEST
+    return Expected(producer_id, producer_epoch)
+
+
+def init_producer_id(
+    transactional_id: str,
+    known: Known,
+    expected: Expected | None,
+    timeout_ms: int,
+    config: TransactionConfig,
+    producer_ids: ProducerIdAllocator,
+    now_ms: int,
+) -> TransactionMetadata | Fence | ErrorCode:
+    """Decide an InitProducerId with a transactional id.
+
+    Returns:
+        the initialized producer to write; or a fence to write, after which the producer is to ask again
+        (the answer is CONCURRENT_TRANSACTIONS); or an error.
+
+    Raises:
+        ProducerIdError: a new producer id is needed, and there is none.
+    """
+    if not 0 < timeout_ms <= config.transaction_max_timeout_ms:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    metadata = known.metadata
+    if metadata is None:
+        created = TransactionMetadata(
+            transactional_id=transactional_id,
+            producer_id=producer_ids.next_id(),
+            producer_epoch=NO_PRODUCER_EPOCH,
+            timeout_ms=timeout_ms,
+            state=TransactionState.EMPTY,
+            last_update_ms=now_ms,
+        )
+        return created.initialized(0, NO_PRODUCER_EPOCH, timeout_ms, now_ms)
+    if known.pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if expected is not None and not _is_ours(metadata, expected):
+        return ErrorCode.PRODUCER_FENCED
+    if metadata.prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if metadata.state is TransactionState.ONGOING:
+        return fence(
+            metadata,
+            failed_before=known.failed_fence,
+            transaction_version=config.transaction_version,
+            now_ms=now_ms,
+        )
+    if metadata.epoch_exhausted and (
+        expected is None or expected.producer_epoch == metadata.producer_epoch
+    ):
+        last = metadata.producer_epoch if expected is not None else NO_PRODUCER_EPOCH
+        return metadata.rotated(producer_ids.next_id(), last, timeout_ms, now_ms)
+    return _next_epoch(metadata, expected, timeout_ms, now_ms)
+
+
+def _is_ours(metadata: TransactionMetadata, expected: Expected) -> bool:
+    if metadata.producer_epoch == NO_PRODUCER_EPOCH:
+        return True
+    if expected.producer_id == metadata.producer_id:
+        return True
+    # It may not have heard that it was given another id, its epochs being used up.
+    rotated = expected.producer_id == metadata.previous_producer_id
+    return rotated and expected.producer_epoch >= LAST_EPOCH
+
+
+def _next_epoch(
+    metadata: TransactionMetadata, expected: Expected | None, timeout_ms: int, now_ms: int
+) -> TransactionMetadata | ErrorCode:
+    current = metadata.producer_epoch
+    if expected is None:
+        return metadata.initialized(current + 1, NO_PRODUCER_EPOCH, timeout_ms, now_ms)
+    if current in (NO_PRODUCER_EPOCH, expected.producer_epoch):
+        return metadata.initialized(current + 1, current, timeout_ms, now_ms)
+    # Kafka fails here where the epoch is exhausted. The answer that got lost was a good one, unless it
+    # was the epoch kept for fencing.
+    if expected.producer_epoch == metadata.last_producer_epoch and current <= LAST_EPOCH:
+        return metadata.initialized(current, metadata.last_producer_epoch, timeout_ms, now_ms)
+    return ErrorCode.PRODUCER_FENCED

@@ -1,0 +1,367 @@
+"""Keep the transactional ids of a shard: moves on their way to the log, markers, and what time does."""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from groupsdk.broker.runtime.contract import (
+    NOTHING,
+    CoordinatorRecord,
+    MarkerPartitions,
+    Result,
+)
+from groupsdk.broker.transactions.config import TransactionConfig
+from groupsdk.broker.transactions.deadlines import Deadlines
+from groupsdk.broker.transactions.end_transaction import Fence, fence
+from groupsdk.broker.transactions.log_records import (
+    read_metadata,
+    read_transactional_id,
+    write_metadata,
+    write_tombstone,
+)
+from groupsdk.broker.transactions.metadata import TransactionMetadata
+from groupsdk.broker.transactions.state import EXPIRABLE, TransactionState
+from groupsdk.broker.transactions.transaction import Transaction
+from groupsdk.error_code import ErrorCode
+
+
+logger = logging.getLogger(__name__)
+
+_MOST_RECORD_BYTES: Final = (
+    500_000  # of what is due at once; the rest is due again, in the next batch
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """A record on its way to the log, with what it means: the record does not say all of it."""
+
+    record: CoordinatorRecord
+    metadata: TransactionMetadata | None
+    fence: Fence | None = None
+
+
+class TransactionLedger:
+    """The transactional ids of one partition of `__transaction_state`.
+
+    A move is staged as a record, and is true once that record is replayed; between the two the id is on
+    its way, and takes no other move. What only memory knows of a move (see `TransactionMetadata`) waits
+    beside its record, and is lost in a crash, as in Kafka.
+
+    Args:
+        coordinator_epoch: carried by the markers.
+        config: the settings.
+    """
+
+    def __init__(self, coordinator_epoch: int, config: TransactionConfig) -> None:
+        self._coordinator_epoch = coordinator_epoch
+        self._config = config
+        self._transactions: dict[str, Transaction] = {}
+        self._staged: dict[str, list[_Staged]] = {}
+        self._started_ms: int | None = None
+        self._timeouts = Deadlines()
+        self._expiries = Deadlines()
+        self._retries = Deadlines()
+
+    # what is known
+
+    def __iter__(self) -> Iterator[Transaction]:
+        """Go through all that are known."""
+        return iter(self._transactions.values())
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """Return what is known of an id; None: nothing."""
+        return self._transactions.get(transactional_id)
+
+    def metadata(self, transactional_id: str) -> TransactionMetadata | None:
+        """Return what is known of an id; None: nothing."""
+        transaction = self._transactions.get(transactional_id)
+        return None if transaction is None else transaction.metadata
+
+    def pending(self, transactional_id: str) -> TransactionState | None:
+        """Return the state that an id is on its way to; None: it is not."""
+        staged = self._staged.get(transactional_id)
+        if staged:
+            last = staged[-1].metadata
+            return TransactionState.DEAD if last is None else last.state
+        transaction = self._transactions.get(transactional_id)
+        return None if transaction is None else transaction.pending
+
+    # moves
+
+    def stage(self, metadata: TransactionMetadata, fence: Fence | None = None) -> CoordinatorRecord:
+        """Return the record of a move, which becomes true when the record is replayed."""
+        record = write_metadata(metadata, self._config.transaction_version)
+        self._staged.setdefault(metadata.transactional_id, []).append(
+            _Staged(record, metadata, fence)
+        )
+        return record
+
+    def stage_prepared(
+        self, metadata: TransactionMetadata, now_ms: int, fence: Fence | None = None
+    ) -> Result:
+        """Return the record of an outcome and the markers that spread it.
+
+        Where there is nowhere to spread it, the transaction is complete in the same batch.
+        """
+        record = self.stage(metadata, fence)
+        if not metadata.partitions:
+            return Result(records=(record, self.stage(metadata.completed(now_ms))))
+        return Result(records=(record,), markers=(self._marker(metadata, metadata.partitions),))
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        """Apply one record, while loading or right after it was appended.
+
+        Raises:
+            DecodeError: a record of a transactional id that cannot be read.
+        """
+        transactional_id = read_transactional_id(record)
+        if transactional_id is None:
+            logger.warning(
+                "a record of unknown type is skipped: its key is %s", record.key[:16].hex()
+            )
+            return
+        staged = self._take_staged(transactional_id, record)
+        metadata = read_metadata(record) if staged is None else staged.metadata
+        if metadata is None:
+            self._forget(transactional_id)
+            return
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            transaction = self._transactions[transactional_id] = Transaction(metadata)
+        transaction.moved(metadata)
+        if staged is not None and metadata.state is TransactionState.EMPTY:
+            logger.info(
+                "%s: initialized with producer id %d, epoch %d",
+                *(transactional_id, metadata.producer_id, metadata.producer_epoch),
+            )
+        self._retries.drop(transactional_id)
+        if self._started_ms is not None:
+            self._entered(transaction)
+
+    def append_failed(
+        self, records: tuple[CoordinatorRecord, ...], error: ErrorCode, now_ms: int
+    ) -> None:
+        """Take back the moves of a batch; what had to be done anyway is due again later."""
+        for record in records:
+            transactional_id = read_transactional_id(record)
+            if transactional_id is None:
+                continue
+            staged = self._staged.pop(transactional_id, None)
+            if staged is not None:
+                self._take_back(transactional_id, staged[0], error, now_ms)
+
+    # service
+
+    def start(self, now_ms: int) -> Result:
+        """Begin to follow time, and go on with the transactions whose outcome was decided."""
+        self._started_ms = now_ms
+        results = []
+        for transaction in self._transactions.values():
+            self._entered(transaction)
+            metadata = transaction.metadata
+            if not metadata.prepared:
+                continue
+            logger.info(
+                "%s: goes on with %s on %d partitions",
+                *(metadata.transactional_id, metadata.state.label, len(metadata.partitions)),
+            )
+            results.append(self._pushed(transaction, metadata.partitions, now_ms))
+        return _joined(results)
+
+    def stop(self) -> None:
+        """Forget everything."""
+        self._started_ms = None
+        self._transactions.clear()
+        self._staged.clear()
+        for deadlines in (self._timeouts, self._expiries, self._retries):
+            deadlines.clear()
+
+    def markers_written(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        outcomes: Mapping[tuple[str, int], ErrorCode],
+        now_ms: int,
+    ) -> Result:
+        """Take the outcomes of markers: of some or all partitions of one `MarkerPartitions`."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None or transaction.round is None or transaction.round.given_up:
+            return NOTHING
+        metadata = transaction.metadata
+        if (producer_id, producer_epoch) != (metadata.producer_id, metadata.producer_epoch):
+            return NOTHING
+        if transactional_id in self._staged:
+            return NOTHING
+        following = transaction.round
+        if following.report(outcomes):
+            self._retry_later(transaction, now_ms)
+        if following.given_up:
+            self._retries.drop(transactional_id)
+        elif following.done:
+            return self._pushed(transaction, (), now_ms)
+        return NOTHING
+
+    def advance(self, now_ms: int) -> Result:
+        """Write markers again, abort what is open for too long, forget what is old enough."""
+        results: list[Result] = []
+        size = 0
+        while size < _MOST_RECORD_BYTES:
+            if (transactional_id := self._retries.pop(now_ms)) is not None:
+                due = self._retried(self._transactions[transactional_id], now_ms)
+            elif (transactional_id := self._timeouts.pop(now_ms)) is not None:
+                due = self._timed_out(self._transactions[transactional_id], now_ms)
+            elif (transactional_id := self._expiries.pop(now_ms)) is not None:
+                due = self._expired(self._transactions[transactional_id], now_ms)
+            else:
+                break
+            results.append(due)
+            size += sum(len(each.key) + len(each.value or b"") for each in due.records)
+        return _joined(results)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When `advance` is to be called next; None: nothing is due ever."""
+        times = (each.next_ms for each in (self._retries, self._timeouts, self._expiries))
+        return min((each for each in times if each is not None), default=None)
+
+    def _entered(self, transaction: Transaction) -> None:
+        """Arm what the state of an id asks for."""
+        metadata = transaction.metadata
+        if metadata.prepared:
+            transaction.await_markers(
+                backoff_ms=self._config.marker_retry_backoff_ms,
+                backoff_max_ms=self._config.marker_retry_backoff_max_ms,
+            )
+        if metadata.state is TransactionState.ONGOING:
+            self._timeouts.arm(metadata.transactional_id, self._timeout_ms(metadata, 0))
+        else:
+            self._timeouts.drop(metadata.transactional_id)
+        # An id that is at work is looked at once in its expiration time only: see `_expired`.
+        if metadata.transactional_id not in self._expiries:
+            self._expiries.arm(metadata.transactional_id, self._expiry_ms(metadata, 0))
+
+    def _timeout_ms(self, metadata: TransactionMetadata, after_ms: int) -> int:
+        interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        due_ms = metadata.start_ms + metadata.timeout_ms + 1
+        return self._tick_ms(max(due_ms, after_ms + 1), interval_ms)
+
+    def _expiry_ms(self, metadata: TransactionMetadata, after_ms: int) -> int:
+        interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+        due_ms = metadata.last_update_ms + self._config.transactional_id_expiration_ms
+        return self._tick_ms(max(due_ms, after_ms + 1), interval_ms)
+
+    def _tick_ms(self, due_ms: int, interval_ms: int) -> int:
+        """Return when Kafka's periodic task first finds something that is due."""
+        started_ms = self._started_ms or 0
+        ticks = max(1, -(-(due_ms - started_ms) // interval_ms))
+        return started_ms + ticks * interval_ms
+
+    def _marker(
+        self, metadata: TransactionMetadata, partitions: Iterable[tuple[str, int]]
+    ) -> MarkerPartitions:
+        return MarkerPartitions(
+            transactional_id=metadata.transactional_id,
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            committed=metadata.state is TransactionState.PREPARE_COMMIT,
+            coordinator_epoch=self._coordinator_epoch,
+            partitions=tuple(sorted(partitions)),
+        )
+
+    def _pushed(
+        self, transaction: Transaction, partitions: Collection[tuple[str, int]], now_ms: int
+    ) -> Result:
+        """Ask for markers; where none is needed any more, complete the transaction."""
+        metadata = transaction.metadata
+        if partitions:
+            return Result(markers=(self._marker(metadata, partitions),))
+        return Result(records=(self.stage(metadata.completed(now_ms)),))
+
+    def _retried(self, transaction: Transaction, now_ms: int) -> Result:
+        if transaction.round is None or transaction.metadata.transactional_id in self._staged:
+            return NOTHING
+        partitions = transaction.round.retry()
+        if not partitions and not transaction.round.done:
+            return NOTHING
+        return self._pushed(transaction, partitions, now_ms)
+
+    def _retry_later(self, transaction: Transaction, now_ms: int) -> None:
+        if transaction.round is not None:
+            transactional_id = transaction.metadata.transactional_id
+            if transactional_id not in self._retries:
+                self._retries.arm(transactional_id, now_ms + transaction.round.backoff_ms())
+
+    def _timed_out(self, transaction: Transaction, now_ms: int) -> Result:
+        metadata = transaction.metadata
+        if self.pending(metadata.transactional_id) is not None:
+            return NOTHING
+        logger.info(
+            "%s: the transaction of producer id %d, epoch %d is aborted: open for more than %d ms",
+            metadata.transactional_id,
+            *(metadata.producer_id, metadata.producer_epoch, metadata.timeout_ms),
+        )
+        version = self._config.transaction_version
+        abort = fence(
+            metadata,
+            failed_before=transaction.failed_fence,
+            transaction_version=version,
+            now_ms=now_ms,
+        )
+        return self.stage_prepared(abort.prepared, now_ms, abort)
+
+    def _expired(self, transaction: Transaction, now_ms: int) -> Result:
+        metadata = transaction.metadata
+        transactional_id = metadata.transactional_id
+        old_ms = now_ms - self._config.transactional_id_expiration_ms
+        expirable = metadata.state in EXPIRABLE and self.pending(transactional_id) is None
+        if not expirable or metadata.last_update_ms > old_ms:
+            self._expiries.arm(transactional_id, self._expiry_ms(metadata, now_ms))
+            return NOTHING
+        logger.info("%s: forgotten, as it was not used for too long", transactional_id)
+        record = write_tombstone(transactional_id)
+        self._staged[transactional_id] = [_Staged(record, None)]
+        return Result(records=(record,))
+
+    def _take_staged(self, transactional_id: str, record: CoordinatorRecord) -> _Staged | None:
+        staged = self._staged.get(transactional_id)
+        if not staged:
+            return None
+        first = staged.pop(0)
+        if first.record != record:
+            staged.clear()
+        if not staged:
+            del self._staged[transactional_id]
+        return first if first.record == record else None
+
+    def _take_back(
+        self, transactional_id: str, staged: _Staged, error: ErrorCode, now_ms: int
+    ) -> None:
+        logger.warning("%s: its record could not be written: %s", transactional_id, error.name)
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            return
+        if staged.fence is not None:
+            transaction.fence_failed(staged.fence.in_memory)
+        metadata = transaction.metadata
+        if metadata.prepared:
+            self._retry_later(transaction, now_ms)
+        ongoing = metadata.state is TransactionState.ONGOING
+        if ongoing and transactional_id not in self._timeouts:
+            self._timeouts.arm(transactional_id, self._timeout_ms(metadata, now_ms))
+        if transactional_id not in self._expiries:
+            self._expiries.arm(transactional_id, self._expiry_ms(metadata, now_ms))
+
+    def _forget(self, transactional_id: str) -> None:
+        self._transactions.pop(transactional_id, None)
+        for deadlines in (self._timeouts, self._expiries, self._retries):
+            deadlines.drop(transactional_id)
+
+
+def _joined(results: list[Result]) -> Result:
+    return Result(
+        records=tuple(record for each in results for record in each.records),
+        markers=tuple(marker for each in results for marker in each.markers),
+    )

@@ -1,0 +1,117 @@
+"""Follow the markers of one transaction until every partition has its own."""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from groupsdk.error_code import ErrorCode
+
+
+logger = logging.getLogger(__name__)
+
+DONE: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        # A partition that cannot hold transactions holds none of this one's records.
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+        # No leader is known: the topic was deleted.
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    }
+)
+"""Outcomes after which a partition needs no marker any more."""
+
+FENCED: Final = frozenset(
+    {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+)
+"""Outcomes that say that a newer producer or coordinator is at work: this one has to stop."""
+
+RETRIED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Outcomes that are expected to pass. Any other is tried again as well, and warned of."""
+
+
+class MarkerRound:
+    """Which partitions of a prepared transaction still need their marker (Kafka's `PendingCompleteTxn`).
+
+    Args:
+        transactional_id: whose it is, for the log.
+        partitions: all that were part of the transaction; they count as asked for.
+        backoff_ms: the wait before the first repetition; doubles with each.
+        backoff_max_ms: the longest wait.
+    """
+
+    def __init__(
+        self,
+        transactional_id: str,
+        partitions: frozenset[tuple[str, int]],
+        *,
+        backoff_ms: int,
+        backoff_max_ms: int,
+    ) -> None:
+        self.given_up = False
+        """Whether the round was fenced: it is not followed any more."""
+        self._transactional_id = transactional_id
+        self._asked = set(partitions)
+        self._failed: set[tuple[str, int]] = set()
+        self._backoff_ms = backoff_ms
+        self._backoff_max_ms = backoff_max_ms
+        self._attempts = 0
+
+    @property
+    def waiting(self) -> frozenset[tuple[str, int]]:
+        """The partitions without a marker."""
+        return frozenset(self._asked | self._failed)
+
+    @property
+    def done(self) -> bool:
+        """Whether every partition has its marker."""
+        return not self._asked and not self._failed
+
+    def report(self, outcomes: Mapping[tuple[str, int], ErrorCode]) -> bool:
+        """Take the outcomes of some partitions; those that were not asked for are ignored.
+
+        Returns:
+            whether any is to be tried again.
+        """
+        for partition in sorted(self._asked & outcomes.keys()):
+            error = outcomes[partition]
+            if error in FENCED:
+                logger.warning(
+                    "%s: no more markers are written, as %s-%d answered %s",
+                    *(self._transactional_id, *partition, error.name),
+                )
+                self.given_up = True
+                return False
+            self._asked.remove(partition)
+            if error in DONE:
+                continue
+            self._failed.add(partition)
+            logger.log(
+                logging.INFO if error in RETRIED else logging.WARNING,
+                "%s: the marker for %s-%d is tried again, after %s",
+                *(self._transactional_id, *partition, error.name),
+            )
+        return bool(self._failed)
+
+    def backoff_ms(self) -> int:
+        """Return how long to wait before the next repetition, and count it."""
+        wait_ms = min(self._backoff_max_ms, self._backoff_ms << min(self._attempts, 20))
+        self._attempts += 1
+        return wait_ms
+
+    def retry(self) -> tuple[tuple[str, int], ...]:
+        """Ask for the partitions that failed once more; returns them."""
+        partitions = tuple(sorted(self._failed))
+        self._asked |= self._failed
+        self._failed.clear()
+        return partitions

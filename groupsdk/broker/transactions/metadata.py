@@ -1,0 +1,183 @@
+"""Hold what is known of one transactional id, and make the values that it may become next."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from groupsdk.broker.transactions.state import PREPARED, TransactionState, check_transition
+
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_TIMESTAMP: Final = -1
+MAX_EPOCH: Final = 2**15 - 1
+"""Kept for fencing: no producer is ever given it."""
+LAST_EPOCH: Final = MAX_EPOCH - 1
+"""The highest epoch that a producer may have."""
+EPOCH_BUMP_VERSION: Final = 2
+"""The transaction.version from which on every end of a transaction raises the epoch (KIP-890)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionMetadata:
+    """One transactional id at one moment (Kafka's `TransactionMetadata`); times are milliseconds.
+
+    Every method that returns one is a move: it gives the value that becomes true once its record is in
+    the log, and checks the move against the table of states.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """-1 until the producer was initialized."""
+    timeout_ms: int
+    state: TransactionState
+    last_update_ms: int
+    partitions: frozenset[tuple[str, int]] = frozenset()
+    start_ms: int = NO_TIMESTAMP
+    """When the first partition was added; -1: no transaction since the producer was initialized."""
+    client_transaction_version: int = 0
+    """Which protocol the producer spoke last: 2 where every end raises the epoch."""
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    """The epoch before this one, so that a repeated request is known. Not in the log (Kafka 4.1)."""
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The producer id before the last move. Not in the log (Kafka 4.1)."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """What the producer id becomes once the markers are written. Not in the log (Kafka 4.1)."""
+
+    @property
+    def epoch_exhausted(self) -> bool:
+        """Whether no producer can be given a higher epoch under this producer id."""
+        return self.producer_epoch >= LAST_EPOCH
+
+    @property
+    def bumps_epoch(self) -> bool:
+        """Whether the producer's every end of a transaction raises its epoch (TV2)."""
+        return self.client_transaction_version >= EPOCH_BUMP_VERSION
+
+    @property
+    def prepared(self) -> bool:
+        """Whether an outcome is decided and its markers are not all written."""
+        return self.state in PREPARED
+
+    def initialized(
+        self, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
+    ) -> "TransactionMetadata":
+        """Give the producer this epoch: InitProducerId."""
+        return self._moved(
+            TransactionState.EMPTY,
+            now_ms,
+            producer_epoch=producer_epoch,
+            last_producer_epoch=last_producer_epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_ms=NO_TIMESTAMP,
+        )
+
+    def rotated(
+        self, producer_id: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
+    ) -> "TransactionMetadata":
+        """Give the producer a new id, as the epochs of the old one are used up: InitProducerId."""
+        return self._moved(
+            TransactionState.EMPTY,
+            now_ms,
+            producer_id=producer_id,
+            producer_epoch=0,
+            last_producer_epoch=last_producer_epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_ms=NO_TIMESTAMP,
+        )
+
+    def with_partitions(
+        self,
+        partitions: frozenset[tuple[str, int]],
+        client_transaction_version: int,
+        now_ms: int,
+    ) -> "TransactionMetadata":
+        """Add partitions to the transaction; the first one begins it."""
+        ongoing = self.state is TransactionState.ONGOING
+        return self._moved(
+            TransactionState.ONGOING,
+            now_ms,
+            partitions=self.partitions | partitions,
+            start_ms=self.start_ms if ongoing else now_ms,
+            client_transaction_version=client_transaction_version,
+        )
+
+    def fenced(self) -> "TransactionMetadata":
+        """Raise the epoch so that the producer is refused; the move to PREPARE_ABORT follows.
+
+        This is what lives in memory only: no record says it.
+        """
+        check_transition(self.state, TransactionState.PREPARE_EPOCH_FENCE)
+        return replace(
+            self,
+            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
+            last_producer_epoch=NO_PRODUCER_EPOCH,
+        )
+
+    def prepare(
+        self,
+        *,
+        commit: bool,
+        client_transaction_version: int,
+        now_ms: int,
+        next_producer_id: int = NO_PRODUCER_ID,
+    ) -> "TransactionMetadata":
+        """Decide the outcome.
+
+        Args:
+            commit: which one.
+            client_transaction_version: with 2 the epoch is raised, and markers carry the raised one.
+            now_ms: the time.
+            next_producer_id: the id for the next transaction, where the epochs of this one are used up.
+        """
+        target = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+        bumps_epoch = client_transaction_version >= EPOCH_BUMP_VERSION
+        changes: dict[str, Any] = {}
+        if bumps_epoch:
+            changes["producer_epoch"] = min(self.producer_epoch + 1, MAX_EPOCH)
+            changes["last_producer_epoch"] = self.producer_epoch
+        if self.state is not TransactionState.ONGOING:
+            changes["start_ms"] = now_ms
+        return self._moved(
+            target,
+            now_ms,
+            bumps_epoch=bumps_epoch,
+            client_transaction_version=client_transaction_version,
+            next_producer_id=next_producer_id,
+            **changes,
+        )
+
+    def completed(self, now_ms: int) -> "TransactionMetadata":
+        """End the transaction: every partition has its marker."""
+        committed = self.state is TransactionState.PREPARE_COMMIT
+        target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
+        rotates = self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID
+        return self._moved(
+            target,
+            now_ms,
+            producer_id=self.next_producer_id if rotates else self.producer_id,
+            producer_epoch=0 if rotates else self.producer_epoch,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=frozenset(),
+        )
+
+    def _moved(
+        self,
+        target: TransactionState,
+        now_ms: int,
+        *,
+        bumps_epoch: bool = False,
+        **changes: Any,
+    ) -> "TransactionMetadata":
+        check_transition(self.state, target, bumps_epoch=bumps_epoch)
+        # A clock that jumps back must not make an id look older than it is.
+        update_ms = max(now_ms, self.last_update_ms)
+        return replace(
+            self,
+            state=target,
+            last_update_ms=update_ms,
+            previous_producer_id=self.producer_id,
+            **changes,
+        )

@@ -1,0 +1,129 @@
+"""Hand out producer ids: each one once, ever, by all allocators of one store together."""
+
+import logging
+from typing import ClassVar, Final, Protocol
+
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import GroupSdkError
+
+
+logger = logging.getLogger(__name__)
+
+BLOCK_SIZE: Final = 1_000
+"""How many ids a claim takes, as Kafka's controller gives them out."""
+MAX_PRODUCER_ID: Final = 2**63 - 1
+_MOST_ATTEMPTS: Final = (
+    1_000  # every lost claim is another allocator's won one: this many is a broken store
+)
+
+
+class ProducerIdError(GroupSdkError):
+    """No producer id can be given."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    """What a client is answered."""
+
+
+class ProducerIdsExhaustedError(ProducerIdError):
+    """All producer ids up to 2^63 - 1 were handed out; no later attempt can succeed."""
+
+
+class BlockStoreError(ProducerIdError):
+    """The store of blocks could not be read or written, or does not keep its word."""
+
+    retriable = True
+    error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class BlockStore(Protocol):
+    """Keep, durably, the first producer id that no block has yet."""
+
+    def next_start(self) -> int:
+        """Return the first id of the block to claim next: 0 in a new store.
+
+        Raises:
+            BlockStoreError: it cannot be read.
+        """
+
+    def claim(self, start: int, following: int) -> bool:
+        """Take the ids from `start` to before `following`, if no one else has.
+
+        On return of True, `next_start` is `following` for every allocator, and stays so after a crash.
+
+        Args:
+            start: what `next_start` has returned.
+            following: the first id after the block.
+
+        Returns:
+            False where `next_start` is not `start` any more.
+
+        Raises:
+            BlockStoreError: it cannot be written; whether the ids are taken is not known, so they are
+                not used.
+        """
+
+
+class MemoryBlockStore:
+    """Keep the next start in memory, for brokers that live no longer than their process."""
+
+    def __init__(self, next_start: int = 0) -> None:
+        self._next_start = next_start
+
+    def next_start(self) -> int:
+        """Return the first id of the block to claim next."""
+        return self._next_start
+
+    def claim(self, start: int, following: int) -> bool:
+        """Take the ids from `start` to before `following`, if no one else has."""
+        if start != self._next_start:
+            return False
+        self._next_start = following
+        return True
+
+
+class ProducerIdAllocator:
+    """Hand out the ids of blocks that it claimed (Kafka's `ProducerIdManager`).
+
+    Ids of a block that is not used up when the process ends are lost; gaps are normal. A block is
+    claimed when its first id is wanted, since a claim is a local write: Kafka fetches it ahead of time.
+    For one thread.
+    """
+
+    def __init__(self, store: BlockStore, *, block_size: int = BLOCK_SIZE) -> None:
+        if block_size < 1:
+            raise ValueError(f"block_size is {block_size}; it must be 1 or more")
+        self._store = store
+        self._block_size = block_size
+        self._next = 0
+        self._end = 0
+
+    def next_id(self) -> int:
+        """Return an id that nobody was given before.
+
+        Raises:
+            ProducerIdsExhaustedError: there is none left.
+            BlockStoreError: the store failed; a later call tries again.
+        """
+        if self._next == self._end:
+            self._next, self._end = self._claimed()
+        producer_id = self._next
+        self._next += 1
+        return producer_id
+
+    def _claimed(self) -> tuple[int, int]:
+        for _ in range(_MOST_ATTEMPTS):
+            start = self._store.next_start()
+            if start < 0:
+                raise BlockStoreError(f"the store of producer ids is at {start}; ids start at 0")
+            following = start + self._block_size
+            # The next start has to be an int64 as well: the last ids, fewer than a block, stay unused.
+            if following > MAX_PRODUCER_ID:
+                raise ProducerIdsExhaustedError(
+                    f"no block of {self._block_size} producer ids is left from {start} on"
+                )
+            if self._store.claim(start, following):
+                logger.info("producer ids %d to %d claimed", start, following - 1)
+                return start, following
+        raise BlockStoreError(
+            f"the store of producer ids refused {_MOST_ATTEMPTS} claims of the block that it named"
+        )

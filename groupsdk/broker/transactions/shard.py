@@ -1,0 +1,375 @@
+"""Coordinate the transactions of one partition of `__transaction_state`, as a pure state machine."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from typing_extensions import override
+
+from groupsdk.broker.runtime.contract import (
+    NOTHING,
+    CoordinatorRecord,
+    CoordinatorShard,
+    ProducerStamp,
+    Reply,
+    RequestContext,
+    Result,
+)
+from groupsdk.broker.transactions import answers
+from groupsdk.broker.transactions.add_partitions import (
+    AddRequest,
+    add_partitions,
+    verify_partitions,
+)
+from groupsdk.broker.transactions.config import TransactionConfig
+from groupsdk.broker.transactions.end_transaction import EndRequest, Fence, end_transaction
+from groupsdk.broker.transactions.init_producer_id import Known, expectation, init_producer_id
+from groupsdk.broker.transactions.ledger import TransactionLedger
+from groupsdk.broker.transactions.listing import describe, list_transactions
+from groupsdk.broker.transactions.metadata import EPOCH_BUMP_VERSION
+from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator, ProducerIdError
+from groupsdk.broker.transactions.transaction import TransactionView
+from groupsdk.broker.transactions.translation import append_error
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.coordinator_records.partitioner import partition_for
+from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from groupsdk.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from groupsdk.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from groupsdk.wire.messages.end_txn import EndTxnRequest
+from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
+from groupsdk.wire.messages.list_transactions import ListTransactionsRequest
+from groupsdk.wire.schema import Request, Response
+
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+_BUMPING_END: Final = 5  # from this version of EndTxn on the producer takes a raised epoch
+_BUMPING_ADD: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The outcome of `TransactionCoordinatorShard.add_partitions`."""
+
+    error: ErrorCode
+    """NONE: the partitions are part of the transaction once `result` is applied."""
+    result: Result
+
+
+class TransactionCoordinatorShard(CoordinatorShard):
+    """The transactional ids of one partition (Kafka's `TransactionCoordinator`); for one thread.
+
+    A transaction's outcome is in the log before its producer hears of it, and its markers are written
+    after that; requests that come in between get CONCURRENT_TRANSACTIONS. The server writes the markers
+    of each `Result.markers` and tells the outcome by `markers_written`.
+
+    Args:
+        coordinator_epoch: the leader epoch of the partition, higher at every start; markers of a lower one
+            are refused.
+        config: the settings.
+        producer_ids: where ids come from; all shards of a broker may share it.
+    """
+
+    def __init__(
+        self, coordinator_epoch: int, config: TransactionConfig, producer_ids: ProducerIdAllocator
+    ) -> None:
+        self._config = config
+        self._producer_ids = producer_ids
+        self._ledger = TransactionLedger(coordinator_epoch, config)
+        self._refusal: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    # the log
+
+    @override
+    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
+        """Apply one record; the producer is of no meaning here.
+
+        Raises:
+            DecodeError: a record of a transactional id that cannot be read.
+        """
+        self._ledger.replay(record)
+
+    @override
+    def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Ignore a marker: nothing transactional is written to `__transaction_state`."""
+
+    @override
+    def loaded(self, now_ms: int) -> Result:
+        """Take up service: go on with the transactions whose outcome was decided."""
+        self._refusal = None
+        return self._ledger.start(now_ms)
+
+    @override
+    def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
+        """Take back what a result promised; what had to be done anyway is tried again later."""
+        self._ledger.append_failed(result.records, error, now_ms)
+        code = append_error(error)
+        return Result(
+            replies=tuple(
+                Reply(each.token, answers.failed(each.response, code)) for each in result.replies
+            )
+        )
+
+    @override
+    def unload(self, error: ErrorCode, now_ms: int) -> Result:
+        """Forget everything, and answer every later request with this error; nothing waits here."""
+        self._refusal = error
+        self._ledger.stop()
+        return NOTHING
+
+    @override
+    def advance(self, now_ms: int) -> Result:
+        """Write markers again, abort what is open for too long, forget what is old enough."""
+        return self._ledger.advance(now_ms)
+
+    @property
+    @override
+    def deadline_ms(self) -> int | None:
+        """When `advance` is to be called next; None: nothing is due ever."""
+        return self._ledger.deadline_ms
+
+    # requests
+
+    @override
+    def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
+        """Take a request of a client or a broker.
+
+        It is authorized and its partitions exist; of ListTransactions and DescribeTransactions the server
+        puts the answers of its shards together.
+
+        Raises:
+            TypeError: the request is not for a transaction coordinator.
+        """
+        version = context.api_version
+        if self._refusal is not None:
+            response = answers.refused(request, self._refusal, version)
+            return Result(replies=(Reply(context.token, response),))
+        match request:
+            case InitProducerIdRequest():
+                return self._init_producer_id(request, context, now_ms)
+            case EndTxnRequest():
+                return self._end_transaction(request, context, now_ms)
+            case AddPartitionsToTxnRequest():
+                return self._add_partitions(request, context, now_ms)
+            case AddOffsetsToTxnRequest():
+                return self._add_offsets(request, context, now_ms)
+            case DescribeTransactionsRequest():
+                states = (
+                    describe(each, None if known is None else known.shown)
+                    for each in request.transactional_ids
+                    for known in (self._ledger.get(each),)
+                )
+                return _reply(context, DescribeTransactionsResponse(0, tuple(states)))
+            case ListTransactionsRequest():
+                listed = (each.metadata for each in self._ledger)
+                return _reply(context, list_transactions(request, listed, now_ms))
+            case _:
+                raise TypeError(f"{type(request).__name__} is not for a transaction coordinator")
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[tuple[str, int]],
+        *,
+        now_ms: int,
+    ) -> Added:
+        """Add partitions that a Produce or TxnOffsetCommit is about to write to (TV2).
+
+        Apply the result as that of `handle`; the error is the coordinator's own, to be translated.
+        """
+        if self._refusal is not None:
+            return Added(self._refusal, NOTHING)
+        request = AddRequest(
+            transactional_id, producer_id, producer_epoch, partitions, EPOCH_BUMP_VERSION
+        )
+        records: list[CoordinatorRecord] = []
+        error = self._added(request, records, now_ms)
+        return Added(error, Result(records=tuple(records)))
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[tuple[str, int]],
+    ) -> dict[tuple[str, int], ErrorCode]:
+        """Tell of each partition whether it is part of the producer's transaction (TV1); changes nothing."""
+        if self._refusal is not None:
+            return dict.fromkeys(partitions, self._refusal)
+        request = AddRequest(transactional_id, producer_id, producer_epoch, partitions)
+        return self._verified(request)
+
+    def markers_written(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        outcomes: Mapping[tuple[str, int], ErrorCode],
+        now_ms: int,
+    ) -> Result:
+        """Take the outcomes of markers, of some or all partitions of one `MarkerPartitions`.
+
+        Every partition asked for has to be reported once: one whose leader could not be reached as
+        NETWORK_EXCEPTION, one whose topic is deleted as LEADER_NOT_AVAILABLE. What failed is asked for
+        again by `advance`; after the last one the transaction is complete.
+        """
+        return self._ledger.markers_written(
+            transactional_id, producer_id, producer_epoch, outcomes, now_ms
+        )
+
+    # inspection
+
+    @property
+    def transactions(self) -> tuple[TransactionView, ...]:
+        """All transactional ids, in no order."""
+        return tuple(each.view() for each in self._ledger)
+
+    def transaction(self, transactional_id: str) -> TransactionView | None:
+        """Show one transactional id; None: it is not known."""
+        transaction = self._ledger.get(transactional_id)
+        return None if transaction is None else transaction.view()
+
+    # requests, one by one
+
+    def _init_producer_id(
+        self, request: InitProducerIdRequest, context: RequestContext, now_ms: int
+    ) -> Result:
+        def refuse(error: ErrorCode) -> Result:
+            return _reply(context, answers.not_initialized(error, context.api_version))
+
+        expected = expectation(request.producer_id, request.producer_epoch)
+        if isinstance(expected, ErrorCode):
+            return refuse(expected)
+        transactional_id = request.transactional_id
+        if transactional_id is None:
+            return _reply(context, answers.idempotent_producer(self._producer_ids))
+        if not transactional_id:
+            return refuse(ErrorCode.INVALID_REQUEST)
+        transaction = self._ledger.get(transactional_id)
+        known = (
+            Known()
+            if transaction is None
+            else Known(
+                transaction.metadata,
+                self._ledger.pending(transactional_id),
+                transaction.failed_fence,
+            )
+        )
+        try:
+            decision = init_producer_id(
+                *(transactional_id, known, expected, request.transaction_timeout_ms),
+                *(self._config, self._producer_ids, now_ms),
+            )
+        except ProducerIdError as error:
+            logger.warning("%s: no producer id: %s", transactional_id, error)
+            return refuse(error.error_code)
+        if isinstance(decision, ErrorCode):
+            return refuse(decision)
+        if isinstance(decision, Fence):
+            logger.info("%s: a new producer fences the one with a transaction", transactional_id)
+            staged = self._ledger.stage_prepared(decision.prepared, now_ms, decision)
+            again = answers.not_initialized(ErrorCode.CONCURRENT_TRANSACTIONS, context.api_version)
+            return replace(staged, replies=(Reply(context.token, again),))
+        record = self._ledger.stage(decision)
+        return Result((record,), (Reply(context.token, answers.initialized(decision)),))
+
+    def _end_transaction(
+        self, request: EndTxnRequest, context: RequestContext, now_ms: int
+    ) -> Result:
+        transactional_id, version = request.transactional_id, context.api_version
+        if not transactional_id:
+            return _reply(context, answers.not_ended(ErrorCode.INVALID_REQUEST, version))
+        metadata = self._ledger.metadata(transactional_id)
+        try:
+            decision = end_transaction(
+                metadata,
+                self._ledger.pending(transactional_id),
+                EndRequest(
+                    request.producer_id,
+                    request.producer_epoch,
+                    request.committed,
+                    EPOCH_BUMP_VERSION if version >= _BUMPING_END else 0,
+                ),
+                self._producer_ids,
+                now_ms,
+            )
+        except ProducerIdError as error:
+            logger.warning("%s: no producer id: %s", transactional_id, error)
+            return _reply(context, answers.not_ended(error.error_code, version))
+        if isinstance(decision, ErrorCode):
+            if decision is ErrorCode.NONE and metadata is not None:
+                return _reply(context, answers.ended(metadata))
+            return _reply(context, answers.not_ended(decision, version))
+        staged = self._ledger.stage_prepared(decision, now_ms)
+        reply = Reply(context.token, answers.ended(decision.completed(now_ms)))
+        return replace(staged, replies=(reply,))
+
+    def _add_partitions(
+        self, request: AddPartitionsToTxnRequest, context: RequestContext, now_ms: int
+    ) -> Result:
+        version = context.api_version
+        client_version = EPOCH_BUMP_VERSION if version >= _BUMPING_ADD else 0
+        records: list[CoordinatorRecord] = []
+        results = []
+        for each in answers.transactions_of(request, version):
+            wanted = AddRequest(
+                each.transactional_id,
+                each.producer_id,
+                each.producer_epoch,
+                answers.partitions_of(each.topics),
+                client_version,
+            )
+            outcome = (
+                self._verified(wanted) if each.verify_only else self._added(wanted, records, now_ms)
+            )
+            results.append(answers.partitions_added(each, outcome, version))
+        response = answers.all_partitions_added(tuple(results), version)
+        return Result(tuple(records), (Reply(context.token, response),))
+
+    def _add_offsets(
+        self, request: AddOffsetsToTxnRequest, context: RequestContext, now_ms: int
+    ) -> Result:
+        partition = partition_for(request.group_id, self._config.offsets_topic_num_partitions)
+        wanted = AddRequest(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            frozenset({(OFFSETS_TOPIC, partition)}),
+        )
+        records: list[CoordinatorRecord] = []
+        error = self._added(wanted, records, now_ms)
+        response = answers.offsets_added(error, context.api_version)
+        return Result(tuple(records), (Reply(context.token, response),))
+
+    def _verified(self, request: AddRequest) -> dict[tuple[str, int], ErrorCode]:
+        if not request.transactional_id:
+            return dict.fromkeys(request.partitions, ErrorCode.INVALID_REQUEST)
+        return verify_partitions(self._ledger.metadata(request.transactional_id), request)
+
+    def _added(
+        self, request: AddRequest, records: list[CoordinatorRecord], now_ms: int
+    ) -> ErrorCode:
+        transactional_id = request.transactional_id
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        decision = add_partitions(
+            self._ledger.metadata(transactional_id),
+            self._ledger.pending(transactional_id),
+            request,
+            now_ms,
+        )
+        if isinstance(decision, ErrorCode):
+            return decision
+        records.append(self._ledger.stage(decision))
+        return ErrorCode.NONE
+
+
+def _reply(context: RequestContext, response: Response) -> Result:
+    return Result(replies=(Reply(context.token, response),))

@@ -1,0 +1,96 @@
+"""Keep one transactional id of a shard: what its log says, and what lives in memory beside it."""
+
+from dataclasses import dataclass, replace
+
+from groupsdk.broker.transactions.marker_round import MarkerRound
+from groupsdk.broker.transactions.metadata import NO_TIMESTAMP, TransactionMetadata
+from groupsdk.broker.transactions.state import TransactionState
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionView:
+    """Show a transactional id at one moment; times are milliseconds."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    last_producer_epoch: int
+    """The epoch whose repeated request is still known; -1: none is."""
+    state: TransactionState
+    pending_state: TransactionState | None
+    """What it is on its way to; until then requests get CONCURRENT_TRANSACTIONS."""
+    timeout_ms: int
+    start_ms: int | None
+    """When its transaction, or the last one, began."""
+    last_update_ms: int
+    partitions: tuple[tuple[str, int], ...]
+    """What is part of the transaction, sorted."""
+    waiting_for_markers: tuple[tuple[str, int], ...]
+    """Where the outcome is still to be written, sorted."""
+    client_transaction_version: int
+
+
+class Transaction:
+    """One transactional id; changed by the shard only."""
+
+    __slots__ = ("failed_fence", "metadata", "pending", "round")
+
+    def __init__(self, metadata: TransactionMetadata) -> None:
+        self.metadata = metadata
+        self.pending: TransactionState | None = None
+        """Set while markers are being written."""
+        self.failed_fence = False
+        """Whether the record of a fence could not be written."""
+        self.round: MarkerRound | None = None
+
+    def moved(self, metadata: TransactionMetadata) -> None:
+        """Take over what a record in the log says."""
+        self.metadata = metadata
+        self.pending = None
+        self.round = None
+        if not metadata.prepared:
+            self.failed_fence = False
+
+    def await_markers(self, *, backoff_ms: int, backoff_max_ms: int) -> None:
+        """Follow the markers of the outcome that is in the log."""
+        committed = self.metadata.state is TransactionState.PREPARE_COMMIT
+        complete = (
+            TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
+        )
+        self.pending = complete
+        self.round = MarkerRound(
+            self.metadata.transactional_id,
+            self.metadata.partitions,
+            backoff_ms=backoff_ms,
+            backoff_max_ms=backoff_max_ms,
+        )
+
+    def fence_failed(self, in_memory: TransactionMetadata) -> None:
+        """Note that the record of a fence could not be written: its epoch counts nevertheless."""
+        self.metadata = in_memory
+        self.failed_fence = True
+
+    @property
+    def shown(self) -> TransactionMetadata:
+        """What is known of it, without the partitions that have their marker."""
+        if self.round is None:
+            return self.metadata
+        return replace(self.metadata, partitions=self.round.waiting)
+
+    def view(self) -> TransactionView:
+        """Show it."""
+        metadata = self.metadata
+        return TransactionView(
+            transactional_id=metadata.transactional_id,
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            last_producer_epoch=metadata.last_producer_epoch,
+            state=metadata.state,
+            pending_state=self.pending,
+            timeout_ms=metadata.timeout_ms,
+            start_ms=None if metadata.start_ms == NO_TIMESTAMP else metadata.start_ms,
+            last_update_ms=metadata.last_update_ms,
+            partitions=tuple(sorted(metadata.partitions)),
+            waiting_for_markers=tuple(sorted(self.round.waiting)) if self.round else (),
+            client_transaction_version=metadata.client_transaction_version,
+        )
