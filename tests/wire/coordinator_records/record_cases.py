@@ -30,9 +30,6 @@ RELEASE = "4.1.0"
 GOLDEN = Path(__file__).parent / "golden_records.json.gz"
 _PROGRAM = Path(__file__).parent / "java" / "CoordinatorRecords.java"
 
-# what no record of a log has: values that a version lacks and that may not be left out
-_LEFT_OUT = ("foreign", "foreign-null")
-
 KEYS: list[type[CoordinatorKey]] = [
     *offsets_log.KEYS.values(),
     *transaction_log.KEYS.values(),
@@ -77,8 +74,7 @@ def cases() -> Iterator[Case]:
             for version in range(declared.api.max_version + 1):
                 yield Case(declared(), version, "defaults")
                 for name, filling in FILLINGS.items():
-                    if name not in _LEFT_OUT:
-                        yield Case(filling().struct(declared, version), version, name)
+                    yield Case(filling().struct(declared, version), version, name)
 
 
 def formatted() -> Iterator[tuple[str, dict[str, Any]]]:
