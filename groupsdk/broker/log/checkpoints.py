@@ -1,0 +1,105 @@
+"""Read and write Kafka's checkpoint files: a version, a count, and one line of text for each entry.
+
+A file is written beside and then renamed, so that it is there as a whole or as it was before.
+"""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from groupsdk.broker.log.errors import storage_error
+from groupsdk.broker.log.files import Files
+
+
+_LOG = logging.getLogger(__name__)
+_VERSION: Final = "0"
+_MAX_BYTES: Final = 64 * 1024 * 1024
+_OFFSET_LINE: Final = re.compile(r"(\S+) (\d+) (-?\d+)")
+
+
+def write_text(files: Files, path: str, text: str) -> None:
+    """Put a text file in place of what was there.
+
+    Raises:
+        StorageError: the disk failed or is full; the old file is still there.
+    """
+    beside = f"{path}.tmp"
+    try:
+        files.remove(beside)
+        files.write(beside, 0, text.encode())
+        files.sync(beside)
+        files.rename(beside, path)
+    except OSError as error:
+        raise storage_error("writing a checkpoint", path, error) from error
+
+
+def read_text(files: Files, path: str) -> str | None:
+    """Read a text file; None where there is none.
+
+    Raises:
+        StorageError: the disk failed.
+    """
+    try:
+        if not files.exists(path):
+            return None
+        return files.read(path, 0, _MAX_BYTES).decode(errors="replace")
+    except OSError as error:
+        raise storage_error("reading a checkpoint", path, error) from error
+
+
+def write_lines(files: Files, path: str, lines: Iterable[str]) -> None:
+    """Write a checkpoint file.
+
+    Raises:
+        StorageError: the disk failed or is full; the old file is still there.
+    """
+    entries = list(lines)
+    write_text(files, path, "\n".join([_VERSION, str(len(entries)), *entries, ""]))
+
+
+def read_lines(files: Files, path: str) -> list[str] | None:
+    """Read the entries of a checkpoint file; None where there is none, or it is not whole.
+
+    A file that is not whole is said in the log: what it holds can be found again, with more work.
+
+    Raises:
+        StorageError: the disk failed.
+    """
+    text = read_text(files, path)
+    if text is None:
+        return None
+    lines = text.splitlines()
+    if lines[:1] != [_VERSION] or not lines[1:] or lines[1] != str(len(lines) - 2):
+        _LOG.warning("%s is no whole checkpoint file of version %s: ignored", path, _VERSION)
+        return None
+    return lines[2:]
+
+
+def write_offsets(files: Files, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Write a checkpoint of one offset for each partition.
+
+    Raises:
+        StorageError: the disk failed or is full; the old file is still there.
+    """
+    write_lines(
+        files,
+        path,
+        (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()),
+    )
+
+
+def read_offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
+    """Read a checkpoint of one offset for each partition; empty where there is none, or it is not whole.
+
+    Raises:
+        StorageError: the disk failed.
+    """
+    found: dict[tuple[str, int], int] = {}
+    for line in read_lines(files, path) or ():
+        match = _OFFSET_LINE.fullmatch(line)
+        if match is None:
+            _LOG.warning("%s has the line %r, which is no offset: ignored", path, line[:200])
+            return {}
+        found[match[1], int(match[2])] = int(match[3])
+    return found

@@ -1,0 +1,189 @@
+"""Hold a topic's settings as far as its logs heed them, under Kafka's names (Kafka: LogConfig)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from groupsdk.broker.log.errors import InvalidLogConfigError
+from groupsdk.limits import MAX_INT32
+
+
+_MAX_INT64: Final = 2**63 - 1
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+_MIB: Final = 1024 * 1024
+_POLICIES: Final = ("compact", "delete")
+_COMPRESSIONS: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
+_TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
+_TRUE_FALSE: Final = {"true": True, "false": False}
+
+_RANGES: Final[dict[str, tuple[float, float]]] = {
+    "segment_bytes": (_MIB, MAX_INT32),
+    "internal_segment_bytes": (14, MAX_INT32),
+    "segment_ms": (1, _MAX_INT64),
+    "segment_jitter_ms": (0, _MAX_INT64),
+    "segment_index_bytes": (4, MAX_INT32),
+    "flush_messages": (1, _MAX_INT64),
+    "flush_ms": (0, _MAX_INT64),
+    "retention_bytes": (-1, _MAX_INT64),
+    "retention_ms": (-1, _MAX_INT64),
+    "max_message_bytes": (0, MAX_INT32),
+    "index_interval_bytes": (0, MAX_INT32),
+    "delete_retention_ms": (0, _MAX_INT64),
+    "file_delete_delay_ms": (0, _MAX_INT64),
+    "min_compaction_lag_ms": (0, _MAX_INT64),
+    "max_compaction_lag_ms": (1, _MAX_INT64),
+    "min_cleanable_dirty_ratio": (0, 1),
+    "min_insync_replicas": (1, MAX_INT32),
+    "message_timestamp_before_max_ms": (0, _MAX_INT64),
+    "message_timestamp_after_max_ms": (0, _MAX_INT64),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """The settings of a topic, `segment.bytes` as `segment_bytes`, with Kafka's defaults.
+
+    `parse` takes what clients send, with Kafka's bounds; the constructor checks nothing, so that tests can
+    have small segments.
+    """
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    """"delete", "compact" or both; empty: keep everything."""
+    compression_type: str = "producer"
+    """Kept for descriptions: batches stay as their producers compressed them."""
+    delete_retention_ms: int = _DAY_MS
+    file_delete_delay_ms: int = 60_000
+    """Kept for descriptions: nobody else reads the files, so they go at once."""
+    flush_messages: int = _MAX_INT64
+    flush_ms: int = _MAX_INT64
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = _MAX_INT64
+    max_message_bytes: int = _MIB + 12
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = _MAX_INT64
+    message_timestamp_after_max_ms: int = _HOUR_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    """Kept for descriptions: a partition has one replica."""
+    preallocate: bool = False
+    """Kept for descriptions."""
+    retention_bytes: int = -1
+    retention_ms: int = 7 * _DAY_MS
+    segment_bytes: int = 1024 * _MIB
+    segment_index_bytes: int = 10 * _MIB
+    segment_jitter_ms: int = 0
+    segment_ms: int = 7 * _DAY_MS
+    unclean_leader_election_enable: bool = False
+    """Kept for descriptions."""
+
+    @classmethod
+    def parse(
+        cls, properties: Mapping[str, str], defaults: "LogConfig | None" = None
+    ) -> "LogConfig":
+        """Read a topic's settings as clients send them.
+
+        Args:
+            properties: Kafka's dotted keys. `internal.segment.bytes` sets segments of less than 1 MiB, as
+                Kafka's own tests do.
+            defaults: what holds for keys that are not given.
+
+        Raises:
+            InvalidLogConfigError: a key is unknown, or its value is not allowed; the text names it.
+        """
+        base = defaults or cls()
+        values = {field.name: getattr(base, field.name) for field in fields(cls)}
+        for key, text in properties.items():
+            name = key.replace(".", "_")
+            if "_" in key or (name not in values and name != "internal_segment_bytes"):
+                raise InvalidLogConfigError(f"unknown topic configuration {key!r}")
+            value = _value(key, name, text)
+            values["segment_bytes" if name == "internal_segment_bytes" else name] = value
+        config = cls(**values)
+        if config.max_compaction_lag_ms < config.min_compaction_lag_ms:
+            raise InvalidLogConfigError(
+                f"min.compaction.lag.ms={config.min_compaction_lag_ms} is above"
+                f" max.compaction.lag.ms={config.max_compaction_lag_ms}"
+            )
+        return config
+
+    def properties(self) -> dict[str, str]:
+        """Return every setting as Kafka prints it, by its dotted key."""
+        return {
+            field.name.replace("_", "."): _text(getattr(self, field.name)) for field in fields(self)
+        }
+
+    @property
+    def compact(self) -> bool:
+        """Whether compaction drops what a later record of the same key replaces."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def delete(self) -> bool:
+        """Whether old segments go by time and size."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """After what time a segment is closed: compaction has to get to its records in time, too."""
+        if self.compact:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Whether records get the time at which the broker writes them."""
+        return self.message_timestamp_type == "LogAppendTime"
+
+
+_KINDS: Final = {field.name: field.type for field in fields(LogConfig)}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def _value(key: str, name: str, text: str) -> Any:
+    if name == "cleanup_policy":
+        return _policy(key, text)
+    if name == "compression_type":
+        return _one_of(key, text, _COMPRESSIONS)
+    if name == "message_timestamp_type":
+        return _one_of(key, text, _TIMESTAMP_TYPES)
+    kind = _KINDS.get(name, int)
+    if kind is bool:
+        found = _TRUE_FALSE.get(text.strip().lower())
+        if found is None:
+            raise InvalidLogConfigError(f"{key}={text!r} is neither true nor false")
+        return found
+    return _number(key, name, text, float if kind is float else int)
+
+
+def _number(key: str, name: str, text: str, kind: type[float] | type[int]) -> float:
+    low, high = _RANGES[name]
+    try:
+        value = kind(text.strip())
+    except ValueError:
+        raise InvalidLogConfigError(f"{key}={text!r} is not a number") from None
+    if not low <= value <= high:
+        raise InvalidLogConfigError(f"{key}={text} is not between {low} and {high}")
+    return value
+
+
+def _one_of(key: str, text: str, allowed: tuple[str, ...]) -> str:
+    value = text.strip()
+    if value not in allowed:
+        raise InvalidLogConfigError(f"{key}={text!r} is none of {', '.join(allowed)}")
+    return value
+
+
+def _policy(key: str, text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        _one_of(key, name, _POLICIES)
+    return names

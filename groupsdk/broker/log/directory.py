@@ -1,0 +1,310 @@
+"""A broker's data directory: who owns it, the partitions in it, and what is noted of each (Kafka: LogManager)."""
+
+import json
+import logging
+import re
+import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
+
+from groupsdk.broker.log import checkpoints
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.errors import (
+    DirectoryLockedError,
+    LogDirectoryError,
+    StorageError,
+    storage_error,
+)
+from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.partition_log import PartitionLog
+
+
+_LOG = logging.getLogger(__name__)
+LOCK: Final = ".lock"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+PARTITION_METADATA: Final = "partition.metadata"
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+
+_PARTITION: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,9})")
+_DELETED: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
+_TOPIC_ID: Final = re.compile(r"topic_id:\s+([A-Za-z0-9_-]{22})")
+
+Partition = tuple[str, int]
+
+
+def uuid_text(value: uuid.UUID) -> str:
+    """Spell an id as Kafka does: 22 characters of URL-safe base64."""
+    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def uuid_of(text: str) -> uuid.UUID:
+    """Read an id in Kafka's spelling.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return uuid.UUID(bytes=urlsafe_b64decode(f"{text}=="))
+
+
+class LogDirectory:
+    """Open, make and delete the logs in one directory, which belongs to one broker at a time.
+
+    The layout is Kafka's: `<topic>-<partition>` directories, `meta.properties`, checkpoint files, and a file
+    that says that everything was closed. Called by one thread only; made by `open`.
+    """
+
+    def __init__(self, files: Files, path: str) -> None:
+        """Use `open`."""
+        self.files = files
+        self.path = path
+        self.cluster_id = ""
+        self.node_id = -1
+        self.was_clean = False
+        """Whether the broker before closed everything."""
+        self._logs: dict[Partition, PartitionLog] = {}
+        self._found: dict[Partition, uuid.UUID | None] = {}
+        self._recovery_points: dict[Partition, int] = {}
+        self._log_starts: dict[Partition, int] = {}
+        self._cleaner_offsets: dict[Partition, int] = {}
+
+    @classmethod
+    def open(cls, files: Files, path: str, *, cluster_id: str, node_id: int) -> "LogDirectory":
+        """Take a directory, and look which partitions are in it; makes it where it is not there.
+
+        Args:
+            files: where it is.
+            path: its path.
+            cluster_id: written into a new directory; another one has to have the same.
+            node_id: likewise.
+
+        Raises:
+            DirectoryLockedError: another broker uses it.
+            LogDirectoryError: it belongs to another cluster or node.
+            StorageError: the disk failed or is full.
+        """
+        directory = cls(files, path.rstrip("/"))
+        lock = directory._path(LOCK)
+        try:
+            files.make_directory(directory.path)
+            files.lock(lock)
+        except BlockingIOError as error:
+            raise DirectoryLockedError(
+                f"the data directory {path} is in use: {error.strerror} ({lock})"
+            ) from error
+        except OSError as error:
+            raise storage_error("opening a data directory", path, error) from error
+        try:
+            directory._load(cluster_id, node_id)
+        except BaseException:
+            files.unlock(lock)
+            raise
+        return directory
+
+    @property
+    def found(self) -> dict[Partition, uuid.UUID | None]:
+        """The partitions that were there at the start with their topic ids, as far as these are noted."""
+        return dict(self._found)
+
+    @property
+    def logs(self) -> dict[Partition, PartitionLog]:
+        """The logs that are open."""
+        return dict(self._logs)
+
+    def log(
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        topic_id: uuid.UUID | None = None,
+    ) -> PartitionLog:
+        """Return the log of a partition: opened, or made where there is none.
+
+        Args:
+            topic: its topic.
+            partition: its number.
+            config: the topic's settings, if the log is not open yet.
+            now_ms: the time.
+            topic_id: written beside a new log.
+
+        Raises:
+            LogDirectoryError: what is there belongs to another topic of the same name.
+            StorageError: the disk failed or is full.
+        """
+        key = (topic, partition)
+        known = self._logs.get(key)
+        if known is not None:
+            return known
+        if _PARTITION.fullmatch(f"{topic}-{partition}") is None:
+            raise LogDirectoryError(f"{topic!r} and {partition} are no topic and partition")
+        directory = self._path(f"{topic}-{partition}")
+        if key in self._found:
+            there = self._found[key]
+            if topic_id is not None and there is not None and there != topic_id:
+                raise LogDirectoryError(
+                    f"{directory} belongs to another topic of this name: its id is"
+                    f" {uuid_text(there)}, not {uuid_text(topic_id)}"
+                )
+        else:
+            self._make(directory, topic_id)
+            self._found[key] = topic_id
+            self._forget(key)
+        log = PartitionLog.open(
+            self.files,
+            directory,
+            config,
+            now_ms,
+            clean=self.was_clean and key in self._recovery_points,
+            recovery_point=self._recovery_points.get(key, 0),
+            log_start_offset=self._log_starts.get(key, 0),
+            cleaned_offset=self._cleaner_offsets.get(key, 0),
+            on_checkpoint=self.checkpoint,
+        )
+        self._logs[key] = log
+        return log
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Remove the log of a partition with all that is in it.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        key = (topic, partition)
+        path = self._path(f"{topic}-{partition}")
+        deleted = self._path(f"{topic[:200]}-{partition}.{uuid.uuid4().hex}-delete")
+        try:
+            # the name goes first, so that a crash in between leaves no half of a log
+            if self.files.exists(path):
+                self.files.rename(path, deleted)
+                self.files.remove_directory(deleted)
+        except OSError as error:
+            raise storage_error("deleting", path, error) from error
+        self._logs.pop(key, None)
+        self._found.pop(key, None)
+        self._forget(key)
+        # a topic of the same name must not take these over after a crash
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Note how far each log is flushed and compacted, and where it starts.
+
+        Raises:
+            StorageError: the disk failed or is full.
+        """
+        for key, log in self._logs.items():
+            self._recovery_points[key] = log.recovery_point
+            _note(self._log_starts, key, log.log_start_offset)
+            _note(self._cleaner_offsets, key, log.cleaned_offset)
+        for name, offsets in (
+            (RECOVERY_POINTS, self._recovery_points),
+            (LOG_STARTS, self._log_starts),
+            (CLEANER_OFFSETS, self._cleaner_offsets),
+            (HIGH_WATERMARKS, {key: log.high_watermark for key, log in self._logs.items()}),
+        ):
+            checkpoints.write_offsets(self.files, self._path(name), offsets)
+
+    def close(self) -> None:
+        """Close all logs, note that everything was closed, and give the directory back.
+
+        Where the disk fails on the way, that is said in the log, and the next start takes it for a crash.
+        """
+        clean = True
+        for log in self._logs.values():
+            try:
+                log.close()
+            except StorageError as error:
+                clean = False
+                _LOG.warning("%s was not closed as it should be: %s", log.directory, error)
+        try:
+            self.checkpoint()
+            # a log that nobody opened is as it was
+            if clean and (self.was_clean or self._logs.keys() >= self._found.keys()):
+                marker = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":"))
+                checkpoints.write_text(self.files, self._path(CLEAN_SHUTDOWN), marker)
+        except StorageError as error:
+            _LOG.warning("%s was not closed as it should be: %s", self.path, error)
+        self._logs.clear()
+        try:
+            self.files.unlock(self._path(LOCK))
+            self.files.close()
+        except OSError as error:
+            _LOG.warning("%s: giving the lock back failed: %s", self.path, error)
+
+    def _forget(self, key: Partition) -> None:
+        self._recovery_points.pop(key, None)
+        self._log_starts.pop(key, None)
+        self._cleaner_offsets.pop(key, None)
+
+    def _path(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def _load(self, cluster_id: str, node_id: int) -> None:
+        self._load_meta(cluster_id, node_id)
+        clean = self._path(CLEAN_SHUTDOWN)
+        try:
+            self.was_clean = self.files.exists(clean)
+            self.files.remove(clean)
+            names = self.files.names(self.path)
+            for name in names:
+                if _DELETED.fullmatch(name):
+                    self.files.remove_directory(self._path(name))
+        except OSError as error:
+            raise storage_error("opening a data directory", self.path, error) from error
+        self._recovery_points = checkpoints.read_offsets(self.files, self._path(RECOVERY_POINTS))
+        self._log_starts = checkpoints.read_offsets(self.files, self._path(LOG_STARTS))
+        self._cleaner_offsets = checkpoints.read_offsets(self.files, self._path(CLEANER_OFFSETS))
+        for name in names:
+            match = _PARTITION.fullmatch(name)
+            if match is not None:
+                self._found[match[1], int(match[2])] = self._topic_id(name)
+
+    def _load_meta(self, cluster_id: str, node_id: int) -> None:
+        path = self._path(META_PROPERTIES)
+        text = checkpoints.read_text(self.files, path)
+        if text is None:
+            self.cluster_id, self.node_id = cluster_id, node_id
+            lines = (
+                "#",
+                f"cluster.id={cluster_id}",
+                f"directory.id={uuid_text(uuid.uuid4())}",
+                f"node.id={node_id}",
+                "version=1",
+                "",
+            )
+            checkpoints.write_text(self.files, path, "\n".join(lines))
+            return
+        pairs = (line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+        found = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
+        self.cluster_id = found.get("cluster.id", cluster_id)
+        there = found.get("node.id", found.get("broker.id", str(node_id)))
+        if self.cluster_id != cluster_id or there != str(node_id):
+            raise LogDirectoryError(
+                f"the data directory {self.path} belongs to node {there} of the cluster"
+                f" {self.cluster_id}, not to node {node_id} of {cluster_id}: see {path}"
+            )
+        self.node_id = node_id
+
+    def _topic_id(self, name: str) -> uuid.UUID | None:
+        path = self._path(f"{name}/{PARTITION_METADATA}")
+        match = _TOPIC_ID.search(checkpoints.read_text(self.files, path) or "")
+        return None if match is None else uuid_of(match[1])
+
+    def _make(self, directory: str, topic_id: uuid.UUID | None) -> None:
+        try:
+            self.files.make_directory(directory)
+            if topic_id is not None:
+                text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
+                self.files.write(f"{directory}/{PARTITION_METADATA}", 0, text.encode())
+        except OSError as error:
+            raise storage_error("making a log", directory, error) from error
+
+
+def _note(offsets: dict[Partition, int], key: Partition, offset: int) -> None:
+    # as Kafka: what is 0 is not worth a line
+    if offset or key in offsets:
+        offsets[key] = offset

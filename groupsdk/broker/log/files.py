@@ -1,0 +1,412 @@
+"""Keep bytes in files: on disk, or in memory with a crash that loses what was not synced.
+
+A log knows files by their path alone, so that one of its tests can lose power at every write.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from typing_extensions import override
+
+from groupsdk.wire.records.checksum import Buffer
+
+
+DEFAULT_MAX_OPEN_FILES: Final = 256
+
+
+class Files(Protocol):
+    """Read and write files by path; called by one thread only.
+
+    Every call raises OSError as the operating system does. Paths have `/` between their parts.
+    """
+
+    def read(self, path: str, position: int, size: int) -> bytes:
+        """Read up to `size` bytes; fewer where the file ends."""
+        ...
+
+    def write(self, path: str, position: int, data: Buffer) -> None:
+        """Write all of `data` at a position; makes the file where there is none.
+
+        Where it raises, a part of the data may have been written.
+        """
+        ...
+
+    def size(self, path: str) -> int:
+        """Return how many bytes the file has."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is such a file or directory."""
+        ...
+
+    def truncate(self, path: str, size: int) -> None:
+        """Cut a file."""
+        ...
+
+    def sync(self, path: str) -> None:
+        """Make what was written to a file, or the names in a directory, outlast a loss of power."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file or a directory another name, in place of a file that had it."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; nothing happens where there is none."""
+        ...
+
+    def names(self, path: str) -> list[str]:
+        """List the names in a directory, sorted; none where there is no directory."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; nothing happens where it is there."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory with all that is in it."""
+        ...
+
+    def lock(self, path: str) -> None:
+        """Take the lock that this file stands for.
+
+        Raises:
+            BlockingIOError: another one has it; its text names the holder where that is known.
+        """
+        ...
+
+    def unlock(self, path: str) -> None:
+        """Give a lock back."""
+        ...
+
+    def close(self) -> None:
+        """Close what is open; everything can be used again afterwards."""
+        ...
+
+
+_LOCKS: Final[dict[str, int]] = {}
+"""The locks of this process: the operating system's do not hold within one."""
+
+
+class DiskFiles:
+    """Files of the operating system, of which a bounded number is held open.
+
+    Args:
+        max_open_files: how many descriptors are kept at most.
+        durable: whether `sync` reaches the disk. Without it everything is as safe as the operating system,
+            which is enough for the death of the process, not for a loss of power.
+    """
+
+    def __init__(
+        self, *, max_open_files: int = DEFAULT_MAX_OPEN_FILES, durable: bool = True
+    ) -> None:
+        if max_open_files < 1:
+            raise ValueError(f"max_open_files={max_open_files}: at least one file has to be open")
+        self._max_open_files = max_open_files
+        self._durable = durable
+        self._open: dict[str, int] = {}
+        self._locks: dict[str, int] = {}
+
+    @property
+    def open_files(self) -> int:
+        """How many descriptors are open, those of locks not counted."""
+        return len(self._open)
+
+    def read(self, path: str, position: int, size: int) -> bytes:
+        """See `Files.read`."""
+        descriptor = self._open.get(path)
+        if descriptor is None:
+            descriptor = self._opened(path, os.O_RDWR)
+        data = os.pread(descriptor, size, position)
+        # the system may give less than there is, at 2 GiB or when a signal comes
+        while len(data) < size:
+            more = os.pread(descriptor, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def write(self, path: str, position: int, data: Buffer) -> None:
+        """See `Files.write`."""
+        descriptor = self._open.get(path)
+        if descriptor is None:
+            descriptor = self._opened(path, os.O_RDWR | os.O_CREAT)
+        written = os.pwrite(descriptor, data, position)
+        while written < len(data):
+            more = os.pwrite(descriptor, memoryview(data)[written:], position + written)
+            if more == 0:
+                raise OSError(errno.EIO, "nothing was written", path)
+            written += more
+
+    def size(self, path: str) -> int:
+        """See `Files.size`."""
+        return Path(path).stat().st_size
+
+    def exists(self, path: str) -> bool:
+        """See `Files.exists`."""
+        return Path(path).exists()
+
+    def truncate(self, path: str, size: int) -> None:
+        """See `Files.truncate`."""
+        descriptor = self._open.get(path)
+        os.ftruncate(self._opened(path, os.O_RDWR) if descriptor is None else descriptor, size)
+
+    def sync(self, path: str) -> None:
+        """See `Files.sync`."""
+        if not self._durable:
+            return
+        descriptor = self._open.get(path)
+        if descriptor is not None:
+            os.fsync(descriptor)
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: str, target: str) -> None:
+        """See `Files.rename`."""
+        self._forget(source)
+        self._forget(target)
+        for path in [path for path in self._open if path.startswith(f"{source}/")]:
+            self._forget(path)
+        Path(source).replace(target)
+
+    def remove(self, path: str) -> None:
+        """See `Files.remove`."""
+        self._forget(path)
+        Path(path).unlink(missing_ok=True)
+
+    def names(self, path: str) -> list[str]:
+        """See `Files.names`."""
+        try:
+            return sorted(os.listdir(path))  # noqa: PTH208 - a Path for each name is four times the work
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str) -> None:
+        """See `Files.make_directory`."""
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+    def remove_directory(self, path: str) -> None:
+        """See `Files.remove_directory`."""
+        for name in [name for name in self._open if name.startswith(f"{path}/")]:
+            self._forget(name)
+        shutil.rmtree(path)
+
+    def lock(self, path: str) -> None:
+        """See `Files.lock`.
+
+        A lock of the kind that Java takes, so that Kafka and groupsdk keep each other out, too.
+        """
+        place = str(Path(path).resolve())
+        if place in _LOCKS:
+            raise BlockingIOError(
+                errno.EAGAIN, f"this process (pid {_LOCKS[place]}) holds it", path
+            )
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+            os.close(descriptor)
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            text = f"{holder or 'another process'} holds it"
+            raise BlockingIOError(errno.EAGAIN, text, path) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"groupsdk broker, pid {os.getpid()}\n".encode(), 0)
+        self._locks[place] = descriptor
+        _LOCKS[place] = os.getpid()
+
+    def unlock(self, path: str) -> None:
+        """See `Files.unlock`."""
+        place = str(Path(path).resolve())
+        descriptor = self._locks.pop(place, None)
+        if descriptor is not None:
+            _LOCKS.pop(place, None)
+            os.ftruncate(descriptor, 0)
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """See `Files.close`."""
+        for path in list(self._open):
+            self._forget(path)
+
+    def _opened(self, path: str, flags: int) -> int:
+        if len(self._open) >= self._max_open_files:
+            # the one opened first: keeping track of use would cost more than opening one too often
+            self._forget(next(iter(self._open)))
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        self._open[path] = descriptor
+        return descriptor
+
+    def _forget(self, path: str) -> None:
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@dataclass(slots=True)
+class _MemoryFile:
+    data: bytearray = field(default_factory=bytearray)
+    synced: bytes = b""
+
+
+class MemoryFiles:
+    """Files in memory, for brokers that leave nothing behind and for the simulator.
+
+    Names and their changes outlast a crash as on a file system with a journal; the contents only as far
+    as they were synced, so that a file may be there and empty.
+
+    Attributes:
+        capacity_bytes: how many bytes fit; what exceeds it is written up to there, and raises ENOSPC.
+        before: called with the name of every changing call ("write", "truncate", "sync", "rename", "remove",
+            "make_directory", "remove_directory") and its path; what it raises comes out of the call.
+    """
+
+    def __init__(
+        self,
+        *,
+        capacity_bytes: int | None = None,
+        before: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.before = before
+        self._files: dict[str, _MemoryFile] = {}
+        self._directories: set[str] = set()
+        self._locks: set[str] = set()
+
+    @property
+    def total_bytes(self) -> int:
+        """How many bytes are in all files."""
+        return sum(len(each.data) for each in self._files.values())
+
+    def crash(self, torn: int = 0) -> None:
+        """Lose power: each file falls back to its last sync, and all locks are free.
+
+        Args:
+            torn: how many bytes behind the synced ones are kept of each file that grew.
+        """
+        self._locks.clear()
+        for file in self._files.values():
+            kept = len(file.synced)
+            survived = file.data[kept : kept + torn] if len(file.data) > kept else b""
+            file.data = bytearray(file.synced + survived)
+            file.synced = bytes(file.data)
+
+    def kill(self) -> None:
+        """Let the process die: the files stay as they are, and all locks are free."""
+        self._locks.clear()
+
+    def read(self, path: str, position: int, size: int) -> bytes:
+        """See `Files.read`."""
+        return bytes(self._file(path).data[position : position + size])
+
+    def write(self, path: str, position: int, data: Buffer) -> None:
+        """See `Files.write`."""
+        self._announce("write", path)
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = _MemoryFile()
+        if position > len(file.data):
+            file.data += bytes(position - len(file.data))
+        room = len(data)
+        if self.capacity_bytes is not None:
+            growth = max(position + len(data) - len(file.data), 0)
+            room = len(data) - max(growth - max(self.capacity_bytes - self.total_bytes, 0), 0)
+        file.data[position : position + room] = data[:room]
+        if room < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    def size(self, path: str) -> int:
+        """See `Files.size`."""
+        return len(self._file(path).data)
+
+    def exists(self, path: str) -> bool:
+        """See `Files.exists`."""
+        return path in self._files or path in self._directories
+
+    def truncate(self, path: str, size: int) -> None:
+        """See `Files.truncate`."""
+        self._announce("truncate", path)
+        del self._file(path).data[size:]
+
+    def sync(self, path: str) -> None:
+        """See `Files.sync`."""
+        self._announce("sync", path)
+        if path not in self._directories:
+            file = self._file(path)
+            file.synced = bytes(file.data)
+
+    def rename(self, source: str, target: str) -> None:
+        """See `Files.rename`."""
+        self._announce("rename", source)
+        if source not in self._directories:
+            self._files[target] = self._file(source)
+            del self._files[source]
+            return
+        self._directories.remove(source)
+        self._directories.add(target)
+        for path in [path for path in self._files if path.startswith(f"{source}/")]:
+            self._files[f"{target}{path.removeprefix(source)}"] = self._files.pop(path)
+
+    def remove(self, path: str) -> None:
+        """See `Files.remove`."""
+        self._announce("remove", path)
+        self._files.pop(path, None)
+
+    def names(self, path: str) -> list[str]:
+        """See `Files.names`."""
+        start = f"{path}/"
+        found = {*self._files, *self._directories}
+        return sorted({p[len(start) :].split("/")[0] for p in found if p.startswith(start)})
+
+    def make_directory(self, path: str) -> None:
+        """See `Files.make_directory`."""
+        self._announce("make_directory", path)
+        self._directories.add(path)
+
+    def remove_directory(self, path: str) -> None:
+        """See `Files.remove_directory`."""
+        self._announce("remove_directory", path)
+        start = f"{path}/"
+        for name in [name for name in self._files if name.startswith(start)]:
+            del self._files[name]
+        self._directories = {
+            each for each in self._directories if each != path and not each.startswith(start)
+        }
+
+    def lock(self, path: str) -> None:
+        """See `Files.lock`."""
+        if path in self._locks:
+            raise BlockingIOError(errno.EAGAIN, "another broker of this process holds it", path)
+        self._locks.add(path)
+
+    def unlock(self, path: str) -> None:
+        """See `Files.unlock`."""
+        self._locks.discard(path)
+
+    def close(self) -> None:
+        """See `Files.close`."""
+
+    @override
+    def __repr__(self) -> str:
+        return f"MemoryFiles({len(self._files)} files, {self.total_bytes} bytes)"
+
+    def _announce(self, call: str, path: str) -> None:
+        if self.before is not None:
+            self.before(call, path)
+
+    def _file(self, path: str) -> _MemoryFile:
+        file = self._files.get(path)
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return file

@@ -1,0 +1,157 @@
+"""Remember at which offset each leader of a partition began (Kafka: LeaderEpochFileCache)."""
+
+import logging
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from groupsdk.broker.log.checkpoints import read_lines, write_lines
+from groupsdk.broker.log.files import Files
+
+
+_LOG = logging.getLogger(__name__)
+FILE_NAME: Final = "leader-epoch-checkpoint"
+_LINE: Final = re.compile(r"(\d{1,10}) (\d{1,19})")
+UNDEFINED: Final = -1
+
+
+class LeaderEpochs:
+    """Hold the leader epochs of one partition with their first offsets, and keep them in a file.
+
+    The file is written when an epoch comes or goes, not with every append.
+
+    Args:
+        files: where the file is.
+        directory: the partition's.
+    """
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._path = f"{directory}/{FILE_NAME}"
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+
+    @property
+    def entries(self) -> Sequence[tuple[int, int]]:
+        """All (epoch, first offset), ascending."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    @property
+    def latest(self) -> int:
+        """The newest leader epoch; -1: none is known."""
+        return self._epochs[-1] if self._epochs else UNDEFINED
+
+    def load(self) -> None:
+        """Read the file, if it is there and whole.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        for line in read_lines(self._files, self._path) or ():
+            match = _LINE.fullmatch(line)
+            if match is None:
+                _LOG.warning(
+                    "%s has the line %r, which is no epoch: ignored", self._path, line[:200]
+                )
+                self._epochs, self._starts = [], []
+                return
+            self._add(int(match[1]), int(match[2]))
+
+    def assign(self, epoch: int, offset: int) -> None:
+        """Note that a batch of this epoch is at this offset; nothing happens where the epoch is the newest.
+
+        Raises:
+            StorageError: the disk failed or is full; the epoch is not noted.
+        """
+        if epoch < 0 or (self._epochs and epoch == self._epochs[-1]):
+            return
+        before = self._epochs[:], self._starts[:]
+        self._add(epoch, offset)
+        self._save(before)
+
+    def note(self, epoch: int, offset: int) -> bool:
+        """Do as `assign`, without writing the file; tells whether the epoch is new."""
+        if epoch < 0 or (self._epochs and epoch == self._epochs[-1]):
+            return False
+        self._add(epoch, offset)
+        return True
+
+    def truncate_end(self, offset: int) -> None:
+        """Forget the epochs that begin at or behind an offset, which is the log's new end.
+
+        Raises:
+            StorageError: the disk failed or is full.
+        """
+        before = self._epochs[:], self._starts[:]
+        while self._starts and self._starts[-1] >= offset:
+            self._starts.pop()
+            self._epochs.pop()
+        self._save(before)
+
+    def truncate_start(self, offset: int) -> None:
+        """Forget the epochs that end before an offset, which is the log's new start.
+
+        Raises:
+            StorageError: the disk failed or is full.
+        """
+        keep = bisect_right(self._starts, offset) - 1
+        if keep < 0 or (keep == 0 and self._starts[0] == offset):
+            return
+        before = self._epochs[:], self._starts[:]
+        del self._epochs[:keep]
+        del self._starts[:keep]
+        self._starts[0] = offset
+        self._save(before)
+
+    def clear(self) -> None:
+        """Forget all epochs, without writing the file."""
+        self._epochs, self._starts = [], []
+
+    def save(self) -> None:
+        """Write the file.
+
+        Raises:
+            StorageError: the disk failed or is full.
+        """
+        entries = zip(self._epochs, self._starts, strict=True)
+        write_lines(self._files, self._path, (f"{epoch} {start}" for epoch, start in entries))
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the epoch of the leader that wrote an offset; -1: not known."""
+        found = bisect_right(self._starts, offset) - 1
+        return self._epochs[found] if found >= 0 else UNDEFINED
+
+    def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Find where an epoch ended.
+
+        Returns:
+            The largest known epoch at or below the one asked for, and the offset behind its last record;
+            (-1, -1) where that cannot be said.
+        """
+        if epoch < 0 or not self._epochs:
+            return UNDEFINED, UNDEFINED
+        if epoch == self._epochs[-1]:
+            return epoch, log_end_offset
+        following = bisect_right(self._epochs, epoch)
+        if following == len(self._epochs):
+            return UNDEFINED, UNDEFINED
+        found = self._epochs[following - 1] if following else epoch
+        return found, self._starts[following]
+
+    def _add(self, epoch: int, offset: int) -> None:
+        # what is at or behind the new one was never written, or by a leader that was replaced
+        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= offset):
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(epoch)
+        self._starts.append(offset)
+
+    def _save(self, before: tuple[list[int], list[int]]) -> None:
+        if (self._epochs, self._starts) == before:
+            return
+        try:
+            self.save()
+        except Exception:
+            self._epochs, self._starts = before
+            raise

@@ -1,0 +1,103 @@
+"""Find the position of an offset in a segment (Kafka: OffsetIndex, the .index file).
+
+Sparse: one entry every index.interval.bytes. In the file each takes eight bytes, the offset counted from
+the segment's first and the position. An entry has the *last* offset of the batch at its position.
+"""
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import Final
+
+from groupsdk.limits import MAX_INT32
+
+
+ENTRY_SIZE: Final = 8
+_ENTRY: Final = struct.Struct(">ii")
+
+
+class CorruptIndexError(ValueError):
+    """An index file is not what a segment's index can be; it can be built anew from the log."""
+
+
+class OffsetIndex:
+    """Hold the entries of one segment in memory, ascending in offset and position."""
+
+    __slots__ = ("_base_offset", "_offsets", "_positions")
+
+    def __init__(self, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self._offsets = array("q")
+        self._positions = array("i")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry; not below the last one.
+
+        Args:
+            offset: the last offset of the batch.
+            position: where the batch starts.
+        """
+        self._offsets.append(offset)
+        self._positions.append(position)
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        self._offsets = array("q")
+        self._positions = array("i")
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries of this offset and later ones."""
+        keep = bisect_left(self._offsets, offset)
+        del self._offsets[keep:]
+        del self._positions[keep:]
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """Return the last entry at or below an offset as (offset, position); (-1, 0) where there is none."""
+        found = bisect_right(self._offsets, offset) - 1
+        return (self._offsets[found], self._positions[found]) if found >= 0 else (-1, 0)
+
+    def before(self, position: int) -> int:
+        """Return the position of the last entry before this position; 0 where there is none."""
+        found = bisect_left(self._positions, position) - 1
+        return self._positions[found] if found >= 0 else 0
+
+    def offset_behind(self, position: int) -> int | None:
+        """Return the offset of the first entry at or behind a position; None where there is none."""
+        found = bisect_left(self._positions, position)
+        return self._offsets[found] if found < len(self._offsets) else None
+
+    def encode(self) -> bytes:
+        """Write the file."""
+        base = self._base_offset
+        pairs = zip(self._offsets, self._positions, strict=True)
+        return b"".join(_ENTRY.pack(offset - base, position) for offset, position in pairs)
+
+    @classmethod
+    def decode(cls, data: bytes, base_offset: int, log_size: int) -> "OffsetIndex":
+        """Read a file; the zeros at its end, which Kafka leaves where it is killed, are no entries.
+
+        Raises:
+            CorruptIndexError: the entries do not ascend, or point behind the log.
+        """
+        index = cls(base_offset)
+        if len(data) % ENTRY_SIZE:
+            raise CorruptIndexError(f"{len(data)} bytes are no multiple of {ENTRY_SIZE}")
+        last_offset = last_position = -1
+        for number, (delta, position) in enumerate(_ENTRY.iter_unpack(data)):
+            if number and delta == 0 and position == 0:
+                break
+            if delta <= last_offset or not last_position < position < log_size:
+                raise CorruptIndexError(
+                    f"entry {number} (offset {base_offset + delta}, position {position}) does not follow"
+                    f" ({base_offset + last_offset}, {last_position}) in a log of {log_size} bytes"
+                )
+            index.append(base_offset + delta, position)
+            last_offset, last_position = delta, position
+        return index
+
+    def fits(self, offset: int) -> bool:
+        """Tell whether an offset can be counted from the segment's first in four bytes."""
+        return 0 <= offset - self._base_offset <= MAX_INT32

@@ -1,0 +1,366 @@
+"""The log of one partition: append, read, find, and keep within bounds (Kafka: UnifiedLog)."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from groupsdk.broker.log import lookup, retention
+from groupsdk.broker.log.cleaner import Cleaner, is_due
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.errors import (
+    InvalidRecordError,
+    MessageTooLargeError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+)
+from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.local_log import LocalLog
+from groupsdk.broker.log.lookup import OffsetAndTimestamp
+from groupsdk.broker.log.producer_state import Origin, Update
+from groupsdk.broker.log.recovery import Recovery
+from groupsdk.broker.log.txn_index import AbortedTxn
+from groupsdk.broker.log.validation import check
+from groupsdk.wire.records.batch import place, read_header
+from groupsdk.wire.records.checksum import Buffer
+from groupsdk.wire.records.control import Marker, build_marker
+from groupsdk.wire.records.record import build_pairs
+
+
+class AppendInfo(NamedTuple):
+    """Where a batch, or several, went."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """The time that the log gave to the records; -1: they keep their own."""
+    log_start_offset: int
+    duplicate: bool = False
+    """The batch was there already: the offsets are those that it has."""
+
+
+class LogRead(NamedTuple):
+    """What is in a log from an offset on."""
+
+    data: bytes
+    """Batches as they are stored; the first may start before the offset, the last may be cut."""
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[AbortedTxn, ...] = ()
+    """The aborted transactions that overlap the data, of a read of what is committed."""
+
+
+class PartitionLog(LocalLog):
+    """Keep the batches of one partition in segments on disk, with the only replica that there is.
+
+    What was appended is read at once, and the high watermark is the end. Errors leave the log as it was:
+    an append is there as a whole or not at all. Called by one thread only; made by `open`.
+    """
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        cleaned_offset: int = 0,
+        on_checkpoint: Callable[[], None] | None = None,
+    ) -> "PartitionLog":
+        """Open the log in a directory, or start one; nothing is made on disk before the first append.
+
+        Args:
+            files: where the directory is.
+            directory: the partition's.
+            config: the topic's settings.
+            now_ms: the time, in milliseconds since 1970.
+            clean: whether it was closed, and not touched since.
+            recovery_point: as it was when the log was closed or last flushed.
+            log_start_offset: likewise.
+            cleaned_offset: likewise.
+            on_checkpoint: called when the start of the log or `cleaned_offset` moved, to note it.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        recovered = Recovery(
+            files,
+            directory,
+            config,
+            now_ms=now_ms,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+        ).run()
+        return cls(
+            directory,
+            config,
+            files,
+            recovered,
+            recovery_point=recovery_point,
+            cleaned_offset=cleaned_offset,
+            on_checkpoint=on_checkpoint,
+        )
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset behind the last record that every replica has: the end."""
+        return self.log_end_offset
+
+    def append(
+        self,
+        batches: Buffer,
+        *,
+        now_ms: int,
+        leader_epoch: int = 0,
+        origin: Origin = Origin.CLIENT,
+        first_sequence_zero: bool = False,
+    ) -> AppendInfo:
+        """Append batches as a producer sent them; they get the next offsets.
+
+        Args:
+            batches: one or more whole batches.
+            now_ms: the time.
+            leader_epoch: of this leader.
+            origin: who appends.
+            first_sequence_zero: refuse a producer that is not known and does not start at 0.
+
+        Raises:
+            LogError: one of its kinds; nothing was appended.
+        """
+        data, headers, append_time_ms = check(batches, self._config, now_ms, origin)
+        if origin is Origin.CLIENT:
+            for header in headers:
+                known = self.producers.duplicate_of(header)
+                if known is not None:
+                    return AppendInfo(
+                        *(known.first_offset, known.last_offset, known.timestamp),
+                        *(self.log_start_offset, True),
+                    )
+        update = Update(self.producers, origin, first_sequence_zero=first_sequence_zero)
+        bases: list[int] = []
+        offset, position = self.log_end_offset, 0
+        for header in headers:
+            if header.producer_id >= 0 and not header.is_control:
+                update.add(header, offset)
+            place(data, offset, leader_epoch, position)
+            bases.append(offset)
+            offset += header.last_offset_delta + 1
+            position += header.size_in_bytes
+        self.write(data, headers, bases, update, leader_epoch, now_ms)
+        return AppendInfo(bases[0], offset - 1, append_time_ms, self.log_start_offset)
+
+    def append_records(
+        self,
+        records: Sequence[tuple[bytes | None, bytes | None]],
+        now_ms: int,
+        *,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        leader_epoch: int = 0,
+    ) -> AppendInfo:
+        """Append the records of a coordinator as one batch.
+
+        Args:
+            records: keys and values; a value of None is a tombstone.
+            now_ms: the time, which all records get.
+            producer_id: write the batch as part of this producer's transaction; -1: of none.
+            producer_epoch: its epoch.
+            leader_epoch: of this leader.
+
+        Raises:
+            LogError: one of its kinds; nothing was appended.
+        """
+        base = self.log_end_offset
+        transactional = producer_id >= 0
+        data = build_pairs(
+            *(records, now_ms, base, leader_epoch, producer_id, producer_epoch),
+            transactional=transactional,
+        )
+        header = read_header(data)
+        if header.records_count == 0:
+            raise InvalidRecordError("there is no record to append")
+        if len(data) > self._config.max_message_bytes:
+            raise MessageTooLargeError(
+                f"{header.records_count} records of a coordinator take {len(data)} bytes, more than"
+                f" max.message.bytes={self._config.max_message_bytes}"
+            )
+        update = None
+        if transactional:
+            update = Update(self.producers, Origin.COORDINATOR)
+            update.add(header, base)
+        self.write(data, (header,), (base,), update, leader_epoch, now_ms)
+        return AppendInfo(base, self.log_end_offset - 1, -1, self.log_start_offset)
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        now_ms: int,
+        leader_epoch: int = 0,
+    ) -> AppendInfo:
+        """Append the marker that ends the transaction of a producer here, if it has one open.
+
+        Raises:
+            InvalidProducerEpochError: the epoch is older than the producer's.
+            TransactionCoordinatorFencedError: a newer coordinator has been here.
+            LogError: another one; nothing was appended.
+        """
+        base = self.log_end_offset
+        data = build_marker(
+            producer_id,
+            producer_epoch,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=now_ms,
+            base_offset=base,
+            leader_epoch=leader_epoch,
+        )
+        update = Update(self.producers, Origin.COORDINATOR)
+        marker = Marker(base, producer_id, producer_epoch, committed, coordinator_epoch, now_ms)
+        update.end(marker, base)
+        self.write(data, (read_header(data),), (base,), update, leader_epoch, now_ms)
+        return AppendInfo(base, base, -1, self.log_start_offset)
+
+    def read(
+        self, offset: int, max_bytes: int, *, committed: bool = False, min_one: bool = True
+    ) -> LogRead:
+        """Read batches from the one that has an offset on.
+
+        Args:
+            offset: the first one wanted; the end gives nothing.
+            max_bytes: how much; the last batch may be cut.
+            committed: stop at the last stable offset, and tell which transactions were aborted.
+            min_one: give the first batch as a whole even where it is larger.
+
+        Raises:
+            OffsetOutOfRangeError: the offset is before the start or behind the end.
+            CorruptLogError: what is there is not what was written.
+            StorageError: the disk failed.
+        """
+        end, stable = self.log_end_offset, self.last_stable_offset
+        if not self.log_start_offset <= offset <= end:
+            raise OffsetOutOfRangeError(
+                f"{self.directory}: the offset {offset} is not between {self.log_start_offset} and {end}"
+            )
+        limit = stable if committed else end
+        data = b""
+        aborted: tuple[AbortedTxn, ...] = ()
+        number = max(bisect_right(self.bases, offset) - 1, 0)
+        while offset < limit and number < len(self.segments):
+            segment = self.segments[number]
+            data, stop = segment.read(
+                *(offset, max_bytes),
+                limit_offset=limit if committed else None,
+                min_one=min_one,
+                epochs=self.epochs,
+            )
+            if data or stop < segment.size:
+                if committed:
+                    upper = min(segment.offset_index.offset_behind(stop) or end, limit)
+                    aborted = tuple(self.aborted_transactions(offset, upper))
+                break
+            number += 1
+        return LogRead(data, end, stable, self.log_start_offset, aborted)
+
+    def earliest(self) -> OffsetAndTimestamp:
+        """Return the start of the log."""
+        start = self.log_start_offset
+        return OffsetAndTimestamp(start, -1, self.epochs.epoch_at(start))
+
+    def latest(self, *, committed: bool = False) -> OffsetAndTimestamp:
+        """Return the end of the log, or of what is committed."""
+        offset = self.last_stable_offset if committed else self.log_end_offset
+        return OffsetAndTimestamp(offset, -1, self.epochs.latest)
+
+    def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
+        """Find the first record with this timestamp or a later one; None where there is none.
+
+        Raises:
+            CorruptLogError: a batch on the way is damaged.
+            StorageError: the disk failed.
+        """
+        return lookup.offset_for_timestamp(
+            self.segments, self.epochs, timestamp, self.log_start_offset
+        )
+
+    def max_timestamp_offset(self) -> OffsetAndTimestamp | None:
+        """Find the first record with the latest timestamp of all; None in an empty log.
+
+        Raises:
+            CorruptLogError: a batch on the way is damaged.
+            StorageError: the disk failed.
+        """
+        return lookup.max_timestamp(self.segments, self.epochs, self.log_start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Find where a leader epoch ended: the largest known epoch up to it, and the offset behind.
+
+        (-1, -1) where that cannot be said.
+        """
+        return self.epochs.end_offset(epoch, self.log_end_offset)
+
+    def delete_records(self, before: int) -> int:
+        """Let the log start at an offset; returns where it starts, which is never earlier than before.
+
+        Args:
+            before: the first offset to keep; -1: the high watermark.
+
+        Raises:
+            PolicyViolationError: the topic's cleanup.policy does not contain delete.
+            OffsetOutOfRangeError: the offset is negative or behind the high watermark.
+            StorageError: the disk failed or is full.
+        """
+        if not self.config.delete:
+            raise PolicyViolationError(
+                f"{self.directory}: records go by cleanup.policy="
+                f"{','.join(self.config.cleanup_policy)}, which does not contain delete"
+            )
+        offset = self.high_watermark if before == -1 else before
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.directory}: records before {before} cannot be deleted, as the high watermark is"
+                f" {self.high_watermark}"
+            )
+        self.advance_start(offset)
+        return self.log_start_offset
+
+    def enforce_retention(self, now_ms: int) -> int:
+        """Remove whole segments that are too old or too much; returns how many.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        return retention.enforce(self, now_ms)
+
+    def expire_producers(self, now_ms: int, expiration_ms: int = 86_400_000) -> int:
+        """Forget producers without an open transaction that were silent for so long; returns how many."""
+        return self.producers.expire(now_ms, expiration_ms)
+
+    def is_compaction_due(self, now_ms: int) -> bool:
+        """Tell whether min.cleanable.dirty.ratio or max.compaction.lag.ms asks for compaction."""
+        return is_due(self, now_ms)
+
+    def compaction(self, now_ms: int) -> Iterator[None]:
+        """Compact the log step by step: drop what a later record of the same key replaces.
+
+        Each step takes some milliseconds; appends and reads may come in between. Dropping the iterator ends
+        it, and leaves the segments that are not done as they were.
+
+        Raises:
+            CorruptLogError: a batch on the way is damaged; what is done by then stays.
+            StorageError: the disk failed or is full; likewise.
+        """
+        return Cleaner(self, now_ms).run()
+
+    def compact(self, now_ms: int) -> None:
+        """Compact the log at once: see `compaction`."""
+        for _ in self.compaction(now_ms):
+            pass

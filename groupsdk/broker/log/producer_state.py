@@ -1,0 +1,312 @@
+"""Know the producers of a partition: what they wrote last, and which transactions are open.
+
+An idempotent producer numbers its records; the partition keeps the last five batches of each, so that one
+that is sent twice is stored once (Kafka: ProducerStateManager, ProducerAppendInfo).
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from groupsdk.broker.log.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from groupsdk.broker.log.txn_index import AbortedTxn
+from groupsdk.limits import MAX_INT32
+from groupsdk.wire.records.batch import BatchHeader
+from groupsdk.wire.records.control import Marker
+
+
+BATCHES_KEPT: Final = 5
+NO_EPOCH: Final = -1
+
+
+class Origin(Enum):
+    """Who appends; decides what is checked (Kafka: AppendOrigin)."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    """A coordinator's own records and markers: no sequence numbers are asked for."""
+    REPLAY = "replay"
+    """Batches that are in the log already: nothing is refused (Kafka: REPLICATION)."""
+
+
+class BatchMetadata(NamedTuple):
+    """One of the last batches of a producer."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """The sequence number of the batch's first record; numbers wrap to 0."""
+        first = self.last_sequence - self.offset_delta
+        return first if first >= 0 or self.last_sequence < 0 else first + MAX_INT32 + 1
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the batch's first record."""
+        return self.last_offset - self.offset_delta
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction that a marker ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class ProducerEntry:
+    """What is known of one producer."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+        "txn_first_offset",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        epoch: int = NO_EPOCH,
+        coordinator_epoch: int = -1,
+        last_timestamp: int = -1,
+        txn_first_offset: int | None = None,
+        batches: tuple[BatchMetadata, ...] = (),
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.txn_first_offset = txn_first_offset
+        self.batches = batches
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; -1: none is known in this epoch."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record; -1: none is known in this epoch."""
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def copy(self) -> "ProducerEntry":
+        """Return one that can be changed apart."""
+        return ProducerEntry(
+            self.producer_id,
+            self.epoch,
+            self.coordinator_epoch,
+            self.last_timestamp,
+            self.txn_first_offset,
+            self.batches,
+        )
+
+    def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
+        """Return the batch that this one repeats: of the same epoch, with the same first and last number."""
+        if header.producer_epoch != self.epoch:
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        for batch in self.batches:
+            if batch.last_sequence == last and batch.first_sequence == first:
+                return batch
+        return None
+
+
+class ProducerState:
+    """Hold the producers of one partition and its open transactions.
+
+    Changes are prepared in an `Update`, which refuses what a producer may not do, and take effect with
+    `commit`, once the batches are in the log.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, ProducerEntry] = {}
+        # first offset to producer id; in order, as transactions start at ever higher offsets
+        self._open: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def entries(self) -> Mapping[int, ProducerEntry]:
+        """The producers by their id; not to be changed."""
+        return self._entries
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """The first offset of the oldest open transaction; None: none is open."""
+        return next(iter(self._open)) if self._open else None
+
+    @property
+    def open_transactions(self) -> Iterator[tuple[int, int]]:
+        """The open transactions as (first offset, producer id), the oldest first."""
+        return iter(self._open.items())
+
+    def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
+        """Return the stored batch that this one repeats, if it is one of its producer's last five."""
+        entry = self._entries.get(header.producer_id)
+        return None if entry is None else entry.duplicate_of(header)
+
+    def load(self, entry: ProducerEntry) -> None:
+        """Take a producer over from a snapshot."""
+        self._entries[entry.producer_id] = entry
+        if entry.txn_first_offset is not None:
+            self._open[entry.txn_first_offset] = entry.producer_id
+            self._open = dict(sorted(self._open.items()))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries = {}
+        self._open = {}
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers without an open transaction that were silent for so long; returns how many."""
+        gone = [
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.txn_first_offset is None and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in gone:
+            del self._entries[producer_id]
+        return len(gone)
+
+    def commit(self, update: "Update") -> list[AbortedTxn]:
+        """Let a prepared update take effect; returns the transactions that it aborts, for the index."""
+        self._entries.update(update.entries)
+        for producer_id, first_offset in update.started:
+            self._open[first_offset] = producer_id
+        aborted = []
+        for completed in update.completed:
+            self._open.pop(completed.first_offset, None)
+            if completed.aborted:
+                stable = next(iter(self._open), completed.last_offset + 1)
+                aborted.append(AbortedTxn(*completed[:3], stable))
+        return aborted
+
+
+class Update:
+    """Check what is about to be appended, batch by batch, against what the producers did before.
+
+    Args:
+        state: the state before.
+        origin: who appends.
+        first_sequence_zero: a producer that is not known has to start with sequence number 0 (what
+            transactions of version 2 ask for).
+    """
+
+    def __init__(
+        self, state: ProducerState, origin: Origin, *, first_sequence_zero: bool = False
+    ) -> None:
+        self._state = state
+        self._origin = origin
+        self._first_sequence_zero = first_sequence_zero
+        self.entries: dict[int, ProducerEntry] = {}
+        self.started: list[tuple[int, int]] = []
+        self.completed: list[CompletedTxn] = []
+
+    def add(self, header: BatchHeader, base_offset: int) -> None:
+        """Take a batch of records that will have this base offset.
+
+        Raises:
+            InvalidProducerEpochError: its epoch is older than the producer's.
+            OutOfOrderSequenceError: it does not follow the producer's last batch.
+            InvalidTxnStateError: it is not part of the transaction that its producer has open.
+        """
+        entry = self._entry(header.producer_id)
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        self._check_epoch(entry, epoch, base_offset)
+        if self._origin is Origin.CLIENT:
+            self._check_sequence(entry, epoch, sequence, base_offset)
+        transactional = header.is_transactional
+        if entry.txn_first_offset is not None and not transactional:
+            if self._origin is not Origin.REPLAY:
+                raise InvalidTxnStateError(
+                    f"producer {entry.producer_id} has a transaction open since offset"
+                    f" {entry.txn_first_offset}; its batch for offset {base_offset} is not part of it"
+                )
+        elif transactional and entry.txn_first_offset is None:
+            entry.txn_first_offset = base_offset
+            self.started.append((entry.producer_id, base_offset))
+        delta = header.last_offset_delta
+        batch = BatchMetadata(
+            header.last_sequence, base_offset + delta, delta, header.max_timestamp
+        )
+        if epoch == entry.epoch:
+            entry.batches = (*entry.batches[1 - BATCHES_KEPT :], batch)
+        else:
+            entry.epoch = epoch
+            entry.batches = (batch,)
+        entry.last_timestamp = header.max_timestamp
+
+    def end(self, marker: Marker, offset: int) -> None:
+        """Take the marker that ends a producer's transaction, if one is open; it will have this offset.
+
+        Raises:
+            InvalidProducerEpochError: its epoch is older than the producer's.
+            TransactionCoordinatorFencedError: its coordinator is older than one seen before.
+        """
+        entry = self._entry(marker.producer_id)
+        self._check_epoch(entry, marker.producer_epoch, offset)
+        if marker.coordinator_epoch < entry.coordinator_epoch and self._origin is not Origin.REPLAY:
+            raise TransactionCoordinatorFencedError(
+                f"the marker of producer {marker.producer_id} comes from the coordinator epoch"
+                f" {marker.coordinator_epoch}; {entry.coordinator_epoch} was seen before"
+            )
+        if entry.txn_first_offset is not None:
+            completed = CompletedTxn(
+                marker.producer_id, entry.txn_first_offset, offset, not marker.committed
+            )
+            self.completed.append(completed)
+        if marker.producer_epoch != entry.epoch:
+            entry.epoch = marker.producer_epoch
+            entry.batches = ()
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.txn_first_offset = None
+        entry.last_timestamp = marker.timestamp
+
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            known = self._state.entries.get(producer_id)
+            entry = ProducerEntry(producer_id) if known is None else known.copy()
+            self.entries[producer_id] = entry
+        return entry
+
+    def _check_epoch(self, entry: ProducerEntry, epoch: int, offset: int) -> None:
+        if epoch < entry.epoch and self._origin is not Origin.REPLAY:
+            raise InvalidProducerEpochError(
+                f"producer {entry.producer_id} has the epoch {entry.epoch}; the batch for offset"
+                f" {offset} is of epoch {epoch}"
+            )
+
+    def _check_sequence(self, entry: ProducerEntry, epoch: int, sequence: int, offset: int) -> None:
+        if entry.epoch == NO_EPOCH:
+            if self._first_sequence_zero and sequence != 0:
+                raise OutOfOrderSequenceError(
+                    f"producer {entry.producer_id} is not known here and starts with the sequence number"
+                    f" {sequence}, not 0, at offset {offset}"
+                )
+            return
+        if epoch != entry.epoch:
+            expected = 0
+        elif entry.last_sequence < 0:
+            # nothing but markers in this epoch so far
+            expected = 0
+        else:
+            expected = entry.last_sequence + 1 & MAX_INT32
+        if sequence != expected:
+            raise OutOfOrderSequenceError(
+                f"producer {entry.producer_id} sent the sequence number {sequence} of epoch {epoch} for"
+                f" offset {offset}; {expected} follows the last one of epoch {entry.epoch}"
+            )

@@ -1,0 +1,239 @@
+"""Open the log of a partition, after a clean end or after a crash (Kafka: LogLoader)."""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from groupsdk.broker.log import swap
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.errors import CorruptLogError, storage_error
+from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.leader_epochs import LeaderEpochs
+from groupsdk.broker.log.offset_index import CorruptIndexError
+from groupsdk.broker.log.producer_state import ProducerState
+from groupsdk.broker.log.replay import replay
+from groupsdk.broker.log.segment import Segment
+from groupsdk.broker.log.segment_files import LOG_SUFFIX
+from groupsdk.broker.log.snapshots import Snapshots
+
+
+_LOG = logging.getLogger(__name__)
+_NAME: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex)")
+
+
+@dataclass(slots=True)
+class Recovered:
+    """The log of a partition as it was found."""
+
+    segments: list[Segment]
+    """Ascending; at least one, the last is the one to append to."""
+    producers: ProducerState
+    epochs: LeaderEpochs
+    snapshots: Snapshots
+    log_start_offset: int
+
+
+class Recovery:
+    """Read one partition's directory.
+
+    After a clean end the indexes and the newest producer snapshot are taken as they are. Otherwise every
+    segment that may not have reached the disk is read as a whole; what follows the first damaged batch of
+    the last segment is cut off, as a crash tears the end only. Damage anywhere else is said in the log and
+    left as it is: reading it is an error.
+
+    Args:
+        files: where the directory is.
+        directory: its path.
+        config: the topic's.
+        now_ms: the time.
+        clean: whether the log was closed, and not touched since.
+        recovery_point: up to which offset everything is known to be on the disk; after a clean end, the end.
+        log_start_offset: as it was noted; the first segment may start before.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        now_ms: int = 0,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._config = config
+        self._now_ms = now_ms
+        self._clean = clean
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._producers = ProducerState()
+        self._epochs = LeaderEpochs(files, directory)
+        self._snapshots = Snapshots(files, directory)
+        self._segments: list[Segment] = []
+        self._to_scan: set[int] = set()
+        self._new_epochs = False
+
+    def run(self) -> Recovered:
+        """Open the log.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        swap.finish(self._files, self._directory, self._config)
+        names = self._names()
+        self._epochs.load()
+        self._load_segments(self._bases(names))
+        offsets = self._snapshots.offsets(names)
+        if self._segments:
+            self._rebuild(offsets)
+        if self._segments and self._segments[-1].end_offset < self._log_start_offset:
+            self._drop_all()
+        if not self._segments:
+            self._segments.append(self._segment(self._log_start_offset))
+        self._clean_up(offsets)
+        return Recovered(
+            self._segments,
+            self._producers,
+            self._epochs,
+            self._snapshots,
+            max(self._log_start_offset, self._segments[0].base_offset),
+        )
+
+    def _names(self) -> list[str]:
+        try:
+            return self._files.names(self._directory)
+        except OSError as error:
+            raise storage_error("listing", self._directory, error) from error
+
+    def _bases(self, names: Sequence[str]) -> list[int]:
+        """List the segments, and remove indexes that belong to none."""
+        found = [match for name in names if (match := _NAME.fullmatch(name))]
+        bases = sorted(int(match[1]) for match in found if match[2] == LOG_SUFFIX)
+        for match in found:
+            if int(match[1]) not in bases:
+                path = f"{self._directory}/{match[0]}"
+                _LOG.warning("%s belongs to no segment: removed", path)
+                try:
+                    self._files.remove(path)
+                except OSError as error:
+                    raise storage_error("removing", path, error) from error
+        return bases
+
+    def _segment(self, base_offset: int) -> Segment:
+        return Segment(
+            self._files, self._directory, base_offset, self._config, created_ms=self._now_ms
+        )
+
+    def _load_segments(self, bases: Sequence[int]) -> None:
+        for number, base in enumerate(bases):
+            following = bases[number + 1] if number + 1 < len(bases) else None
+            segment = self._segment(base)
+            self._segments.append(segment)
+            if not self._clean and (following is None or following > self._recovery_point):
+                self._to_scan.add(base)
+                continue
+            try:
+                segment.load(following)
+            except CorruptIndexError as error:
+                _LOG.warning("%s: %s: its indexes are built anew", segment.path, error)
+                self._to_scan.add(base)
+            except CorruptLogError as error:
+                self._damaged_end(segment, error)
+            else:
+                if following is None and segment.end_offset != self._recovery_point:
+                    # the offset of a batch is under no checksum: the end that was noted decides
+                    self._damaged_end(
+                        segment,
+                        f"the last batch ends at {segment.end_offset}, where"
+                        f" {self._recovery_point} was noted",
+                    )
+
+    def _damaged_end(self, segment: Segment, problem: object) -> None:
+        if self._recovery_point < segment.base_offset:
+            self._to_scan.add(segment.base_offset)
+            return
+        _LOG.warning(
+            "%s: the log was closed at offset %d, but %s",
+            segment.path,
+            self._recovery_point,
+            problem,
+        )
+        segment.keep_rest(self._recovery_point)
+
+    def _rebuild(self, offsets: list[int]) -> None:
+        """Learn the producers from the newest snapshot on, and rebuild what has to be."""
+        segments = self._segments
+        highest = min(self._to_scan, default=segments[-1].end_offset)
+        start = self._snapshots.load(self._producers, offsets, highest)
+        if start is None:
+            start = segments[0].base_offset
+        for number, segment in enumerate(segments):
+            if segment.base_offset in self._to_scan:
+                if self._scan(segment, number):
+                    break
+            elif segment.end_offset > start:
+                self._replay(segment, start)
+
+    def _replay(self, segment: Segment, start: int) -> None:
+        try:
+            for stored in segment.scan(segment.locate(start)[0], self._epochs):
+                replay(self._producers, stored, segment.path)
+        except CorruptLogError as error:
+            _LOG.warning("%s; what follows in this segment is not known of its producers", error)
+
+    def _scan(self, segment: Segment, number: int) -> bool:
+        """Rebuild a segment; tells whether the log ends here, as its tail was cut off."""
+        try:
+            for stored in segment.rebuild(self._epochs):
+                header = stored.header
+                new = self._epochs.note(header.partition_leader_epoch, header.base_offset)
+                self._new_epochs = self._new_epochs or new
+                for aborted in replay(self._producers, stored, segment.path):
+                    segment.txn_index.append(aborted)
+        except CorruptLogError as error:
+            behind = self._segments[number + 1 :]
+            if self._clean or any(each.files.size() for each in behind):
+                _LOG.warning("%s; it will not be served", error)
+                end = behind[0].base_offset if behind else self._recovery_point
+                segment.keep_rest(max(end, segment.end_offset))
+            else:
+                size = segment.cut()
+                _LOG.warning(
+                    "%s: the torn tail of %d bytes is cut off; the log ends at offset %d",
+                    *(error, size, segment.end_offset),
+                )
+                for each in behind:
+                    each.files.remove()
+                del self._segments[number + 1 :]
+                return True
+        if number + 1 < len(self._segments):
+            segment.save_indexes()
+        return False
+
+    def _drop_all(self) -> None:
+        _LOG.warning(
+            "%s: the log ends at offset %d, before its start at %d: all of it is removed",
+            *(self._directory, self._segments[-1].end_offset, self._log_start_offset),
+        )
+        for segment in self._segments:
+            segment.files.remove()
+        self._segments.clear()
+        self._producers.clear()
+        self._epochs.clear()
+        self._new_epochs = True
+
+    def _clean_up(self, offsets: list[int]) -> None:
+        end_offset = self._segments[-1].end_offset
+        bases = {segment.base_offset for segment in self._segments}
+        newest = max((offset for offset in offsets if offset <= end_offset), default=-1)
+        for offset in offsets:
+            if offset > end_offset or (offset != newest and offset not in bases):
+                self._snapshots.remove(offset)
+        if self._new_epochs:
+            self._epochs.save()
+        self._epochs.truncate_end(end_offset)

@@ -1,0 +1,66 @@
+"""Remove segments that are too old, or more than a topic may keep (Kafka: retention.ms, retention.bytes)."""
+
+import logging
+from typing import Final
+
+from groupsdk.broker.log.local_log import LocalLog
+from groupsdk.broker.log.segment import Segment
+
+
+_LOG = logging.getLogger(__name__)
+_UNLIMITED: Final = -1
+
+
+def enforce(log: LocalLog, now_ms: int) -> int:
+    """Remove whole segments from the start of a log; returns how many.
+
+    The last one goes, too, when all of it is too old: appends then go into a new one.
+
+    Raises:
+        StorageError: the disk failed.
+    """
+    if not log.config.delete:
+        return 0
+    count = max(_too_old(log, now_ms), _too_much(log))
+    if not count:
+        return 0
+    if count == len(log.segments):
+        log.roll(now_ms)
+    offset = log.bases[count]
+    _LOG.info(
+        "%s: %d segments before offset %d go by retention.ms=%d, retention.bytes=%d",
+        *(log.directory, count, offset, log.config.retention_ms, log.config.retention_bytes),
+    )
+    log.advance_start(offset)
+    return count
+
+
+def _latest(segment: Segment) -> int:
+    # records without timestamps are as old as their segment
+    return segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
+
+
+def _too_old(log: LocalLog, now_ms: int) -> int:
+    limit = log.config.retention_ms
+    if limit == _UNLIMITED:
+        return 0
+    count = 0
+    for segment in log.segments:
+        if now_ms - _latest(segment) <= limit or (segment is log.segments[-1] and not segment.size):
+            break
+        count += 1
+    return count
+
+
+def _too_much(log: LocalLog) -> int:
+    limit = log.config.retention_bytes
+    if limit == _UNLIMITED:
+        return 0
+    surplus = log.size - limit
+    count = 0
+    for segment in log.segments[:-1]:
+        surplus -= segment.size
+        if surplus < 0:
+            break
+        count += 1
+    return count

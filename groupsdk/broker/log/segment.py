@@ -1,0 +1,433 @@
+"""One segment of a partition's log: a file of batches with its indexes (Kafka: LogSegment)."""
+
+import logging
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+from typing_extensions import override
+
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.errors import CorruptLogError
+from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.leader_epochs import LeaderEpochs
+from groupsdk.broker.log.offset_index import ENTRY_SIZE, CorruptIndexError, OffsetIndex
+from groupsdk.broker.log.scan import Stored, corrupt, read_file, scan
+from groupsdk.broker.log.segment_files import (
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    SegmentFiles,
+)
+from groupsdk.broker.log.spans import Spans
+from groupsdk.broker.log.time_index import TimeIndex
+from groupsdk.broker.log.txn_index import TxnIndex
+from groupsdk.wire.records.batch import HEADER_SIZE, LENGTH_END, BatchHeader, read_header
+from groupsdk.wire.records.checksum import Buffer
+
+
+_LOG = logging.getLogger(__name__)
+_PEEK: Final = struct.Struct(">qi11xi")
+"""Base offset, length and last offset delta: enough to walk from batch to batch."""
+_WALK_BYTES: Final = 8192
+_NO_BATCH: Final = (-1, 0, 0, 0)
+
+
+class Segment:
+    """Append to one file of batches, and find offsets and times in it.
+
+    Nothing of it is made on disk before the first append. What was found on disk is checked when it is read
+    for the first time. The indexes are kept in memory and written by `save_indexes`.
+
+    Args:
+        files: where its files are.
+        directory: the partition's.
+        base_offset: the offset it starts at, which is its name.
+        config: index.interval.bytes, segment.index.bytes, segment.bytes, segment.ms, segment.jitter.ms.
+        created_ms: when it was made.
+        suffix: what its files' names end with besides.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        created_ms: int = 0,
+        suffix: str = "",
+    ) -> None:
+        self.files = SegmentFiles(files, directory, base_offset, suffix)
+        self.base_offset = base_offset
+        self.config = config
+        self.created_ms = created_ms
+        self.size = 0
+        self.end_offset = base_offset
+        """The offset behind the last record."""
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base_offset
+        """The last offset of the batch with the latest timestamp."""
+        self.first_timestamp: int | None = None
+        self.sealed = False
+        """Whether appends belong into a new segment whatever this one's size."""
+        self.offset_index = OffsetIndex(base_offset)
+        self.time_index = TimeIndex(base_offset)
+        self.txn_index = TxnIndex()
+        self._since_entry = 0
+        self._newest = _NO_BATCH
+        self._untrusted = 0
+        self._checked = Spans()
+        self._saved = True
+
+    @override
+    def __repr__(self) -> str:
+        return f"Segment({self.path}, {self.size} bytes, to {self.end_offset})"
+
+    @property
+    def path(self) -> str:
+        """The file with the batches."""
+        return self.files.log
+
+    def write(self, data: Buffer) -> None:
+        """Write batches at the end; `note` has to be called for each of them.
+
+        Raises:
+            StorageError: the disk failed or is full; the file ends where it did before.
+        """
+        self.files.append(data, self.size)
+
+    def take_back(self) -> None:
+        """Cut off what was written and not noted, at once or before the next append."""
+        self.files.take_back(self.size)
+
+    def note(self, header: BatchHeader, base_offset: int) -> None:
+        """Count a batch that was written at the end of what was noted before.
+
+        Args:
+            header: as it was sent; its offset does not count.
+            base_offset: where it stands.
+        """
+        position, size = self.size, LENGTH_END + header.batch_length
+        last_offset, timestamp = base_offset + header.last_offset_delta, header.max_timestamp
+        if self.first_timestamp is None:
+            self.first_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
+        if self._since_entry > self.config.index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self._since_entry = 0
+        self._since_entry += size
+        self._newest = (base_offset, position, size, last_offset + 1)
+        self.size = position + size
+        self.end_offset = last_offset + 1
+        self._saved = False
+
+    def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Tell whether an append belongs into a new segment.
+
+        Args:
+            size: of the append, in bytes.
+            last_offset: its last offset.
+            max_timestamp: its latest timestamp.
+            now_ms: the time, which counts where the segment has no timestamps.
+        """
+        config = self.config
+        if not self.size:
+            return not self.offset_index.fits(last_offset)
+        if self.size + size > config.segment_bytes or self.sealed:
+            return True
+        if self.first_timestamp is not None and self.first_timestamp >= 0:
+            waited_ms = max_timestamp - self.first_timestamp
+        else:
+            waited_ms = now_ms - self.created_ms
+        return (
+            waited_ms > config.roll_ms - self._jitter_ms()
+            or (len(self.offset_index) + 2) * ENTRY_SIZE > config.segment_index_bytes
+            or not self.offset_index.fits(last_offset)
+        )
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        limit_offset: int | None = None,
+        min_one: bool = True,
+        epochs: LeaderEpochs | None = None,
+    ) -> tuple[bytes, int]:
+        """Read from the batch that has an offset, or the first one behind it.
+
+        Args:
+            offset: the first offset wanted.
+            max_bytes: how much; the last batch may be cut.
+            limit_offset: do not give batches that start at or behind this offset.
+            min_one: give the first batch as a whole even where it is larger.
+            epochs: to check what is read for the first time.
+
+        Returns:
+            The bytes, none where the segment ends before or the first batch does not fit; and the position
+            behind them in the file.
+
+        Raises:
+            CorruptLogError: what is there is not what was written.
+            StorageError: the disk failed.
+        """
+        end = self.size
+        if self._untrusted:
+            end = self._check_before_reading(offset, max_bytes, epochs)
+        position, first_size = self.locate(offset)
+        if limit_offset is not None and limit_offset < self.end_offset:
+            end = min(end, self.locate(limit_offset)[0])
+        if position >= end or (first_size > max_bytes and not min_one):
+            return b"", position
+        stop = min(position + max(max_bytes, first_size), end)
+        return read_file(self.files.files, self.path, position, stop - position), stop
+
+    def locate(self, offset: int) -> tuple[int, int]:
+        """Find the first batch whose last offset is not below this one.
+
+        Returns:
+            Its position and size; the end of the segment and 0 where there is none.
+
+        Raises:
+            CorruptLogError: what is there is no chain of batches.
+            StorageError: the disk failed.
+        """
+        base, position, size, end = self._newest
+        if offset >= base >= 0:
+            return (position, size) if offset < end else (self.size, 0)
+        position = self.offset_index.lookup(offset)[1]
+        while position < self.size:
+            wanted = min(_WALK_BYTES, self.size - position)
+            data = read_file(self.files.files, self.path, position, wanted)
+            at, last = 0, len(data) - _PEEK.size
+            while at <= last:
+                base, length, delta = _PEEK.unpack_from(data, at)
+                if length < HEADER_SIZE - LENGTH_END:
+                    raise corrupt(self.path, position + at, f"a batch of length {length}")
+                if base + delta >= offset:
+                    return position + at, LENGTH_END + length
+                at += LENGTH_END + length
+            if at == 0:
+                raise corrupt(self.path, position, f"the file ends {len(data)} bytes into a batch")
+            position += at
+        return self.size, 0
+
+    def scan(self, start: int = 0, epochs: LeaderEpochs | None = None) -> Iterator[Stored]:
+        """Give all batches from a position on, each checked.
+
+        Raises:
+            CorruptLogError: a batch is damaged, or the file ends within it; all before it were given.
+            StorageError: the disk failed.
+        """
+        lowest = 0 if start else self.base_offset
+        return scan(
+            *(self.files.files, self.path, self.size),
+            start=start,
+            lowest_offset=lowest,
+            epochs=epochs,
+        )
+
+    def load(self, end_offset: int | None) -> None:
+        """Take up the files as they are on disk.
+
+        Args:
+            end_offset: the offset behind the last record; None: the last batches tell.
+
+        Raises:
+            CorruptIndexError: an index is missing or cannot be right; `rebuild` makes them anew.
+            CorruptLogError: the last batches are damaged.
+            StorageError: the disk failed.
+        """
+        self.size = self._untrusted = self.files.size()
+        self.end_offset = self.base_offset if end_offset is None else end_offset
+        if not self.size:
+            return
+        base, files = self.base_offset, self.files
+        index, times = files.read_index(INDEX_SUFFIX), files.read_index(TIME_INDEX_SUFFIX)
+        if index is None or times is None:
+            raise CorruptIndexError("the index files are missing")
+        self.offset_index = OffsetIndex.decode(index, base, self.size)
+        self.time_index = TimeIndex.decode(times, base)
+        self.txn_index = TxnIndex.decode(files.read_index(TXN_INDEX_SUFFIX) or b"", base)
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last
+        if end_offset is None:
+            self._load_tail()
+
+    def rebuild(self, epochs: LeaderEpochs | None = None) -> Iterator[Stored]:
+        """Give all batches, each checked, and build the indexes anew on the way.
+
+        What was given is trusted from then on. Where it raises, the segment ends before the batch in
+        question, and its file goes on: `cut` or `keep_rest` have to follow. The aborted transactions are
+        the caller's to add.
+
+        Raises:
+            CorruptLogError: a batch is damaged, or the file ends within it.
+            StorageError: the disk failed.
+        """
+        size = self.files.size()
+        self._forget()
+        files, path = self.files.files, self.path
+        for stored in scan(files, path, size, lowest_offset=self.base_offset, epochs=epochs):
+            self.note(stored.header, stored.header.base_offset)
+            yield stored
+
+    def cut(self) -> int:
+        """Cut off what stands in the file behind the batches that were noted; returns how many bytes.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        return self.files.cut(self.size)
+
+    def keep_rest(self, end_offset: int) -> None:
+        """Count what stands behind a damaged batch as part of the segment; it is checked when it is read.
+
+        Args:
+            end_offset: the offset behind the last record.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self._checked.add(0, self.size)
+        self.size = self._untrusted = self.files.size()
+        self.end_offset = end_offset
+        self.sealed = True
+        self._newest = _NO_BATCH
+
+    def save_indexes(self, *, durable: bool = False) -> None:
+        """Write the index files, unless they are as they should be.
+
+        Args:
+            durable: make them outlast a loss of power, too.
+
+        Raises:
+            StorageError: the disk failed or is full.
+        """
+        if not self.size or (self._saved and not durable):
+            return
+        if self.max_timestamp >= 0:
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self.files.write_index(INDEX_SUFFIX, self.offset_index.encode(), durable=durable)
+        self.files.write_index(TIME_INDEX_SUFFIX, self.time_index.encode(), durable=durable)
+        self.files.write_index(TXN_INDEX_SUFFIX, self.txn_index.encode(), durable=durable)
+        self._saved = True
+
+    def sync(self) -> None:
+        """Make what was appended outlast a loss of power.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        if self.size:
+            self.files.sync()
+
+    def _jitter_ms(self) -> int:
+        # the same for one segment at every look, and different ones for the partitions of a topic
+        most = min(self.config.segment_jitter_ms, self.config.roll_ms)
+        return zlib.crc32(self.path.encode()) % most if most else 0
+
+    def _forget(self) -> None:
+        self.size = 0
+        self.end_offset = self.base_offset
+        self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
+        self.first_timestamp = None
+        self.offset_index.clear()
+        self.time_index.clear()
+        self.txn_index.clear()
+        self._since_entry = 0
+        self._newest = _NO_BATCH
+        self._untrusted = 0
+        self._checked = Spans()
+
+    def _load_tail(self) -> None:
+        """Find the end offset, and what the next append needs to know, from the last index entry on."""
+        entry_offset, position = self.offset_index.lookup(2**63 - 1)
+        for stored in self.scan(position):
+            header = stored.header
+            if stored.position == position and entry_offset not in (-1, header.last_offset):
+                raise CorruptIndexError(f"the entry {entry_offset} is not at {position}")
+            self.end_offset = header.last_offset + 1
+            size = header.size_in_bytes
+            self._newest = (header.base_offset, stored.position, size, self.end_offset)
+        self._since_entry = self.size - position
+        self._checked.add(position, self.size)
+        first = read_file(self.files.files, self.path, 0, HEADER_SIZE)
+        self.first_timestamp = read_header(first).max_timestamp
+
+    def _check_before_reading(
+        self, offset: int, max_bytes: int, epochs: LeaderEpochs | None
+    ) -> int:
+        """Check what was found on disk and not yet looked at; returns up to where it may be given."""
+        start = self.offset_index.lookup(offset)[1]
+        if start >= self._untrusted:
+            return self.size
+        try:
+            position, size = self.locate(offset)
+        except CorruptLogError:
+            position, size = start, self.size
+        stop = min(position + max(size, max_bytes), self.size, self._untrusted)
+        if self._checked.covers(start, stop):
+            return self.size
+        first = self.offset_index.before(start)
+        try:
+            return self._check(first, offset, max_bytes, epochs)
+        except CorruptLogError:
+            if not len(self.offset_index) or not self._reindex(epochs):
+                raise
+            return self._check(0, offset, max_bytes, epochs)
+
+    def _check(self, start: int, offset: int, max_bytes: int, epochs: LeaderEpochs | None) -> int:
+        """Check what a read will walk over and give, and that what follows has higher offsets.
+
+        A damaged batch behind the first one wanted is none of this read's business, but its end.
+        """
+        entry_offset, entry = self.offset_index.lookup(offset)
+        stop = position = start
+        wanted, last = -1, -1
+        limit = self.size
+        try:
+            for stored in self.scan(start, epochs):
+                header, position = stored.header, stored.position
+                stop, last = position + header.size_in_bytes, header.last_offset
+                if position <= entry < stop and (
+                    position != entry or header.base_offset > entry_offset >= 0
+                ):
+                    raise corrupt(self.path, entry, "the index points where no such batch starts")
+                if wanted < 0 and last >= offset:
+                    wanted = position + max_bytes
+                if 0 <= wanted <= stop:
+                    break
+        except CorruptLogError:
+            if wanted < 0:
+                raise
+            limit = stop
+        following = self.end_offset
+        if stop < self.size:
+            data = read_file(self.files.files, self.path, stop, 8)
+            following = int.from_bytes(data, signed=True)
+        if last >= following:
+            raise corrupt(self.path, position, f"the offset {last} comes before {following}")
+        self._checked.add(start, stop)
+        if self._checked.covers(0, self._untrusted):
+            self._untrusted = 0
+        return limit
+
+    def _reindex(self, epochs: LeaderEpochs | None) -> bool:
+        """Build the offset index anew where the log itself is in order; tells whether it is."""
+        fresh = OffsetIndex(self.base_offset)
+        since = 0
+        try:
+            for stored in self.scan(0, epochs):
+                if since > self.config.index_interval_bytes:
+                    fresh.append(stored.header.last_offset, stored.position)
+                    since = 0
+                since += stored.header.size_in_bytes
+        except CorruptLogError:
+            return False
+        _LOG.warning("%s: its index was damaged; it is built anew", self.path)
+        self.offset_index = fresh
+        return True

@@ -1,0 +1,143 @@
+"""The files of one segment, by their names (Kafka: LogFileUtils)."""
+
+import contextlib
+from typing import Final
+
+from groupsdk.broker.log.errors import storage_error
+from groupsdk.broker.log.files import Files
+from groupsdk.wire.records.checksum import Buffer
+
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_MAX_INDEX_BYTES: Final = 256 * 1024 * 1024
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """Return Kafka's name of a file of a segment or of a producer snapshot."""
+    return f"{offset:020d}{suffix}"
+
+
+class SegmentFiles:
+    """Write, cut, rename and remove what belongs to one segment.
+
+    All calls raise StorageError where the disk fails or is full.
+
+    Args:
+        files: where they are.
+        directory: the partition's.
+        base_offset: the segment's name.
+        suffix: what the names end with besides; ".cleaned" and ".swap" while compaction makes them.
+    """
+
+    def __init__(self, files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
+        self.files = files
+        self._stem = f"{directory}/{file_name(base_offset, '')}"
+        self._suffix = suffix
+        self.log = self.path(LOG_SUFFIX)
+        """The path of the file with the batches."""
+        self._torn = False
+
+    def path(self, kind: str) -> str:
+        """Return the path of one of the files."""
+        return f"{self._stem}{kind}{self._suffix}"
+
+    def append(self, data: Buffer, position: int) -> None:
+        """Write batches at the log's end, where it stays if that fails.
+
+        Args:
+            data: whole batches.
+            position: the end.
+        """
+        try:
+            if self._torn:
+                self.files.truncate(self.log, position)
+                self._torn = False
+            self.files.write(self.log, position, data)
+        except OSError as error:
+            self.take_back(position)
+            raise storage_error(f"appending {len(data)} bytes", self.log, error) from error
+
+    def take_back(self, position: int) -> None:
+        """Cut off what was written behind a position; at once, or else before the next append."""
+        self._torn = True
+        with contextlib.suppress(OSError):
+            if self.files.exists(self.log):
+                self.files.truncate(self.log, position)
+            self._torn = False
+
+    def size(self) -> int:
+        """Return the size of the log; 0 where there is none."""
+        try:
+            return self.files.size(self.log) if self.files.exists(self.log) else 0
+        except OSError as error:
+            raise storage_error("opening", self.log, error) from error
+
+    def cut(self, position: int) -> int:
+        """Cut the log at a position; returns how many bytes went."""
+        behind = self.size() - position
+        try:
+            if behind > 0:
+                self.files.truncate(self.log, position)
+        except OSError as error:
+            raise storage_error(f"cutting at byte {position}", self.log, error) from error
+        return max(behind, 0)
+
+    def sync(self) -> None:
+        """Make what was appended outlast a loss of power."""
+        try:
+            self.files.sync(self.log)
+        except OSError as error:
+            raise storage_error("syncing", self.log, error) from error
+
+    def read_index(self, kind: str) -> bytes | None:
+        """Read one of the index files; None where there is none."""
+        path = self.path(kind)
+        try:
+            if not self.files.exists(path):
+                return None
+            return self.files.read(path, 0, _MAX_INDEX_BYTES)
+        except OSError as error:
+            raise storage_error("reading an index", path, error) from error
+
+    def write_index(self, kind: str, data: bytes, *, durable: bool) -> None:
+        """Put one of the index files in place of what was there, as a whole or not at all."""
+        path = self.path(kind)
+        beside = f"{path}.tmp"
+        try:
+            if kind == TXN_INDEX_SUFFIX and not data:
+                # few segments have aborted transactions: Kafka makes the file with the first one, too
+                self.files.remove(path)
+                return
+            self.files.remove(beside)
+            self.files.write(beside, 0, data)
+            if durable:
+                self.files.sync(beside)
+            self.files.rename(beside, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self.files.remove(beside)
+            raise storage_error("writing an index", path, error) from error
+
+    def rename(self, suffix: str) -> None:
+        """Change what the names of all files end with; the log comes last, as it makes the change count."""
+        try:
+            for kind in (*INDEX_SUFFIXES, LOG_SUFFIX):
+                source = self.path(kind)
+                if self.files.exists(source):
+                    self.files.rename(source, f"{self._stem}{kind}{suffix}")
+        except OSError as error:
+            raise storage_error(f"renaming to {suffix!r}", self.log, error) from error
+        self._suffix = suffix
+        self.log = self.path(LOG_SUFFIX)
+
+    def remove(self) -> None:
+        """Remove all files; the log first, as the others mean nothing without it."""
+        try:
+            for kind in (LOG_SUFFIX, *INDEX_SUFFIXES):
+                self.files.remove(self.path(kind))
+        except OSError as error:
+            raise storage_error("removing", self.log, error) from error

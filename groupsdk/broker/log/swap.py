@@ -1,0 +1,93 @@
+"""Put compacted segments in place of what they were made of, whatever crash comes between.
+
+The new files are written as `.cleaned`, synced, and renamed to `.swap`, the log last: with that name there
+the change is decided, and a start completes it. What is still `.cleaned` is thrown away (Kafka:
+LocalLog.replaceSegments, LogLoader).
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.errors import CorruptLogError, storage_error
+from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.scan import scan
+from groupsdk.broker.log.segment import Segment
+from groupsdk.broker.log.segment_files import SegmentFiles
+
+
+_LOG = logging.getLogger(__name__)
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+_SWAPPED_LOG: Final = re.compile(r"(\d{20})\.log\.swap")
+_LOG_NAME: Final = re.compile(r"(\d{20})\.log")
+_LEFT_OVER: Final = re.compile(r".*\.(cleaned|swap|deleted|tmp)")
+
+
+def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
+    """Put a compacted segment, whose files end with `.cleaned`, in place of others.
+
+    Args:
+        cleaned: has the base offset of the first one that it replaces.
+        replaced: in ascending order, so that no crash leaves an older record without what replaced it.
+
+    Raises:
+        StorageError: the disk failed; a later start completes or undoes it.
+    """
+    cleaned.save_indexes(durable=True)
+    # also where nothing is left: the segment keeps its name, as the log starts where it did
+    cleaned.write(b"")
+    cleaned.files.sync()
+    cleaned.files.rename(SWAP)
+    for segment in replaced:
+        segment.files.remove()
+    cleaned.files.rename("")
+
+
+def finish(files: Files, directory: str, config: LogConfig) -> None:
+    """Complete what was decided before a crash, and remove what was not.
+
+    Raises:
+        StorageError: the disk failed.
+    """
+    names = _names(files, directory)
+    logs = sorted(int(match[1]) for name in names if (match := _LOG_NAME.fullmatch(name)))
+    for name in names:
+        match = _SWAPPED_LOG.fullmatch(name)
+        if match is not None:
+            _complete(files, directory, int(match[1]), logs)
+    for name in _names(files, directory):
+        if _LEFT_OVER.fullmatch(name):
+            path = f"{directory}/{name}"
+            try:
+                files.remove(path)
+            except OSError as error:
+                raise storage_error("removing", path, error) from error
+
+
+def _complete(files: Files, directory: str, base_offset: int, logs: list[int]) -> None:
+    swap = SegmentFiles(files, directory, base_offset, SWAP)
+    end_offset = base_offset + 1
+    try:
+        for stored in scan(files, swap.log, swap.size(), lowest_offset=base_offset):
+            end_offset = stored.header.last_offset + 1
+    except CorruptLogError as error:
+        if base_offset in logs:
+            _LOG.warning("%s: the compacted segment is dropped, the old ones are there", error)
+            swap.remove()
+            return
+        _LOG.warning("%s: the old segments are gone already", error)
+    _LOG.info("%s: completing the compaction up to offset %d", swap.log, end_offset)
+    for base in logs:
+        if base_offset <= base < end_offset:
+            SegmentFiles(files, directory, base).remove()
+    swap.rename("")
+
+
+def _names(files: Files, directory: str) -> list[str]:
+    try:
+        return files.names(directory)
+    except OSError as error:
+        raise storage_error("listing", directory, error) from error

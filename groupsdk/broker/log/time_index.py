@@ -1,0 +1,96 @@
+"""Find from which offset on a segment has records as late as a time (Kafka: TimeIndex, the .timeindex file).
+
+An entry says: up to this offset no record is later than this timestamp. In the file each takes twelve
+bytes, the timestamp and the offset counted from the segment's first.
+"""
+
+import struct
+from array import array
+from bisect import bisect_right
+from typing import Final
+
+from groupsdk.broker.log.offset_index import CorruptIndexError
+
+
+ENTRY_SIZE: Final = 12
+_ENTRY: Final = struct.Struct(">qi")
+
+
+class TimeIndex:
+    """Hold the entries of one segment in memory, ascending in timestamp and offset."""
+
+    __slots__ = ("_base_offset", "_offsets", "_timestamps")
+
+    def __init__(self, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self._timestamps = array("q")
+        self._offsets = array("q")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """The last entry as (timestamp, offset); (-1, first offset of the segment) where there is none."""
+        if not self._offsets:
+            return -1, self._base_offset
+        return self._timestamps[-1], self._offsets[-1]
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Add an entry unless it is no later than the last one.
+
+        Args:
+            timestamp: the latest one so far, in milliseconds.
+            offset: the last offset of the batch that has it.
+        """
+        if not self._timestamps or timestamp > self._timestamps[-1]:
+            self._timestamps.append(timestamp)
+            self._offsets.append(offset)
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        self._timestamps = array("q")
+        self._offsets = array("q")
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries of this offset and later ones."""
+        while self._offsets and self._offsets[-1] >= offset:
+            self._offsets.pop()
+            self._timestamps.pop()
+
+    def lookup(self, timestamp: int) -> int:
+        """Return an offset up to which all records are earlier than, or as early as, a timestamp.
+
+        It is the segment's first where nothing is known.
+        """
+        found = bisect_right(self._timestamps, timestamp - 1) - 1
+        return self._offsets[found] if found >= 0 else self._base_offset
+
+    def encode(self) -> bytes:
+        """Write the file."""
+        base = self._base_offset
+        pairs = zip(self._timestamps, self._offsets, strict=True)
+        return b"".join(_ENTRY.pack(timestamp, offset - base) for timestamp, offset in pairs)
+
+    @classmethod
+    def decode(cls, data: bytes, base_offset: int) -> "TimeIndex":
+        """Read a file; the zeros at its end, which Kafka leaves where it is killed, are no entries.
+
+        Raises:
+            CorruptIndexError: the entries do not ascend.
+        """
+        index = cls(base_offset)
+        if len(data) % ENTRY_SIZE:
+            raise CorruptIndexError(f"{len(data)} bytes are no multiple of {ENTRY_SIZE}")
+        last_timestamp, last_offset = -(2**63), -1
+        for number, (timestamp, delta) in enumerate(_ENTRY.iter_unpack(data)):
+            if number and delta == 0 and timestamp == 0:
+                break
+            if timestamp <= last_timestamp or delta < last_offset:
+                raise CorruptIndexError(
+                    f"entry {number} (timestamp {timestamp}, offset {base_offset + delta}) does not follow"
+                    f" ({last_timestamp}, {base_offset + last_offset})"
+                )
+            index.maybe_append(timestamp, base_offset + delta)
+            last_timestamp, last_offset = timestamp, delta
+        return index
