@@ -118,12 +118,10 @@ def _control_lines(segment: Buffer, header: BatchHeader, position: int) -> Itera
 
 
 def record_text(record: Record, keys: KeyClasses) -> str:
-    """Print key and payload of a record; never fails, as the tool does not."""
+    """Print key and payload of a record; what cannot be read is named."""
     if record.key is None:
-        return (
-            f" key: Error at offset {record.offset}, skipping. Failed to decode message at offset"
-            f" {record.offset} using the specified decoder (message had a missing key)"
-        )
+        # where Kafka's tool ends with an error
+        return f" key: Error at offset {record.offset}, skipping. The record has no key."
     try:
         key = declaration.read_key(keys, record.key)
         if key is None:

@@ -169,13 +169,15 @@ def build_pairs(
     leader_epoch: int = -1,
     producer_id: int = -1,
     producer_epoch: int = -1,
+    base_sequence: int = -1,
     *,
     transactional: bool = False,
 ) -> bytes:
     """Write a batch of keys and values that all have one timestamp and offsets without gaps.
 
-    What a coordinator writes, and the fast way to it: uncompressed, without headers and sequence numbers.
-    The same bytes as of `build_batch`.
+    What a coordinator writes, and the fast way to it: uncompressed, without headers. The same bytes as of
+    `build_batch`. Kafka's coordinators write a `base_sequence` of 0, with a producer and without one; no
+    reader looks at it.
 
     Raises:
         EncodeError: a number does not fit its field.
@@ -202,7 +204,7 @@ def build_pairs(
     try:
         summed = _SUMMED.pack(
             *(TRANSACTIONAL if transactional else 0, max(count - 1, 0)),
-            *(timestamp, timestamp, producer_id, producer_epoch, -1, count),
+            *(timestamp, timestamp, producer_id, producer_epoch, base_sequence, count),
         )
         return _batch(b"".join(out), base_offset, leader_epoch, summed)
     except struct.error as error:

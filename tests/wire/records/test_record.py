@@ -89,10 +89,10 @@ def test_what_is_written_is_read_back(given_records: tuple[int, list[Record]], c
 def test_pairs_are_written_as_records_are(
     pairs: list[tuple[bytes | None, bytes | None]], timestamp: int, transactional: bool
 ) -> None:
-    fast = build_pairs(pairs, timestamp, 5, 2, 3, 4, transactional=transactional)
+    fast = build_pairs(pairs, timestamp, 5, 2, 3, 4, 0, transactional=transactional)
 
     records = [Record(5 + at, timestamp, *pair) for at, pair in enumerate(pairs)]
-    plain = build_batch(records, 5, 2, 3, 4, transactional=transactional)
+    plain = build_batch(records, 5, 2, 3, 4, 0, transactional=transactional)
     if pairs:
         assert fast == plain
     else:
