@@ -61,6 +61,10 @@ class CooperativeStickyAssignor:
         """Share out, as the leader; what moves from one member to another is in neither's assignment.
 
         What members own is in their subscriptions, and so is the generation, or else in the user data.
+
+        Raises:
+            TypeError: a number of partitions is not an int, or a member's topics are one string.
+            ValueError: a number of partitions is out of bounds.
         """
         claims = {
             member_id: subscription.owned_partitions

@@ -58,6 +58,10 @@ class StickyAssignor:
 
         What members own is what their user data says; of these the claim with the highest generation
         counts, and where two members have that, none. User data that does not parse claims nothing.
+
+        Raises:
+            TypeError: a number of partitions is not an int, or a member's topics are one string.
+            ValueError: a number of partitions is out of bounds.
         """
         reader = ClaimReader()
         claims = {

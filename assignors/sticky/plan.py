@@ -10,6 +10,7 @@ from assignors.sticky.hands import Hand
 from assignors.sticky.mixed import share_fairly
 from assignors.sticky.rows import make_rows
 from assignors.sticky.uniform import share_evenly
+from assignors.subscribers import checked, partition_counts
 from groupsdk.assignment import Cluster, GroupSubscription, Partitions
 
 
@@ -54,10 +55,18 @@ def fairest(
 
     Returns:
         The same plan whatever the order of anything in the arguments.
+
+    Raises:
+        TypeError: a number of partitions is not an int, or a member's topics are one string.
+        ValueError: a number of partitions is out of bounds.
     """
+    subscriptions = checked(subscriptions)
+    known = partition_counts(cluster)
     with _without_collector():
         everyone = sorted(subscriptions)
-        subscribed = _known_topics(cluster, [subscriptions[member].topics for member in everyone])
+        subscribed = _known_topics(
+            frozenset(known), [subscriptions[member].topics for member in everyone]
+        )
         readers = [index for index, topics in enumerate(subscribed) if topics]
         result: dict[str, Hand] = {member: {} for member in everyone}
         if not readers:
@@ -66,9 +75,7 @@ def fairest(
         members = [everyone[index] for index in readers]
         wanted = [subscribed[index] for index in readers]
         distinct = {id(topics): topics for topics in wanted}
-        counts = {
-            topic: cluster.partition_counts[topic] for topic in set().union(*distinct.values())
-        }
+        counts = {topic: known[topic] for topic in set().union(*distinct.values())}
         ownership = settle(
             [claims[member] for member in members],
             [generations[member] for member in members],
@@ -99,9 +106,8 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _known_topics(cluster: Cluster, subscriptions: Sequence[Sequence[str]]) -> list[Set[str]]:
+def _known_topics(all_known: Set[str], subscriptions: Sequence[Sequence[str]]) -> list[Set[str]]:
     """Return the known topics of each member; where they are equal, the same object."""
-    all_known = {topic for topic, count in cluster.partition_counts.items() if count > 0}
     # Many members subscribe alike. The same list again, or one with the same strings in the same order, is
     # found much sooner than by the hashes of all its topics.
     by_identity: dict[int, Set[str]] = {}
