@@ -237,8 +237,10 @@ def build_empty(header: BatchHeader) -> bytes:
 def read_records(
     batch: Buffer, position: int = 0, *, max_bytes: int = codecs.MAX_DECOMPRESSED
 ) -> Iterator[Record]:
-    """Read the records of the batch that starts at `position`, all of them before it returns.
+    """Read the records of the batch that starts at `position`, one after the other.
 
+    What is wrong with the batch as a whole is raised at once, what is wrong with a record when it is that
+    record's turn: a few bytes may be decompressed to millions of records, and are never held all at once.
     The checksum is not looked at: see `verify`.
 
     Args:
@@ -258,32 +260,37 @@ def read_records(
             f" of which {len(batch) - position} are there"
         )
     body = bytes(batch[position + HEADER_SIZE : stop])
-    try:
-        if header.compression:
+    if header.compression:
+        try:
             body = codecs.decompress(header.compression, body, max_bytes)
-        return iter(_read(body, header))
-    except IndexError:
-        problem = "end within a record"
-    except UnicodeDecodeError:
-        problem = "have a header name that is not valid UTF-8"
+        except DecodeError as error:
+            raise _corrupt(header, error) from error
+    if header.records_count * _LEAST_RECORD > len(body):
+        raise _corrupt(header, f"{header.records_count} records where {len(body)} bytes are left")
+    return _checked(body, header)
+
+
+def _checked(body: bytes, header: BatchHeader) -> Iterator[Record]:
+    try:
+        yield from _read(body, header)
+    except IndexError as error:
+        raise _corrupt(header, f"its {len(body)} bytes end within a record") from error
+    except UnicodeDecodeError as error:
+        raise _corrupt(header, "the name of a header is not valid UTF-8") from error
     except DecodeError as error:
-        raise CorruptBatchError(
-            f"the record batch with base offset {header.base_offset}: {error}"
-        ) from error
-    raise CorruptBatchError(
-        f"the record batch with base offset {header.base_offset}: its {len(body)} bytes {problem}"
-    )
+        raise _corrupt(header, error) from error
 
 
-def _read(data: bytes, header: BatchHeader) -> list[Record]:  # noqa: C901 - one loop, for its speed
+def _corrupt(header: BatchHeader, problem: object) -> CorruptBatchError:
+    return CorruptBatchError(f"the record batch with base offset {header.base_offset}: {problem}")
+
+
+def _read(data: bytes, header: BatchHeader) -> Iterator[Record]:  # noqa: C901 - one loop, for its speed
     count, end = header.records_count, len(data)
-    if count * _LEAST_RECORD > end:
-        raise DecodeError(f"{count} records where {end} bytes are left")
     base_offset, last_delta = header.base_offset, header.last_offset_delta
     base_timestamp = header.base_timestamp
     log_time = header.max_timestamp if header.timestamp_type else None
     new, kind, long = _new_record, Record, continue_varint
-    records: list[Record] = []
     p = 0
     for _ in range(count):
         # the numbers of one and of two bytes in place: calls would double the time
@@ -364,7 +371,6 @@ def _read(data: bytes, header: BatchHeader) -> list[Record]:  # noqa: C901 - one
             raise DecodeError(f"a record that should end at byte {stop} of {end} ends at {p}")
         if log_time is not None:
             timestamp = log_time
-        records.append(new(kind, (base_offset + delta, timestamp, key, value, headers)))
+        yield new(kind, (base_offset + delta, timestamp, key, value, headers))
     if p != end:
         raise DecodeError(f"{end - p} bytes are left over behind the last of {count} records")
-    return records

@@ -1,5 +1,7 @@
 """Tests records in batches: Kafka's own bytes, all shapes of records, and bytes that are wrong."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -12,6 +14,7 @@ from groupsdk.wire.records.batch import (
     read_header,
     verify,
 )
+from groupsdk.wire.records.compression import compress
 from groupsdk.wire.records.record import (
     Record,
     build_batch,
@@ -206,7 +209,7 @@ def test_records_that_are_wrong_are_refused(body: tuple[str, ...], problem: str)
 
     verify(batch, read_header(batch))
     with pytest.raises(CorruptBatchError, match=problem):
-        read_records(batch)
+        list(read_records(batch))
 
 
 def test_a_count_beyond_the_bytes_is_refused_at_once() -> None:
@@ -259,3 +262,22 @@ def test_records_of_any_bytes_raise_nothing_else(body: bytes) -> None:
 def test_a_timestamp_far_from_the_first_is_refused() -> None:
     with pytest.raises(EncodeError, match="does not fit 64 bits"):
         build_batch([Record(0, 2**62, None, None), Record(1, -(2**63), None, None)])
+
+
+def test_a_few_bytes_never_become_millions_of_records_at_once() -> None:
+    count = 200_000
+    plain = bytes.fromhex("0c 00 00 00 01 01 00") * count
+    body = compress(4, plain)
+    batch = bytearray(build_batch((), 0))
+    batch[57:61] = count.to_bytes(4)
+    batch[21:23] = b"\0\4"
+    batch[8:12] = (49 + len(body)).to_bytes(4)
+    batch += body
+    assert len(batch) < 1000
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_records(batch)) == count
+        # the output, its growth and its copy; a list of the records would take twenty times as much
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(plain)
+    finally:
+        tracemalloc.stop()
