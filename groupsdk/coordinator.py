@@ -71,6 +71,10 @@ class GroupCallbacks(Protocol):
         """Give up all work, before the member leaves or closes. May be left out."""
         ...
 
+    # Besides, where it is there, `on_assignment_skipped(leader_id, protocol, members)` tells a leader that
+    # came back as a static member whom it leads, in place of `perform_assignment`: the group keeps its
+    # assignments (KIP-814).
+
 
 class AsyncGroupCallbacks(Protocol):
     """The same for asyncio: each function may be a `def` or an `async def`.

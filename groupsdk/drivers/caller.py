@@ -164,6 +164,9 @@ def run_call(
             return JoinPrepared(call.call_id, protocol_type, checked_protocols(protocols))
         case AssignGroup():
             if call.skip:
+                skipped = getattr(user, "on_assignment_skipped", None)
+                if skipped is not None:
+                    yield partial(skipped, call.leader_id, call.protocol_name, call.members)
                 return GroupAssigned(call.call_id, {})
             plan = yield partial(
                 user.perform_assignment, call.leader_id, call.protocol_name, call.members

@@ -229,6 +229,17 @@ def test_the_leader_is_not_asked_where_the_group_keeps_its_plan() -> None:
     assert user.calls == []
 
 
+def test_a_leader_that_need_not_assign_may_want_to_know_whom_it_leads() -> None:
+    told = []
+
+    class Leader(User):
+        def on_assignment_skipped(self, *arguments: Any) -> None:
+            told.append(arguments)
+
+    assert outcome(assign(skip=True), Leader()) == GroupAssigned(1, {})
+    assert told == [("a", "v0", MEMBERS)]
+
+
 def test_an_assignment_is_delivered() -> None:
     user = User()
     assert outcome(complete(5), user) == JoinDelivered(5)

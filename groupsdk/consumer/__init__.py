@@ -1,0 +1,9 @@
+"""Read records as a member of a group: any assignor, the generation, and librdkafka's speed."""
+
+from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.consumer.consumer import GroupConsumer
+from groupsdk.consumer.listener import RebalanceListener
+from groupsdk.consumer.offsets import OffsetAndMetadata
+
+
+__all__ = ["ConsumerConfig", "GroupConsumer", "OffsetAndMetadata", "RebalanceListener"]

@@ -1,0 +1,209 @@
+"""Store offsets under the generation that they were read in, at once or in the background."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from groupsdk.clock import Clock
+from groupsdk.consumer.calls import CoordinatorCalls
+from groupsdk.consumer.offsets import Offsets, commit_errors, commit_request, name_of
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import (
+    CommitFailedError,
+    GroupSdkError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+    broker_error,
+)
+from groupsdk.membership.state import MemberState
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.wire.schema import Response
+
+
+logger = logging.getLogger(__name__)
+
+CommitCallback = Callable[[GroupSdkError | None, Offsets], object]
+"""Takes how a commit in the background ended: None for well."""
+
+_RETRIES: Final = 10
+_RETRY_AFTER_MS: Final = 100
+_FENCED: Final = (IllegalGenerationError, UnknownMemberIdError)
+
+
+@dataclass(slots=True)
+class _Pending:
+    number: int
+    snapshot: MemberSnapshot
+    offsets: Offsets
+    callback: CommitCallback | None
+    asked: "Future[Response] | None"
+    attempts: int = 0
+    not_before_ms: int = 0
+
+
+class Committer:
+    """Stores the offsets of one consumer; belongs to one thread.
+
+    Every commit carries generation, member id and instance id of one snapshot: the broker refuses it once
+    the group has gone on without this member. What the answer says of the membership, the member has heeded
+    by the time that it is raised here.
+
+    Args:
+        calls: asks the coordinator.
+        snapshot: reads the member's state.
+        clock: the time.
+    """
+
+    def __init__(
+        self, calls: CoordinatorCalls, snapshot: Callable[[], MemberSnapshot], clock: Clock
+    ) -> None:
+        self._calls = calls
+        self._snapshot = snapshot
+        self._clock = clock
+        self._pending: deque[_Pending] = deque()
+        self._last_number = 0
+
+    def commit(self, offsets: Offsets, timeout_ms: int | None) -> None:
+        """Store offsets, with retries.
+
+        Raises:
+            RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
+            CommitFailedError: the member is out of the group, and others may have its partitions.
+            FencedInstanceIdError: another process has taken the group.instance.id.
+            BrokerError: the broker refuses for another reason.
+            NetworkError: the coordinator could not be reached in time.
+        """
+        if not offsets:
+            return
+        snapshot = self._fence()
+        self._last_number += 1
+        try:
+            self._calls.call(
+                commit_request(snapshot, offsets),
+                lambda response: check_commit(response, offsets),
+                timeout_ms,
+            )
+        except _FENCED as error:
+            raise self._failed(snapshot, error) from error
+
+    def commit_async(self, offsets: Offsets, callback: CommitCallback | None = None) -> None:
+        """Store offsets in the background; `settle` tells how it ended.
+
+        A commit that failed by something passing is repeated until a later one has been made.
+
+        Raises:
+            RebalanceInProgressError: the group rebalances.
+            CommitFailedError: the member is out of the group.
+        """
+        if not offsets:
+            return
+        snapshot = self._fence()
+        self._last_number += 1
+        asked = self._calls.ask(commit_request(snapshot, offsets))
+        self._pending.append(_Pending(self._last_number, snapshot, offsets, callback, asked))
+
+    @property
+    def busy(self) -> bool:
+        """Whether a commit in the background has not been settled."""
+        return bool(self._pending)
+
+    def settle(self) -> None:
+        """Call the callbacks of the commits that have ended, in order; raises what they raise."""
+        while self._pending:
+            first = self._pending[0]
+            if first.asked is None:
+                if self._clock.now_ms() < first.not_before_ms:
+                    return
+                first.asked = self._calls.ask(commit_request(first.snapshot, first.offsets))
+            if not first.asked.done():
+                return
+            error = _error_of(first.asked, first.offsets)
+            if error is not None and self._repeat(first, error):
+                return
+            self._pending.popleft()
+            if isinstance(error, _FENCED):
+                error = self._failed(first.snapshot, error)
+            self._report(first, error)
+
+    def _repeat(self, pending: _Pending, error: GroupSdkError) -> bool:
+        """Make it be asked again, unless a newer commit makes it void."""
+        if not error.retriable or pending.attempts >= _RETRIES:
+            return False
+        if pending.number != self._last_number:
+            return False
+        pending.attempts += 1
+        pending.asked = None
+        pending.not_before_ms = self._clock.now_ms() + _RETRY_AFTER_MS * pending.attempts
+        return True
+
+    def _report(self, pending: _Pending, error: GroupSdkError | None) -> None:
+        if pending.callback is not None:
+            pending.callback(error, pending.offsets)
+        elif error is not None:
+            logger.warning(
+                "group=%s member=%s generation=%d: a commit of %d offsets failed: %s",
+                pending.snapshot.group_id,
+                pending.snapshot.member_id,
+                pending.snapshot.generation.generation_id,
+                len(pending.offsets),
+                error,
+            )
+
+    def _fence(self) -> MemberSnapshot:
+        snapshot = self._snapshot()
+        if snapshot.stable:
+            return snapshot
+        if not snapshot.generation.is_reset and snapshot.state in (
+            MemberState.PREPARING_REBALANCE,
+            MemberState.COMPLETING_REBALANCE,
+        ):
+            raise RebalanceInProgressError(
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                f"commit of group {snapshot.group_id!r}, which has to wait for the end of a rebalance: poll first",
+            )
+        raise self._failed(snapshot, None)
+
+    def _failed(
+        self, snapshot: MemberSnapshot, error: GroupSdkError | None
+    ) -> CommitFailedError | RebalanceInProgressError:
+        """Say what it means that the group refuses this member's generation."""
+        why = f" ({error})" if error is not None else ""
+        return CommitFailedError(
+            f"group={snapshot.group_id} member={snapshot.member_id or '-'}"
+            f" generation={snapshot.generation.generation_id}: the group has gone on without this member,"
+            " which polled too late or was cut off; its partitions may have other owners, and the records"
+            f" since the last commit will be read again{why}"
+        )
+
+
+def check_commit(response: Any, offsets: Offsets) -> None:
+    """Raise the error of a commit.
+
+    Raises:
+        BrokerError: the gravest one of its partitions; names some of them.
+    """
+    errors = commit_errors(response, offsets)
+    if not errors:
+        return
+    # what repeating cannot mend says more than what it can
+    grave = [code for code in errors.values() if not ErrorCode.of(code).retriable]
+    code = grave[0] if grave else next(iter(errors.values()))
+    names = [name_of(each) for each in sorted(errors) if errors[each] == code]
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    raise broker_error(code, f"OffsetCommit of {', '.join(names[:5])}{more}")
+
+
+def _error_of(asked: "Future[Response]", offsets: Offsets) -> GroupSdkError | None:
+    error = asked.exception()
+    if error is None:
+        try:
+            check_commit(asked.result(), offsets)
+        except GroupSdkError as refused:
+            return refused
+        return None
+    assert isinstance(error, GroupSdkError)
+    return error

@@ -1,0 +1,220 @@
+"""Hold a consumer's settings: the member's, its own, and those that go on to librdkafka."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from groupsdk.config import MemberConfig
+from groupsdk.consumer.strategies import AssignorLike
+from groupsdk.errors import ConfigError
+from groupsdk.limits import MAX_INT32
+from groupsdk.security import OAuthToken, SecuritySettings
+
+
+_RESETS: Final = {
+    **dict.fromkeys(("earliest", "smallest", "beginning"), "earliest"),
+    **dict.fromkeys(("latest", "largest", "end"), "latest"),
+    **dict.fromkeys(("none", "error"), "none"),
+}
+"""What auto.offset.reset may be, in Kafka's and librdkafka's words."""
+
+_OURS_ALONE: Final = frozenset(
+    {
+        *("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"),
+        *("rebalance.timeout.ms", "partition.assignment.strategy", "group.instance.id"),
+        *("enable.auto.commit", "auto.commit.interval.ms", "enable.auto.offset.store"),
+        *("group.protocol", "group.remote.assignor"),
+    }
+)
+"""Keys of librdkafka that would be about a membership of its own, which it must not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig:
+    """The settings of one consumer.
+
+    Build it with `of`. Times are milliseconds.
+
+    Raises:
+        ConfigError: a value is of the wrong type or out of bounds.
+    """
+
+    member: MemberConfig
+    """How it is a member of its group."""
+    partition_assignment_strategy: AssignorLike | Sequence[AssignorLike] = (
+        "range",
+        "cooperative-sticky",
+    )
+    """The assignors, by preference: names, places ("package.module:Class"), classes or assignors."""
+    auto_offset_reset: str = "latest"
+    """Where to begin without a committed offset: "earliest", "latest", or "none" for an error."""
+    enable_auto_commit: bool = True
+    """Whether positions are committed at intervals, before partitions are given up, and at the end."""
+    auto_commit_interval_ms: int = 5_000
+    """How often."""
+    enable_auto_offset_store: bool = True
+    """Whether what `poll` and `consume` returned counts as processed at the next call; otherwise
+    `store_offsets` says what does."""
+    client_rack: str | None = None
+    """Where it runs, for assignors and brokers that heed it (KIP-881, KIP-392)."""
+    metadata_max_age_ms: int = 300_000
+    """How often to look whether the group's topics have changed."""
+    exclude_internal_topics: bool = True
+    """Whether patterns pass over Kafka's own topics."""
+    allow_auto_create_topics: bool = False
+    """Whether looking at a topic may create it, where brokers are set up so."""
+    default_api_timeout_ms: int = 60_000
+    """How long a call without a timeout of its own may take."""
+    librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What the consumer of confluent-kafka is made with; may hold secrets."""
+
+    def __post_init__(self) -> None:
+        reset = _RESETS.get(str(self.auto_offset_reset).lower())
+        if reset is None:
+            raise ConfigError(
+                f"auto.offset.reset must be earliest, latest or none, not {self.auto_offset_reset!r}"
+            )
+        object.__setattr__(self, "auto_offset_reset", reset)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name.endswith("_ms") and not (
+                isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_INT32
+            ):
+                raise ConfigError(
+                    f"{_dotted(each.name)} must be a whole number from 1 to {MAX_INT32}, not {value!r}"
+                )
+            if each.type is bool and not isinstance(value, bool):
+                raise ConfigError(f"{_dotted(each.name)} must be true or false, not {value!r}")
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "ConsumerConfig":
+        """Build a configuration from Kafka's dotted keys, keywords, or both.
+
+        What is neither a setting of the member nor one of the consumer goes to librdkafka as it is, which
+        knows `fetch.min.bytes` and the like.
+
+        Raises:
+            ConfigError: a value is wrong, or a key is given twice. Keys that nobody knows are found when the
+                consumer is made.
+        """
+        given: dict[str, Any] = {}
+        for key, value in [*dict(settings or {}).items(), *keywords.items()]:
+            if not isinstance(key, str):
+                raise ConfigError(f"the keys of settings must be texts, not {key!r}")
+            given[_dotted(key)] = value
+        given = {"sasl.mechanism" if k == "sasl.mechanisms" else k: v for k, v in given.items()}
+        members = _keys(MemberConfig) | _keys(SecuritySettings)
+        owns = _keys(cls) - {"member", "librdkafka"}
+        member = {key: value for key, value in given.items() if key in members}
+        # for a consumer the two are the same (KIP-62)
+        if "max.poll.interval.ms" in member:
+            member.setdefault("rebalance.timeout.ms", member["max.poll.interval.ms"])
+        own = {
+            key.replace(".", "_"): _plain(key, value) for key, value in given.items() if key in owns
+        }
+        rest = {key: value for key, value in given.items() if key not in members | owns}
+        config = MemberConfig.of(member)
+        reset = own.get("auto_offset_reset", cls.auto_offset_reset_default())
+        return cls(
+            member=config,
+            librdkafka=_librdkafka(config, rest, own, _RESETS.get(str(reset).lower(), "none")),
+            **own,
+        )
+
+    @staticmethod
+    def auto_offset_reset_default() -> str:
+        """Return where to begin by default, as for Kafka's client."""
+        return "latest"
+
+
+def _librdkafka(
+    member: MemberConfig, rest: Mapping[str, Any], own: Mapping[str, Any], reset: str
+) -> dict[str, Any]:
+    """Return the settings of a consumer that reads and does nothing else."""
+    refused = sorted(_OURS_ALONE & rest.keys())
+    if refused:
+        raise ConfigError(f"{', '.join(refused)}: librdkafka is not the member here")
+    result = {
+        # so that nothing but our own words decides about the membership
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": False,
+        "bootstrap.servers": _servers(member.bootstrap_servers),
+        "group.id": member.group_id,
+        "client.id": member.client_id,
+        "auto.offset.reset": {"none": "error"}.get(reset, reset),
+        "allow.auto.create.topics": own.get("allow_auto_create_topics", False),
+        **_security(member.security),
+    }
+    if own.get("client_rack"):
+        result["client.rack"] = own["client_rack"]
+    if "metadata_max_age_ms" in own:
+        result["topic.metadata.refresh.interval.ms"] = own["metadata_max_age_ms"]
+        result["metadata.max.age.ms"] = max(own["metadata_max_age_ms"], 1_000)
+    return result | dict(rest)
+
+
+def _security(security: SecuritySettings) -> dict[str, Any]:
+    if security.ssl_context is not None:
+        raise ConfigError(
+            "ssl.context cannot be used by librdkafka, which reads the records: use ssl.ca.location,"
+            " ssl.certificate.location, ssl.key.location and the like"
+        )
+    result: dict[str, Any] = {"security.protocol": security.protocol}
+    if security.uses_sasl:
+        result["sasl.mechanism"] = security.mechanism
+        for name in ("sasl_username", "sasl_password"):
+            if getattr(security, name) is not None:
+                result[_dotted(name)] = getattr(security, name)
+        provider = security.sasl_oauth_token_provider
+        if provider is not None:
+            result["oauth_cb"] = _oauth_callback(provider)
+    if security.uses_tls:
+        for each in fields(security):
+            value = getattr(security, each.name)
+            if each.name.startswith("ssl_") and each.name != "ssl_context" and value is not None:
+                result[_dotted(each.name)] = value
+    return result
+
+
+def _oauth_callback(
+    provider: Callable[[], str | OAuthToken],
+) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
+    """Return the token provider in librdkafka's shape, whose lifetimes are seconds since 1970."""
+
+    def oauth_cb(_: str) -> tuple[str, float, str, dict[str, str]]:
+        token = provider()
+        if isinstance(token, str):
+            token = OAuthToken(token)
+        # librdkafka has to be told one: it asks anew at 80 % of it
+        lifetime_s = _FAR_FUTURE_S if token.lifetime_ms is None else token.lifetime_ms / 1000
+        return token.value, lifetime_s, "", dict(token.extensions)
+
+    return oauth_cb
+
+
+_FAR_FUTURE_S: Final = 4_102_444_800.0  # the year 2100
+
+
+def _servers(servers: str | Iterable[str]) -> str:
+    return servers if isinstance(servers, str) else ",".join(servers)
+
+
+def _keys(config: type) -> set[str]:
+    return {_dotted(each.name) for each in fields(config)}
+
+
+def _dotted(name: str) -> str:
+    # the callbacks of confluent-kafka are spelled like this
+    return name if name.endswith("_cb") or name == "logger" else name.replace("_", ".")
+
+
+def _plain(key: str, value: Any) -> Any:
+    """Return a value in its own type, where a file or the environment gave a text."""
+    if not isinstance(value, str):
+        return value
+    if key.endswith(".ms") and value.strip().isdecimal():
+        return int(value)
+    if key.startswith(("enable.", "exclude.", "allow.")) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    return value

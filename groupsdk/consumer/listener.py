@@ -1,0 +1,84 @@
+"""Say what a consumer tells the user's code about its partitions."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.types import Generation
+
+
+PartitionsCallback = Callable[[Sequence[TopicPartition]], object]
+"""Takes the partitions of one step of a rebalance, sorted."""
+
+
+class RebalanceListener(Protocol):
+    """Is told what a consumer gets and gives up (`ConsumerRebalanceListener`); each method may be left out.
+
+    All of it runs inside the calls of the thread that polls, under no lock. It may use the consumer: commit,
+    seek, pause; not poll. What it raises reaches the caller of `poll`, and the rebalance goes on all the same
+    at the next `poll`: nothing is called twice for the same partitions.
+    """
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Take up partitions; called after every rebalance, also with none. `seek` says where to begin."""
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Give up partitions that are still this consumer's own: the last chance to flush and commit."""
+
+    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Drop partitions that others may have already: what is flushed now could overwrite theirs.
+
+        Without this method, `on_partitions_revoked` is called, as in Kafka's client.
+        """
+
+    def on_generation_changed(self, generation: Generation) -> None:
+        """Note the generation of a rebalance that is complete, whether or not the assignment changed.
+
+        Called before `on_partitions_assigned`. Whoever keeps the generation as a fencing token elsewhere must
+        not miss it.
+        """
+
+
+class ListenerCalls:
+    """Calls the methods that a listener has."""
+
+    def __init__(self, listener: object | None = None) -> None:
+        self.listener = listener
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Call `on_partitions_assigned`."""
+        self._call("on_partitions_assigned", partitions)
+
+    def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Call `on_partitions_revoked`."""
+        self._call("on_partitions_revoked", partitions)
+
+    def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Call `on_partitions_lost`, or what stands in for it."""
+        name = "on_partitions_lost"
+        if getattr(self.listener, name, None) is None:
+            name = "on_partitions_revoked"
+        self._call(name, partitions)
+
+    def generation_changed(self, generation: Generation) -> None:
+        """Call `on_generation_changed`."""
+        self._call("on_generation_changed", generation)
+
+    def _call(self, name: str, argument: object) -> None:
+        method = getattr(self.listener, name, None)
+        if method is not None:
+            method(argument)
+
+
+class CallbackListener:
+    """The functions of `subscribe(on_assign=...)` as a listener."""
+
+    def __init__(
+        self,
+        on_assign: PartitionsCallback | None,
+        on_revoke: PartitionsCallback | None,
+        on_lost: PartitionsCallback | None,
+    ) -> None:
+        self.on_partitions_assigned = on_assign
+        self.on_partitions_revoked = on_revoke
+        self.on_partitions_lost = on_lost

@@ -1,0 +1,69 @@
+"""Turn confluent-kafka's partitions, records and offsets into ours and back."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from confluent_kafka import Message, TopicPartition as NativePartition
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.consumer.offsets import OffsetAndMetadata
+
+
+class PartitionLike(Protocol):
+    """One partition: confluent-kafka's `TopicPartition` or ours."""
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+        ...
+
+
+def plain(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
+    """Return partitions as our own, hashable ones."""
+    return [TopicPartition(each.topic, each.partition) for each in partitions]
+
+
+def offsets_of(
+    message: Message | None, offsets: Sequence[NativePartition] | None
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return what to commit: the offset after a record, or the offsets that are given.
+
+    Raises:
+        ValueError: both are given or none, the message is an error, or an offset is none to go on at.
+    """
+    if (message is None) == (offsets is None):
+        raise ValueError("give a message or offsets")
+    if message is not None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if message.error() is not None or topic is None or partition is None or offset is None:
+            raise ValueError(f"the message is no record but an error: {message.error()}")
+        after = OffsetAndMetadata(offset + 1, _epoch(message.leader_epoch()))
+        return {TopicPartition(topic, partition): after}
+    found = {}
+    for each in offsets or ():
+        if each.offset < 0:
+            raise ValueError(f"{each.topic}-{each.partition}: {each.offset} is no offset to commit")
+        found[TopicPartition(each.topic, each.partition)] = OffsetAndMetadata(
+            each.offset, _epoch(each.leader_epoch), each.metadata or ""
+        )
+    return found
+
+
+def native(partition: TopicPartition, found: OffsetAndMetadata | None) -> NativePartition:
+    """Return a partition with its offset in confluent-kafka's shape."""
+    if found is None:
+        return NativePartition(*partition)
+    if found.metadata:
+        return NativePartition(
+            *partition, found.offset, found.metadata, leader_epoch=found.leader_epoch
+        )
+    return NativePartition(*partition, found.offset, leader_epoch=found.leader_epoch)
+
+
+def _epoch(epoch: int | None) -> int:
+    return -1 if epoch is None else epoch

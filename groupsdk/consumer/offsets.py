@@ -1,0 +1,162 @@
+"""Write what a consumer asks about offsets, and read the answers."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import broker_error
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """Where to go on reading (`OffsetAndMetadata`)."""
+
+    offset: int
+    """The next record to read: one more than that of the last one processed."""
+    leader_epoch: int = -1
+    """That of the last record, by which a truncated log is noticed (KIP-320); -1 for none."""
+    metadata: str | None = ""
+    """A note of the user's."""
+
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+def commit_request(snapshot: MemberSnapshot, offsets: Offsets) -> OffsetCommitRequest:
+    """Ask to store offsets under the generation of a snapshot."""
+    return OffsetCommitRequest(
+        group_id=snapshot.group_id,
+        generation_id_or_member_epoch=snapshot.generation.generation_id,
+        member_id=snapshot.generation.member_id,
+        group_instance_id=snapshot.group_instance_id,
+        topics=tuple(
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=tuple(
+                    OffsetCommitRequestPartition(
+                        partition_index=partition,
+                        committed_offset=offset.offset,
+                        committed_leader_epoch=offset.leader_epoch,
+                        committed_metadata=offset.metadata,
+                    )
+                    for partition, offset in sorted(partitions.items())
+                ),
+            )
+            for topic, partitions in sorted(by_topic(offsets).items())
+        ),
+    )
+
+
+def commit_errors(response: OffsetCommitResponse, offsets: Offsets) -> dict[TopicPartition, int]:
+    """Return the error codes of the partitions whose offsets were not stored.
+
+    A partition without an answer counts as one that timed out.
+    """
+    codes = {
+        TopicPartition(topic.name, each.partition_index): each.error_code
+        for topic in response.topics
+        for each in topic.partitions
+    }
+    timed_out = ErrorCode.REQUEST_TIMED_OUT.value
+    told = {partition: codes.get(partition, timed_out) for partition in offsets}
+    return {partition: code for partition, code in told.items() if code}
+
+
+def fetch_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchRequest:
+    """Ask for stored offsets; those that are part of an open transaction are waited for (KIP-447)."""
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        numbers[topic].append(partition)
+    group = OffsetFetchRequestGroup(
+        group_id=group_id,
+        topics=tuple(
+            OffsetFetchRequestTopics(name=topic, partition_indexes=tuple(sorted(numbers[topic])))
+            for topic in sorted(numbers)
+        ),
+    )
+    return OffsetFetchRequest(groups=(group,), require_stable=True)
+
+
+def read_fetched(
+    response: OffsetFetchResponse, partitions: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], set[TopicPartition]]:
+    """Read stored offsets, in whatever shape the broker's version has.
+
+    Returns:
+        The offset of each partition, None where none is stored; and the partitions whose offset is part of
+        a transaction that is still open, to be asked for again.
+
+    Raises:
+        BrokerError: that of the group, or of a partition.
+    """
+    code: int = response.error_code
+    topics: Any = response.topics
+    for group in response.groups:
+        code, topics = group.error_code, group.topics
+    if code:
+        raise broker_error(code, "OffsetFetch")
+    found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    unstable: set[TopicPartition] = set()
+    wanted = frozenset(partitions)
+    for topic in topics:
+        for each in topic.partitions:
+            partition = TopicPartition(topic.name, each.partition_index)
+            if partition not in wanted:
+                continue
+            if each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                unstable.add(partition)
+            elif each.error_code:
+                raise broker_error(each.error_code, f"OffsetFetch of {name_of(partition)}")
+            else:
+                found[partition] = _stored(each)
+    for partition in wanted - found.keys() - unstable:
+        found[partition] = None
+    return found, unstable
+
+
+def by_topic(values: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
+    """Group values by topic."""
+    grouped: defaultdict[str, dict[int, T]] = defaultdict(dict)
+    for (topic, partition), value in values.items():
+        grouped[topic][partition] = value
+    return grouped
+
+
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
+    """Group partitions by topic, all sorted."""
+    grouped: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        grouped[topic].append(partition)
+    return {topic: tuple(sorted(grouped[topic])) for topic in sorted(grouped)}
+
+
+def name_of(partition: TopicPartition) -> str:
+    """Name a partition for people, as Kafka does."""
+    return f"{partition.topic}-{partition.partition}"
+
+
+def _stored(each: Any) -> OffsetAndMetadata | None:
+    if each.committed_offset < 0:
+        return None
+    return OffsetAndMetadata(
+        each.committed_offset, each.committed_leader_epoch, each.metadata or ""
+    )

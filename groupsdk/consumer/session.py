@@ -1,0 +1,265 @@
+"""Keep one consumer going between two batches of records: its membership, its offsets, its topics."""
+
+import logging
+from collections.abc import Collection, Iterable
+from concurrent.futures import Future
+from functools import partial
+from random import Random
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.backoff import ExponentialBackoff
+from groupsdk.clock import Clock
+from groupsdk.consumer.calls import CoordinatorCalls
+from groupsdk.consumer.commits import Committer
+from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.consumer.coordinator import ConsumerCoordinator
+from groupsdk.consumer.offsets import OffsetAndMetadata, fetch_request, read_fetched
+from groupsdk.consumer.reader import Reader
+from groupsdk.consumer.strategies import Strategies
+from groupsdk.consumer.topics import TopicView, TopicWatch, read_topics, topics_request
+from groupsdk.drivers.threads.member import GroupMember
+from groupsdk.errors import GroupSdkError, RebalanceInProgressError, RequestTimeoutError
+from groupsdk.wire.schema import Response
+
+
+logger = logging.getLogger(__name__)
+
+_AGAIN_MS = 100
+
+
+class ConsumerSession:
+    """What `GroupConsumer` does besides handing out records; belongs to the thread that polls.
+
+    Args:
+        config: the settings.
+        reader: what reads.
+        clock: the time.
+    """
+
+    def __init__(self, config: ConsumerConfig, reader: Reader, clock: Clock) -> None:
+        self.config = config
+        self.reader = reader
+        self.clock = clock
+        self.stored: dict[TopicPartition, OffsetAndMetadata] = {}
+        """What `store_offsets` was given and is not committed yet."""
+        self._watch = TopicWatch(config.metadata_max_age_ms)
+        self.coordinator = ConsumerCoordinator(
+            Strategies(config.partition_assignment_strategy),
+            self,
+            self,
+            self._watch,
+            config.client_rack,
+        )
+        self.member = self.make_member()
+        self.coordinator.member = self.member
+        member = config.member
+        backoff = ExponentialBackoff(member.retry_backoff_ms, member.retry_backoff_max_ms)
+        self.calls = CoordinatorCalls(self.member.ask, clock, backoff, Random())
+        self.committer = Committer(self.calls, self.member.snapshot, clock)
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._auto_commit_at_ms: int | None = None
+        self._looking: Future[Response] | None = None
+        self._fetching: tuple[int, Future[Response], frozenset[TopicPartition]] | None = None
+        self._fetch_at_ms = 0
+
+    def make_member(self) -> GroupMember:
+        """Return the member that calls the coordinator back; for tests to replace."""
+        return GroupMember(self.coordinator, self.config.member, self.clock)
+
+    def step(self, wait_ms: int) -> None:
+        """Do all that is due, and wait so long at most for something to happen to the membership."""
+        self.committer.settle()
+        self._auto_commit()
+        self.member.poll(wait_ms / 1000)
+        self._look_at_topics()
+        if self.reader.waiting:
+            self._begin(wait_ms)
+
+    def may_read(self) -> bool:
+        """Tell whether the group cannot have given this consumer's partitions to others yet."""
+        return bool(self.reader.reading) and self.member.snapshot().holds
+
+    # Offsets.
+
+    def processed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what is to be committed of these partitions, other than what has been already."""
+        if self.config.enable_auto_offset_store:
+            known = self.reader.positions(partitions)
+        else:
+            known = {each: self.stored.get(each) for each in partitions}
+        return {
+            partition: offset
+            for partition, offset in known.items()
+            if offset is not None and self._committed.get(partition) != offset
+        }
+
+    def commit_async(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit in the background, and remember what then need not be committed again."""
+
+        def done(error: GroupSdkError | None, _: object) -> None:
+            if error is None:
+                self.note_committed(offsets)
+            elif not isinstance(error, RebalanceInProgressError):
+                logger.warning("group=%s: auto-commit: %s", self.config.member.group_id, error)
+
+        self.committer.commit_async(offsets, done)
+
+    def note_committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Remember what is stored of the partitions that are still owned."""
+        owned = self.coordinator.owned
+        self._committed |= {each: offset for each, offset in offsets.items() if each in owned}
+
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Ask for committed offsets, until none of them is part of an open transaction.
+
+        Raises:
+            RequestTimeoutError: some still are when the time is over.
+            GroupSdkError: why there is no answer.
+        """
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        left = set(partitions)
+        group_id = self.config.member.group_id
+        until_ms = self.clock.now_ms() + timeout_ms
+        while left:
+            now_ms = self.clock.now_ms()
+            some, unstable = self.calls.call(
+                fetch_request(group_id, left),
+                partial(read_fetched, partitions=left),
+                max(0, until_ms - now_ms),
+            )
+            found |= some
+            left = unstable
+            if left and self.clock.now_ms() >= until_ms:
+                raise RequestTimeoutError(
+                    f"group={group_id}: offsets of {len(left)} partitions are part of a transaction that is"
+                    f" still open after {timeout_ms} ms"
+                )
+            if left:
+                self.calls.pause(_AGAIN_MS)
+        return found
+
+    # What the coordinator asks of those who read (`Reading`) and who know the topics (`Topics`).
+
+    def commit_before_revocation(self, partitions: Collection[TopicPartition]) -> None:
+        """Store what is processed; a failure is logged, since the rebalance goes on all the same."""
+        if not self.config.enable_auto_commit:
+            return
+        try:
+            self.committer.commit(self.processed(partitions), self._callback_timeout_ms())
+        except GroupSdkError as error:
+            logger.warning(
+                "group=%s member=%s generation=%d: offsets were not committed before revocation, and their"
+                " records will be read again: %s",
+                self.config.member.group_id,
+                self.member.member_id(),
+                self.member.generation().generation_id,
+                error,
+            )
+
+    def take(self, partitions: Collection[TopicPartition]) -> None:
+        """Own these from now on."""
+        self.reader.take(partitions)
+
+    def release(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these no more."""
+        self.reader.release(partitions)
+        for partition in partitions:
+            self.stored.pop(partition, None)
+            self._committed.pop(partition, None)
+
+    def describe(self, topics: Collection[str] | None) -> TopicView:
+        """Ask for topics."""
+        request = topics_request(topics, create=self.config.allow_auto_create_topics)
+        return self.calls.call(request, read_topics, self._callback_timeout_ms())
+
+    # Details.
+
+    def _callback_timeout_ms(self) -> int:
+        # what runs within a rebalance has to leave the rest of it some time
+        return min(self.config.default_api_timeout_ms, self.config.member.rebalance_timeout_ms // 2)
+
+    def _auto_commit(self) -> None:
+        if not self.config.enable_auto_commit or not self.coordinator.owned:
+            return
+        now_ms = self.clock.now_ms()
+        if self._auto_commit_at_ms is None:
+            self._auto_commit_at_ms = now_ms + self.config.auto_commit_interval_ms
+        if now_ms < self._auto_commit_at_ms:
+            return
+        self._auto_commit_at_ms = now_ms + self.config.auto_commit_interval_ms
+        if self.member.snapshot().stable:
+            self.commit_async(self.processed(self.coordinator.owned))
+
+    def _look_at_topics(self) -> None:
+        subscription = self.coordinator.subscription
+        if subscription is None:
+            return
+        if self._looking is not None:
+            if self._looking.done():
+                self._saw_topics(self._looking)
+                self._looking = None
+            return
+        now_ms = self.clock.now_ms()
+        if self._watch.due(now_ms, has_patterns=subscription.has_patterns):
+            snapshot = self.member.snapshot()
+            if snapshot.stable and not snapshot.rejoin_pending:
+                self._looking = self.member.ask(
+                    self._watch.asks(
+                        now_ms,
+                        has_patterns=subscription.has_patterns,
+                        create=self.config.allow_auto_create_topics,
+                    )
+                )
+
+    def _saw_topics(self, answer: "Future[Response]") -> None:
+        subscription = self.coordinator.subscription
+        try:
+            view = self.calls.call_once(answer, read_topics)
+        except GroupSdkError as error:
+            logger.info("group=%s: looking at the topics: %s", self.config.member.group_id, error)
+            return
+        if (
+            subscription is not None
+            and subscription.has_patterns
+            and subscription.match(view.partition_counts, view.internal)
+        ):
+            self.member.request_rejoin("other topics match the pattern of the subscription")
+            return
+        reason = self._watch.seen(view)
+        if reason is not None:
+            self.member.request_rejoin(reason)
+
+    def _begin(self, wait_ms: int) -> None:
+        """Start reading what was assigned, at the committed offsets, which have to be asked for first."""
+        unplaced = self.reader.unplaced
+        if not unplaced:
+            self.reader.begin({})
+            return
+        if self._fetching is None:
+            now_ms = self.clock.now_ms()
+            if now_ms < self._fetch_at_ms or not self.member.snapshot().stable:
+                return
+            self._fetch_at_ms = now_ms + _AGAIN_MS
+            asked = frozenset(unplaced)
+            request = fetch_request(self.config.member.group_id, asked)
+            self._fetching = self.reader.epoch, self.member.ask(request), asked
+        epoch, answer, asked = self._fetching
+        if not self.calls.wait(answer, wait_ms):
+            return
+        self._fetching = None
+        if epoch != self.reader.epoch:
+            # meanwhile another member may have owned one of these and committed
+            self._fetch_at_ms = 0
+            return
+        try:
+            found, _ = self.calls.call_once(answer, lambda response: read_fetched(response, asked))
+        except GroupSdkError as error:
+            if not error.retriable and not isinstance(error, RebalanceInProgressError):
+                raise
+            return
+        self._committed |= {each: offset for each, offset in found.items() if offset is not None}
+        self.reader.begin(found)

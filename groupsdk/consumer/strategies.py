@@ -1,0 +1,109 @@
+"""Hold the assignors that a consumer offers its group, and the rebalance protocol that follows from them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import EntryPoint
+from typing import Any, Final
+
+from groupsdk.assignment import PartitionAssignor, RebalanceProtocol
+from groupsdk.errors import ConfigError, InconsistentGroupProtocolError
+
+
+AssignorLike = str | Callable[[], PartitionAssignor] | PartitionAssignor
+"""A name, a place ("package.module:Class"), a class, or an assignor."""
+
+# By its place and not by an import: the library knows no assignor, and works with others' alone.
+_RESOLVER: Final = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
+
+
+class Strategies:
+    """The assignors of one consumer, by preference (`partition.assignment.strategy`).
+
+    Args:
+        assignors: names, places, classes or assignors.
+
+    Raises:
+        ConfigError: one is not known, two have the same name, or there is no rebalance protocol that all of
+            them support.
+    """
+
+    def __init__(self, assignors: AssignorLike | Sequence[AssignorLike]) -> None:
+        self._by_name: dict[str, PartitionAssignor] = {}
+        for each in _listed(assignors):
+            assignor = resolve(each)
+            if assignor.name in self._by_name:
+                raise ConfigError(
+                    f"partition.assignment.strategy names {assignor.name!r} twice: the group could not tell"
+                    " the two apart"
+                )
+            self._by_name[assignor.name] = assignor
+        if not self._by_name:
+            raise ConfigError("partition.assignment.strategy is empty; give 'range', for example")
+        self.protocol = _common_protocol(list(self._by_name.values()))
+
+    def __iter__(self) -> Iterator[PartitionAssignor]:
+        return iter(self._by_name.values())
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether partitions that do not move are kept during a rebalance (KIP-429)."""
+        return self.protocol is RebalanceProtocol.COOPERATIVE
+
+    def chosen(self, protocol: str) -> PartitionAssignor:
+        """Return the assignor that the group agreed on.
+
+        Raises:
+            InconsistentGroupProtocolError: this consumer did not offer it.
+        """
+        try:
+            return self._by_name[protocol]
+        except KeyError:
+            offered = ", ".join(self._by_name)
+            raise InconsistentGroupProtocolError(
+                23, f"the group chose the assignor {protocol!r}, but this consumer offers {offered}"
+            ) from None
+
+
+def resolve(assignor: AssignorLike) -> PartitionAssignor:
+    """Return the assignor that is meant; names and places are for the installed registry to find.
+
+    Raises:
+        ConfigError: nothing is known under the name, or what is meant is no assignor.
+    """
+    if isinstance(assignor, PartitionAssignor) and not isinstance(assignor, type):
+        return assignor
+    try:
+        found: Any = _RESOLVER.load()
+    except ImportError as error:
+        raise ConfigError(
+            f"assignor {assignor!r} cannot be looked up without the package 'assignors' ({error}): give an"
+            " assignor itself"
+        ) from error
+    resolved: PartitionAssignor = found(assignor)
+    return resolved
+
+
+def _listed(assignors: AssignorLike | Sequence[AssignorLike]) -> list[AssignorLike]:
+    if isinstance(assignors, str):
+        return [name.strip() for name in assignors.split(",") if name.strip()]
+    if isinstance(assignors, Sequence):
+        return list(assignors)
+    return [assignors]
+
+
+def _common_protocol(assignors: Sequence[PartitionAssignor]) -> RebalanceProtocol:
+    """Return the highest protocol that all support, as Kafka's client does.
+
+    Raises:
+        ConfigError: there is none; says who supports what, and how to migrate.
+    """
+    common = frozenset.intersection(*(each.supported_protocols for each in assignors))
+    if not common:
+        supported = "; ".join(
+            f"{each.name}: {', '.join(sorted(p.name for p in each.supported_protocols))}"
+            for each in assignors
+        )
+        raise ConfigError(
+            f"the assignors share no rebalance protocol ({supported}): offer one that supports both, like"
+            " cooperative-sticky, for the time of a migration"
+        )
+    return max(common)

@@ -1,0 +1,177 @@
+"""Read what brokers tell about topics, and see when the leader's picture of them is out of date."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from groupsdk.assignment import Cluster
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import broker_error
+from groupsdk.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+
+_MISSING_AGAIN_MS: Final = 1_000
+"""How soon to look again for a topic that is subscribed to and not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """The topics of a cluster, as one broker saw them at one moment."""
+
+    partition_counts: dict[str, int] = field(default_factory=dict)
+    replica_racks: dict[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
+    internal: frozenset[str] = frozenset()
+    unauthorized: frozenset[str] = frozenset()
+
+    def cluster(self, topics: Iterable[str], *, racks: bool) -> Cluster:
+        """Return those of the topics that are known, for an assignor."""
+        known = [topic for topic in topics if topic in self.partition_counts]
+        return Cluster(
+            {topic: self.partition_counts[topic] for topic in known},
+            {topic: self.replica_racks[topic] for topic in known if topic in self.replica_racks}
+            if racks
+            else {},
+        )
+
+
+def topics_request(topics: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
+    """Ask for topics; None for all of them.
+
+    Args:
+        topics: their names.
+        create: whether the broker may create those that are not there, if it is set up to do so.
+    """
+    asked = None if topics is None else tuple(MetadataRequestTopic(name=each) for each in topics)
+    return MetadataRequest(topics=asked, allow_auto_topic_creation=create)
+
+
+def read_topics(response: MetadataResponse) -> TopicView:
+    """Read the answer.
+
+    A topic that does not exist (yet) is not in it; its partitions are numbered from 0 without gaps.
+
+    Raises:
+        BrokerError: an error that is not about one missing or forbidden topic.
+    """
+    racks = {broker.node_id: broker.rack for broker in response.brokers}
+    counts: dict[str, int] = {}
+    replica_racks: dict[str, tuple[frozenset[str], ...]] = {}
+    internal: set[str] = set()
+    unauthorized: set[str] = set()
+    for topic in response.topics:
+        name = topic.name
+        if not name:
+            continue
+        if ErrorCode.of(topic.error_code) not in _PASSING:
+            raise broker_error(topic.error_code, f"Metadata of topic {name!r}")
+        if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            unauthorized.add(name)
+        if topic.error_code or not topic.partitions:
+            continue
+        counts[name] = len(topic.partitions)
+        if topic.is_internal:
+            internal.add(name)
+        if any(racks.values()):
+            ordered = sorted(topic.partitions, key=lambda each: each.partition_index)
+            replica_racks[name] = tuple(
+                frozenset(rack for node in each.replica_nodes if (rack := racks.get(node)))
+                for each in ordered
+            )
+    return TopicView(counts, replica_racks, frozenset(internal), frozenset(unauthorized))
+
+
+class TopicWatch:
+    """Decides when to look at the topics again, and whether what is seen calls for a rebalance.
+
+    The leader watches the topics of its whole group: it alone knows them, and it alone assigns. Whoever has
+    subscribed with a pattern watches all topics.
+
+    Args:
+        max_age_ms: how old the picture may become; `metadata.max.age.ms`.
+    """
+
+    def __init__(self, max_age_ms: int) -> None:
+        self._max_age_ms = max_age_ms
+        self._looked_ms: int | None = None
+        self._assigned: Cluster | None = None
+        self._group_topics: frozenset[str] = frozenset()
+        self._racks = False
+        self._skipped = False
+
+    def assigned(self, topics: Collection[str], cluster: Cluster, *, racks: bool) -> None:
+        """Note what the group was assigned by, as its leader."""
+        self._group_topics = frozenset(topics)
+        self._assigned = cluster
+        self._racks = racks
+
+    def assigned_before(self, topics: Collection[str], *, racks: bool) -> None:
+        """Note what the group reads, as a leader that was told to leave its assignments as they are (KIP-814).
+
+        What they were made by is not known: the next look is taken for that.
+        """
+        self._group_topics = frozenset(topics)
+        self._assigned = None
+        self._racks = racks
+        self._skipped = True
+
+    def forget(self) -> None:
+        """Watch nothing for the group: another member leads."""
+        self._group_topics = frozenset()
+        self._assigned = None
+        self._skipped = False
+
+    def due(self, now_ms: int, *, has_patterns: bool) -> bool:
+        """Tell whether to look now."""
+        if not self._group_topics and not has_patterns:
+            return False
+        if self._looked_ms is None:
+            self._looked_ms = now_ms  # a join has just looked
+        age_ms = self._max_age_ms
+        if self._skipped:
+            age_ms = 0
+        elif (
+            self._assigned is not None
+            and self._group_topics - self._assigned.partition_counts.keys()
+        ):
+            age_ms = min(age_ms, _MISSING_AGAIN_MS)
+        return now_ms - self._looked_ms >= age_ms
+
+    def asks(self, now_ms: int, *, has_patterns: bool, create: bool = False) -> MetadataRequest:
+        """Return what to ask now."""
+        self._looked_ms = now_ms
+        wanted = None if has_patterns else sorted(self._group_topics)
+        return topics_request(wanted, create=create)
+
+    def seen(self, view: TopicView) -> str | None:
+        """Take in what was seen; return why the group has to rebalance, or None."""
+        if not self._group_topics:
+            return None
+        cluster = view.cluster(sorted(self._group_topics), racks=self._racks)
+        before, self._assigned = self._assigned, cluster
+        self._skipped = False
+        if before is None:
+            return None
+        counts, old = cluster.partition_counts, before.partition_counts
+        for topic in sorted(counts.keys() | old.keys()):
+            if counts.get(topic) != old.get(topic):
+                return (
+                    f"topic {topic} has {counts.get(topic, 0)} partitions, and had {old.get(topic, 0)} when"
+                    " the group was assigned"
+                )
+        if self._racks and cluster.replica_racks != before.replica_racks:
+            return "replicas of the group's topics have moved to other racks"
+        return None
