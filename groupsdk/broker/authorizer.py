@@ -1,0 +1,239 @@
+"""Decide by access rules who may do what (Kafka's StandardAuthorizer)."""
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from groupsdk.broker.catalogue import Catalogue
+from groupsdk.broker.config import BrokerConfig
+
+
+RESOURCES: Final = {"topic": 2, "group": 3, "cluster": 4, "transactional_id": 5}
+"""Resource types by name, with their number on the wire."""
+
+OPERATIONS: Final = {
+    "all": 2,
+    "read": 3,
+    "write": 4,
+    "create": 5,
+    "delete": 6,
+    "alter": 7,
+    "describe": 8,
+    "cluster_action": 9,
+    "describe_configs": 10,
+    "alter_configs": 11,
+    "idempotent_write": 12,
+    "two_phase_commit": 15,
+}
+"""Operations by name, with their number on the wire."""
+
+OPERATIONS_OF: Final = {
+    "topic": (
+        *("read", "write", "create", "delete", "alter", "describe"),
+        *("describe_configs", "alter_configs"),
+    ),
+    "group": ("read", "delete", "describe", "describe_configs", "alter_configs"),
+    "cluster": (
+        *("create", "alter", "describe", "cluster_action", "describe_configs"),
+        *("alter_configs", "idempotent_write"),
+    ),
+    "transactional_id": ("write", "describe", "two_phase_commit"),
+}
+"""What can be done to a resource of each type."""
+
+ALL: Final = 2
+DENY: Final = 2
+ALLOW: Final = 3
+LITERAL: Final = 3
+PREFIXED: Final = 4
+ANY: Final = 1
+MATCH: Final = 2
+_WILDCARD: Final = "*"
+_ANYONE: Final = "User:*"
+_KIND: Final = "acl"
+_IMPLIED_BY: Final = {
+    OPERATIONS["describe"]: frozenset(
+        OPERATIONS[each] for each in ("read", "write", "delete", "alter")
+    ),
+    OPERATIONS["describe_configs"]: frozenset({OPERATIONS["alter_configs"]}),
+}
+
+
+def operation_bit(operation: str) -> int:
+    """Return the bit that stands for an operation in a set of authorized ones."""
+    return 1 << OPERATIONS[operation]
+
+
+class Acl(NamedTuple):
+    """One rule: who may, or may not, do what to what, from where."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    def covers(self, resource_type: int, name: str) -> bool:
+        """Tell whether it is about this resource."""
+        if self.resource_type != resource_type:
+            return False
+        if self.pattern_type == PREFIXED:
+            return name.startswith(self.resource_name)
+        return self.resource_name in {name, _WILDCARD}
+
+    def names(self, principal: str, host: str) -> bool:
+        """Tell whether it is about this client."""
+        return self.principal in {principal, _ANYONE} and self.host in {host, _WILDCARD}
+
+    def forbids(self, operation: int) -> bool:
+        """Tell whether it takes this operation away."""
+        return self.permission == DENY and self.operation in {operation, ALL}
+
+    def grants(self, operation: int) -> bool:
+        """Tell whether it gives this operation, itself or by what it comes with."""
+        if self.permission != ALLOW:
+            return False
+        implied = _IMPLIED_BY.get(operation, frozenset())
+        return self.operation in {operation, ALL} or self.operation in implied
+
+
+class AclFilter(NamedTuple):
+    """Which rules are meant; None and 1 (ANY) mean every one."""
+
+    resource_type: int
+    resource_name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+    def takes(self, acl: Acl) -> bool:
+        """Tell whether a rule is meant."""
+        return (
+            self.resource_type in {ANY, acl.resource_type}
+            and self._takes_name(acl)
+            and self.principal in {None, acl.principal}
+            and self.host in {None, acl.host}
+            and self.operation in {ANY, acl.operation}
+            and self.permission in {ANY, acl.permission}
+        )
+
+    def _takes_name(self, acl: Acl) -> bool:
+        if self.pattern_type == MATCH:
+            return self.resource_name is None or acl.covers(acl.resource_type, self.resource_name)
+        return self.pattern_type in {ANY, acl.pattern_type} and self.resource_name in {
+            None,
+            acl.resource_name,
+        }
+
+
+class Authorizer:
+    """Keep the rules in the catalogue and decide by them: what forbids wins over what allows."""
+
+    def __init__(self, catalogue: Catalogue, config: BrokerConfig) -> None:
+        self._store = catalogue.store
+        self._super_users = frozenset(
+            each.strip() for each in config.super_users.split(";") if each.strip()
+        )
+        self._allow_without_rules = config.allow_everyone_if_no_acl_found
+        self._acls = {Acl(*value) for kind, _, value in catalogue.store.facts() if kind == _KIND}
+        self._decided: dict[tuple[str, str, str, str, str], bool] = {}
+
+    @property
+    def acls(self) -> frozenset[Acl]:
+        """All rules."""
+        return frozenset(self._acls)
+
+    def allows(self, principal: str, host: str, operation: str, resource: str, name: str) -> bool:
+        """Tell whether a client may do something; decisions are kept until a rule changes."""
+        asked = (principal, host, operation, resource, name)
+        found = self._decided.get(asked)
+        if found is None:
+            if len(self._decided) > 10_000:
+                self._decided.clear()
+            found = self._decided[asked] = self._decide(*asked)
+        return found
+
+    def _decide(self, principal: str, host: str, operation: str, resource: str, name: str) -> bool:
+        if principal in self._super_users:
+            return True
+        kind, wanted = RESOURCES[resource], OPERATIONS[operation]
+        about = [acl for acl in self._acls if acl.covers(kind, name)]
+        if not about:
+            return self._allow_without_rules
+        mine = [acl for acl in about if acl.names(principal, host)]
+        if any(acl.forbids(wanted) for acl in mine):
+            return False
+        return any(acl.grants(wanted) for acl in mine)
+
+    def allows_any(self, principal: str, host: str, operation: str, resource: str) -> bool:
+        """Tell whether there is any resource of a type to which a client may do something."""
+        if principal in self._super_users:
+            return True
+        kind, wanted = RESOURCES[resource], OPERATIONS[operation]
+        mine = [
+            acl for acl in self._acls if acl.resource_type == kind and acl.names(principal, host)
+        ]
+        denied = [acl for acl in mine if acl.forbids(wanted)]
+        if any(acl.resource_name == _WILDCARD and acl.pattern_type == LITERAL for acl in denied):
+            return False
+        granted = [acl for acl in mine if acl.grants(wanted)]
+        if not granted:
+            return self._allow_without_rules
+        return any(not any(no.covers(kind, acl.resource_name) for no in denied) for acl in granted)
+
+    def add(self, acls: Iterable[Acl]) -> None:
+        """Add rules."""
+        new = [acl for acl in acls if acl not in self._acls]
+        self._store.write((_KIND, _key(acl), list(acl)) for acl in new)
+        self._acls.update(new)
+        self._decided.clear()
+
+    def remove(self, wanted: AclFilter) -> list[Acl]:
+        """Remove the rules that a filter takes; return them."""
+        gone = self.find(wanted)
+        self._store.write((_KIND, _key(acl), None) for acl in gone)
+        self._acls.difference_update(gone)
+        self._decided.clear()
+        return gone
+
+    def find(self, wanted: AclFilter) -> list[Acl]:
+        """Return the rules that a filter takes."""
+        return sorted(acl for acl in self._acls if wanted.takes(acl))
+
+
+def acl_problem(acl: Acl) -> str | None:
+    """Say why a rule cannot be; None: it can."""
+    if acl.resource_type not in RESOURCES.values():
+        return f"resource type {acl.resource_type} cannot have rules here"
+    if acl.pattern_type not in {LITERAL, PREFIXED}:
+        return f"pattern type {acl.pattern_type} cannot stand in a rule, only LITERAL and PREFIXED"
+    if acl.permission not in {DENY, ALLOW}:
+        return f"permission type {acl.permission} is neither DENY nor ALLOW"
+    if acl.operation not in OPERATIONS.values():
+        return f"operation {acl.operation} cannot stand in a rule"
+    if not acl.resource_name:
+        return "a rule needs the name of a resource"
+    kind, colon, name = acl.principal.partition(":")
+    if not (kind and colon and name):
+        return f"the principal {acl.principal!r} is not of the form User:name"
+    return _host_problem(acl.host)
+
+
+def _host_problem(host: str) -> str | None:
+    if host == _WILDCARD:
+        return None
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return f"the host {host!r} is no IP address and not *"
+    return None
+
+
+def _key(acl: Acl) -> str:
+    # lengths keep apart what may hold any character
+    parts: list[Any] = list(acl)
+    return "|".join(f"{len(str(part))}:{part}" for part in parts)

@@ -1,0 +1,203 @@
+"""Know a cluster's topics, their leaders, configurations, users and access rules, and keep them."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from groupsdk.broker.store import Change, Store
+
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+_TOPIC: Final = "topic"
+_CONFIG: Final = "config"
+_CLUSTER: Final = "cluster"
+_MAX_NAME: Final = 249
+_LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+class TopicPartitionState:
+    """Tell who leads a partition; the epoch grows with each move."""
+
+    __slots__ = ("leader", "leader_epoch")
+
+    def __init__(self, leader: int, leader_epoch: int = 0) -> None:
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+
+
+class Topic:
+    """One topic as the catalogue has it."""
+
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: UUID, partitions: list[TopicPartitionState]) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
+
+    @property
+    def is_internal(self) -> bool:
+        """Tell whether it is one of the coordinators' own."""
+        return self.name in INTERNAL_TOPICS
+
+
+class Catalogue:
+    """Hold all facts of a cluster that are not in its logs; every change is kept before it is seen.
+
+    For one thread. `topics` and `topics_by_id` are for reading only.
+    """
+
+    def __init__(self, store: Store, cluster_id: str | None = None) -> None:
+        self.store = store
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[UUID, Topic] = {}
+        self._configs: dict[tuple[str, str], dict[str, str]] = {}
+        self._cluster: dict[str, Any] = {}
+        for kind, key, value in store.facts():
+            if kind == _TOPIC:
+                states = [TopicPartitionState(*each) for each in value["leaders"]]
+                self._add(Topic(key, UUID(value["id"]), states))
+            elif kind == _CONFIG:
+                resource, _, name = key.partition(":")
+                self._configs[resource, name] = value
+            elif kind == _CLUSTER:
+                self._cluster[key] = value
+        if "id" not in self._cluster:
+            self._set_cluster("id", cluster_id or new_cluster_id())
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, 22 characters as in Kafka."""
+        return str(self._cluster["id"])
+
+    def next_number(self, name: str) -> int:
+        """Count up a number that never comes twice, over restarts too."""
+        number = int(self._cluster.get(name, 0)) + 1
+        self._set_cluster(name, number)
+        return number
+
+    def _set_cluster(self, key: str, value: Any) -> None:
+        self.store.write([(_CLUSTER, key, value)])
+        self._cluster[key] = value
+
+    def create_topics(
+        self,
+        leaders: Mapping[str, Iterable[int]],
+        configs: Mapping[str, Mapping[str, str]] | None = None,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> list[Topic]:
+        """Add topics, all or none, each with the node that leads each of its partitions."""
+        made = [
+            Topic(
+                name,
+                (topic_ids or {}).get(name) or new_topic_id(),
+                [TopicPartitionState(leader) for leader in nodes],
+            )
+            for name, nodes in leaders.items()
+        ]
+        changes = [_topic_change(topic) for topic in made]
+        given = {("topic", name): dict(entries) for name, entries in (configs or {}).items()}
+        changes += [_config_change(*resource, entries) for resource, entries in given.items()]
+        self.store.write(changes)
+        for topic in made:
+            self._add(topic)
+        self._configs.update(given)
+        return made
+
+    def delete_topic(self, name: str) -> Topic:
+        """Take a topic and its configuration away."""
+        self.store.write([(_TOPIC, name, None), _config_change("topic", name, {})])
+        topic = self.topics.pop(name)
+        del self.topics_by_id[topic.topic_id]
+        self._configs.pop(("topic", name), None)
+        return topic
+
+    def add_partitions(self, name: str, leaders: Iterable[int]) -> None:
+        """Let a topic grow by partitions led by these nodes."""
+        topic = self.topics[name]
+        grown = [*topic.partitions, *(TopicPartitionState(leader) for leader in leaders)]
+        self.store.write([_topic_change(Topic(name, topic.topic_id, grown))])
+        topic.partitions[:] = grown
+
+    def move_leaders(self, moves: Mapping[tuple[str, int], int]) -> None:
+        """Let other nodes lead partitions; the leader epoch of each goes up by one."""
+        changed: dict[str, list[TopicPartitionState]] = {}
+        for (name, partition), node in moves.items():
+            states = changed.setdefault(name, list(self.topics[name].partitions))
+            states[partition] = TopicPartitionState(node, states[partition].leader_epoch + 1)
+        self.store.write(
+            _topic_change(Topic(name, self.topics[name].topic_id, states))
+            for name, states in changed.items()
+        )
+        for name, states in changed.items():
+            self.topics[name].partitions[:] = states
+
+    def config(self, resource: str, name: str) -> Mapping[str, str]:
+        """Return what was set for a resource ("topic", "broker", "group"): key to text."""
+        return self._configs.get((resource, name), {})
+
+    def configured(self, resource: str) -> list[str]:
+        """List the names of the resources of a type that have settings of their own."""
+        return sorted(name for kind, name in self._configs if kind == resource)
+
+    def set_config(self, resource: str, name: str, entries: Mapping[str, str]) -> None:
+        """Replace all that was set for a resource."""
+        self.store.write([_config_change(resource, name, entries)])
+        if entries:
+            self._configs[resource, name] = dict(entries)
+        else:
+            self._configs.pop((resource, name), None)
+
+    def _add(self, topic: Topic) -> None:
+        self.topics[topic.name] = topic
+        self.topics_by_id[topic.topic_id] = topic
+
+
+def _topic_change(topic: Topic) -> Change:
+    leaders = [[state.leader, state.leader_epoch] for state in topic.partitions]
+    return _TOPIC, topic.name, {"id": str(topic.topic_id), "leaders": leaders}
+
+
+def _config_change(resource: str, name: str, entries: Mapping[str, str]) -> Change:
+    return _CONFIG, f"{resource}:{name}", dict(entries) or None
+
+
+def new_topic_id() -> UUID:
+    """Make a random id whose text does not start with a dash, as Kafka does for its tools' sake."""
+    while True:
+        made = UUID(bytes=os.urandom(16), version=4)
+        if made.bytes[0] >> 2 != 0b111110:  # what base64 writes as "-"
+            return made
+
+
+def new_cluster_id() -> str:
+    """Make a random cluster id in Kafka's form: 16 bytes in URL-safe base64."""
+    from base64 import urlsafe_b64encode
+
+    return urlsafe_b64encode(new_topic_id().bytes).decode().rstrip("=")
+
+
+def topic_name_problem(name: str) -> str | None:
+    """Say what is wrong with a topic's name, in Kafka's words; None: nothing (Kafka's `Topic.validate`)."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in {".", ".."}:
+        return f"'{name}' is not allowed"
+    if len(name) > _MAX_NAME:
+        return f"the length of '{name}' is longer than the max allowed length {_MAX_NAME}"
+    if not _LEGAL.issuperset(name):
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def collision(name: str, existing: Iterable[str]) -> str | None:
+    """Find a topic whose name differs from this one only by a dot and an underscore, as metrics clash then."""
+    if "." not in name and "_" not in name:
+        return None
+    like = name.replace(".", "_")
+    return next(
+        (each for each in existing if each != name and each.replace(".", "_") == like), None
+    )

@@ -1,0 +1,324 @@
+"""Tie the nodes of one process together: one catalogue, one set of logs, one coordinator for each group."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from uuid import UUID
+
+from groupsdk.broker.catalogue import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    Catalogue,
+    Topic,
+)
+from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.logs import Logs
+from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import GroupSdkError
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.authorizer import Authorizer
+    from groupsdk.broker.coordinators import Coordinators
+    from groupsdk.broker.log.partition_log import PartitionLog
+    from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
+
+
+_LOG = logging.getLogger(__name__)
+TopicPartition = tuple[str, int]
+_NO_WAITERS: Final[frozenset[Callable[[], None]]] = frozenset()
+
+
+class ClusterError(GroupSdkError):
+    """Something that the cluster's state does not allow; `error_code` is what a client is answered with."""
+
+    def __init__(self, error_code: ErrorCode, text: str = "") -> None:
+        self.error_code = error_code
+        super().__init__(text or error_code.text)
+
+
+class ClusterNode(Protocol):
+    """A node as the cluster sees it."""
+
+    node_id: int
+    running: bool
+
+    def endpoint(self, listener: str) -> tuple[str, int]:
+        """Return the host and port of a listener."""
+
+
+class Cluster:
+    """Hold what all nodes of one process share.
+
+    A partition has one replica on storage that all nodes share; who leads it is a fact of the catalogue. For
+    one thread, the event loop's.
+
+    Args:
+        config: the settings.
+        catalogue: topics and the rest.
+        logs: the partitions' logs.
+        scheduler: the timers of everything here.
+        defer: calls a function soon, after what is going on now.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        catalogue: Catalogue,
+        logs: Logs,
+        scheduler: Scheduler,
+        defer: Callable[[Callable[[], Any]], Any],
+    ) -> None:
+        self.config = config
+        self.catalogue = catalogue
+        self.logs = logs
+        self.scheduler = scheduler
+        self.defer = defer
+        self.nodes: dict[int, ClusterNode] = {}
+        self._waiters: dict[TopicPartition, set[Callable[[], None]]] = {}
+        self._groups: Coordinators | None = None
+        self._transactions: Coordinators | None = None
+        self._authorizer: Authorizer | None = None
+        self._producer_ids: ProducerIdAllocator | None = None
+        self._next_leader = 0
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self.catalogue.cluster_id
+
+    def now_ms(self) -> int:
+        """Return the time, in milliseconds since 1970."""
+        return self.scheduler.now_ms()
+
+    @property
+    def running_nodes(self) -> list[ClusterNode]:
+        """The nodes that serve, by id."""
+        return [
+            self.nodes[node_id] for node_id in sorted(self.nodes) if self.nodes[node_id].running
+        ]
+
+    @property
+    def controller_id(self) -> int:
+        """The running node with the lowest id; -1: there is none."""
+        return next((node.node_id for node in self.running_nodes), -1)
+
+    # -- topics
+
+    def create_topics(
+        self,
+        partitions: Mapping[str, int],
+        configs: Mapping[str, Mapping[str, str]] | None = None,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> list[Topic]:
+        """Create topics, all or none, their leaders dealt out over the running nodes."""
+        leaders = {name: self._deal(count) for name, count in partitions.items()}
+        made = self.catalogue.create_topics(leaders, configs, topic_ids)
+        for topic in made:
+            _LOG.info("topic %s: created with %d partitions", topic.name, len(topic.partitions))
+        return made
+
+    def add_partitions(self, name: str, count: int) -> None:
+        """Let a topic grow to `count` partitions."""
+        topic = self.catalogue.topics[name]
+        self.catalogue.add_partitions(name, self._deal(count - len(topic.partitions)))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records; the offsets that groups committed for it go, too."""
+        topic = self.catalogue.delete_topic(name)
+        for partition in range(len(topic.partitions)):
+            self.logs.delete(name, partition)
+            self.appended((name, partition))
+        if self._groups is not None:
+            self._groups.topic_deleted(topic)
+        _LOG.info("topic %s: deleted", name)
+
+    def _deal(self, count: int) -> list[int]:
+        ids = [node.node_id for node in self.running_nodes] or sorted(self.nodes) or [1]
+        start = self._next_leader
+        self._next_leader += count
+        return [ids[(start + index) % len(ids)] for index in range(count)]
+
+    def internal_topic(self, name: str) -> Topic:
+        """Return a coordinator's topic; creates it when it is first asked for."""
+        topic = self.catalogue.topics.get(name)
+        if topic is None:
+            config = self.config
+            if name == OFFSETS_TOPIC:
+                count, segment = (
+                    config.offsets_topic_num_partitions,
+                    config.offsets_topic_segment_bytes,
+                )
+                entries = {"compression.type": "producer"}
+            else:
+                count = config.transaction_state_log_num_partitions
+                segment = config.transaction_state_log_segment_bytes
+                entries = {"compression.type": "uncompressed"}
+            entries |= {"cleanup.policy": "compact", "segment.bytes": str(segment)}
+            (topic,) = self.create_topics({name: count}, {name: entries})
+        return topic
+
+    def leader(self, name: str, partition: int) -> int | None:
+        """Return the node that leads a partition; None: there is no such partition."""
+        topic = self.catalogue.topics.get(name)
+        if topic is None or not 0 <= partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition].leader
+
+    def leader_epoch(self, name: str, partition: int) -> int:
+        """Return the leader epoch of a partition that exists."""
+        return self.catalogue.topics[name].partitions[partition].leader_epoch
+
+    def log(self, name: str, partition: int) -> "PartitionLog":
+        """Return the log of a partition that exists, opened when it is first asked for."""
+        return self.logs.get(self.catalogue.topics[name], partition)
+
+    def led_log(
+        self, node_id: int, name: str, partition: int, leader_epoch: int = -1
+    ) -> "PartitionLog":
+        """Return a partition's log for a node that must lead it.
+
+        Args:
+            node_id: who was asked.
+            name: the topic.
+            partition: its number.
+            leader_epoch: what the client takes for the current epoch; -1 where it does not say (KIP-320).
+
+        Raises:
+            ClusterError: with what Kafka answers.
+        """
+        topic = self.catalogue.topics.get(name)
+        if topic is None or not 0 <= partition < len(topic.partitions):
+            raise ClusterError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        state = topic.partitions[partition]
+        if leader_epoch >= 0 and leader_epoch != state.leader_epoch:
+            if leader_epoch < state.leader_epoch:
+                raise ClusterError(ErrorCode.FENCED_LEADER_EPOCH)
+            raise ClusterError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if state.leader != node_id:
+            raise ClusterError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.logs.get(topic, partition)
+
+    # -- leaders
+
+    def move_leaders(self, moves: Mapping[TopicPartition, int]) -> None:
+        """Let other nodes lead partitions; the coordinators of internal ones move with them."""
+        real = {
+            place: node for place, node in moves.items() if self.leader(*place) not in (None, node)
+        }
+        if not real:
+            return
+        for place in real:
+            coordinators = self.coordinators(place[0], create=False)
+            if coordinators is not None:
+                coordinators.unload(place[1], ErrorCode.NOT_COORDINATOR)
+        self.catalogue.move_leaders(real)
+        for place, node in real.items():
+            self.appended(place)
+            coordinators = self.coordinators(place[0], create=False)
+            if coordinators is not None:
+                coordinators.load_written(place[1])
+            _LOG.info("%s-%d: node %d leads from now on", *place, node)
+
+    def take_over(self, gone: int) -> None:
+        """Let the running nodes lead what a stopped one did."""
+        others = [node.node_id for node in self.running_nodes if node.node_id != gone]
+        if not others:
+            return
+        led = [
+            (topic.name, partition)
+            for topic in self.catalogue.topics.values()
+            for partition, state in enumerate(topic.partitions)
+            if state.leader == gone
+        ]
+        self.move_leaders({place: others[n % len(others)] for n, place in enumerate(led)})
+
+    # -- coordinators
+
+    @property
+    def groups(self) -> "Coordinators":
+        """The coordinators of groups, one for each partition of `__consumer_offsets`."""
+        if self._groups is None:
+            from groupsdk.broker.coordinators import group_coordinators
+
+            self._groups = group_coordinators(self)
+        return self._groups
+
+    @property
+    def transactions(self) -> "Coordinators":
+        """The coordinators of transactions, one for each partition of `__transaction_state`."""
+        if self._transactions is None:
+            from groupsdk.broker.coordinators import transaction_coordinators
+
+            self._transactions = transaction_coordinators(self)
+        return self._transactions
+
+    @property
+    def producer_ids(self) -> "ProducerIdAllocator":
+        """Where producer ids come from: each one once, over restarts too."""
+        if self._producer_ids is None:
+            from groupsdk.broker.coordinators import CatalogueBlockStore
+            from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
+
+            self._producer_ids = ProducerIdAllocator(CatalogueBlockStore(self.catalogue.store))
+        return self._producer_ids
+
+    def coordinators(self, topic: str, *, create: bool = True) -> "Coordinators | None":
+        """Return the coordinators whose log an internal topic is; None for other topics."""
+        if topic == OFFSETS_TOPIC:
+            return self.groups if create else self._groups
+        if topic == TRANSACTIONS_TOPIC:
+            return self.transactions if create else self._transactions
+        return None
+
+    def load_coordinators(self) -> None:
+        """Take up what is in the logs of an earlier run: sessions and transactions go on."""
+        for name in sorted(INTERNAL_TOPICS & self.catalogue.topics.keys()):
+            topic = self.catalogue.topics[name]
+            written = [p for p in range(len(topic.partitions)) if self.logs.exists(name, p)]
+            for partition in written:
+                coordinators = self.coordinators(name)
+                assert coordinators is not None
+                coordinators.load_written(partition)
+
+    # -- authorization
+
+    @property
+    def authorizer(self) -> "Authorizer | None":
+        """What decides who may do what; None: everyone may do everything."""
+        if self._authorizer is None and self.config.authorizer_class_name:
+            from groupsdk.broker.authorizer import Authorizer
+
+            self._authorizer = Authorizer(self.catalogue, self.config)
+        return self._authorizer
+
+    # -- readers that wait
+
+    def wait(self, places: Iterable[TopicPartition], wake: Callable[[], None]) -> None:
+        """Have `wake` called whenever one of these partitions changes, until `unwait`."""
+        for place in places:
+            self._waiters.setdefault(place, set()).add(wake)
+
+    def unwait(self, places: Iterable[TopicPartition], wake: Callable[[], None]) -> None:
+        """Take `wake` out of `wait` again."""
+        for place in places:
+            found = self._waiters.get(place)
+            if found is not None:
+                found.discard(wake)
+                if not found:
+                    del self._waiters[place]
+
+    def appended(self, place: TopicPartition) -> None:
+        """Wake those that wait for a partition: it has more records, or another leader, or is gone."""
+        for wake in tuple(self._waiters.get(place, _NO_WAITERS)):
+            wake()
+
+    def close(self) -> None:
+        """Answer what waits, write everything out and let go of the files."""
+        for coordinators in (self._groups, self._transactions):
+            if coordinators is not None:
+                coordinators.close()
+        self.logs.close()
+        self.catalogue.store.close()

@@ -1,0 +1,245 @@
+"""Hold a broker's settings, under Kafka's configuration names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from groupsdk.errors import ConfigError
+from groupsdk.limits import MAX_INT32
+
+
+_MAX_INT64: Final = 2**63 - 1
+_DAY_MS: Final = 86_400_000
+_MIB: Final = 1024 * 1024
+_TRUE_FALSE: Final = {"true": True, "false": False}
+_SECRETS: Final = frozenset({"ssl_key_password"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """The settings of a broker, `group.max.size` as `group_max_size`; Kafka's defaults unless a line says so.
+
+    Build it with `of`, which takes Kafka's dotted keys as well as keywords. All of it is the same for all
+    nodes of a cluster, but for the ports that they get.
+    """
+
+    # where it listens
+    listeners: str = "PLAINTEXT://127.0.0.1:0"
+    """`NAME://host:port`, comma separated; port 0 takes a free one. Kafka's default is all interfaces."""
+    advertised_listeners: str = ""
+    listener_security_protocol_map: str = (
+        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+    )
+    broker_rack: str = ""
+    socket_request_max_bytes: int = 100 * _MIB
+    socket_listen_backlog_size: int = 1024
+    """Kafka's default is 50: a burst of members would wait a second for a repeated SYN."""
+    queued_max_request_bytes: int = 256 * _MIB
+    """What all requests together may hold in memory while they arrive. Kafka's default is no limit."""
+    max_connections: int = MAX_INT32
+    max_connections_per_ip: int = MAX_INT32
+    connections_max_idle_ms: int = 600_000
+    # who may do what
+    sasl_enabled_mechanisms: str = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+    """Kafka's default is GSSAPI, which is not offered here."""
+    sasl_oauthbearer_unsecured: bool = False
+    """Whether OAUTHBEARER takes unsigned tokens (for tests); not a setting of Kafka's."""
+    connections_max_reauth_ms: int = 0
+    ssl_keystore_location: str = ""
+    """PEM file of the broker's certificate chain and, where ssl_key_location is not set, its key."""
+    ssl_key_location: str = ""
+    ssl_key_password: str = ""
+    ssl_truststore_location: str = ""
+    """PEM file of the authorities whose client certificates are taken."""
+    ssl_client_auth: str = "none"
+    authorizer_class_name: str = ""
+    """Any text turns authorization by ACLs on."""
+    super_users: str = ""
+    """`User:name`, separated by semicolons."""
+    allow_everyone_if_no_acl_found: bool = False
+    # topics and their logs
+    auto_create_topics_enable: bool = True
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    message_max_bytes: int = 1_048_588
+    fetch_max_bytes: int = 55 * _MIB
+    max_incremental_fetch_session_cache_slots: int = 1_000
+    compression_type: str = "producer"
+    min_insync_replicas: int = 1
+    log_cleanup_policy: str = "delete"
+    log_cleaner_enable: bool = True
+    log_cleaner_backoff_ms: int = 15_000
+    log_cleaner_delete_retention_ms: int = _DAY_MS
+    log_cleaner_min_cleanable_ratio: float = 0.5
+    log_cleaner_min_compaction_lag_ms: int = 0
+    log_cleaner_max_compaction_lag_ms: int = _MAX_INT64
+    log_flush_interval_messages: int = _MAX_INT64
+    log_flush_interval_ms: int = _MAX_INT64
+    log_flush_scheduler_interval_ms: int = 3_000
+    """How often log_flush_interval_ms is looked after; Kafka's default is never."""
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_index_interval_bytes: int = 4096
+    log_index_size_max_bytes: int = 10 * _MIB
+    log_message_timestamp_type: str = "CreateTime"
+    log_message_timestamp_before_max_ms: int = _MAX_INT64
+    log_message_timestamp_after_max_ms: int = 3_600_000
+    log_preallocate: bool = False
+    log_retention_bytes: int = -1
+    log_retention_ms: int = 7 * _DAY_MS
+    log_retention_check_interval_ms: int = 300_000
+    log_roll_ms: int = 7 * _DAY_MS
+    log_roll_jitter_ms: int = 0
+    log_segment_bytes: int = 1024 * _MIB
+    log_segment_delete_delay_ms: int = 60_000
+    # groups and offsets
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = MAX_INT32
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_commit_timeout_ms: int = 5_000
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 1
+    offsets_topic_segment_bytes: int = 100 * _MIB
+    # transactions
+    transaction_max_timeout_ms: int = 900_000
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_replication_factor: int = 1
+    transaction_state_log_segment_bytes: int = 100 * _MIB
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    transaction_partition_verification_enable: bool = True
+    transactional_id_expiration_ms: int = 7 * _DAY_MS
+    producer_id_expiration_ms: int = _DAY_MS
+    producer_id_expiration_check_interval_ms: int = 600_000
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigError(f"{dotted(name)} is {value}; it must be from {low} to {high}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigError(
+                    f"{dotted(name)} is {getattr(self, name)!r}; it must be one of {', '.join(choices)}"
+                )
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ConfigError("group.min.session.timeout.ms is over group.max.session.timeout.ms")
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "BrokerConfig":
+        """Build a configuration from Kafka's dotted keys, keywords, or both.
+
+        Args:
+            settings: ``{"group.initial.rebalance.delay.ms": 0}``; texts are read as Kafka's properties are.
+            keywords: ``group_initial_rebalance_delay_ms=0``; wins over `settings`.
+
+        Raises:
+            ConfigError: a key is unknown (with the closest known one), or a value is wrong.
+        """
+        values: dict[str, Any] = {}
+        for key, value in {**(settings or {}), **keywords}.items():
+            name = key.replace(".", "_")
+            if name not in KINDS:
+                raise ConfigError(_unknown(key))
+            values[name] = read_value(key, KINDS[name], value)
+        return cls(**values)
+
+    def as_texts(self) -> dict[str, str]:
+        """Return all settings as Kafka shows them, by dotted key; secrets are left out."""
+        return {
+            dotted(name): value_text(getattr(self, name)) for name in KINDS if name not in _SECRETS
+        }
+
+
+KINDS: Final[dict[str, type]] = {each.name: type(each.default) for each in fields(BrokerConfig)}
+"""The type of every setting, by its name with underscores."""
+
+_CHOICES: Final = {
+    "ssl_client_auth": ("none", "requested", "required"),
+    "log_message_timestamp_type": ("CreateTime", "LogAppendTime"),
+    "compression_type": ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    "log_cleanup_policy": ("delete", "compact", "compact,delete", "delete,compact"),
+}
+_POSITIVE: Final = (1, MAX_INT32)
+_LEAST_ZERO: Final = (0, MAX_INT32)
+_BOUNDS: Final = {
+    "socket_request_max_bytes": _POSITIVE,
+    "socket_listen_backlog_size": _POSITIVE,
+    "queued_max_request_bytes": (1, _MAX_INT64),
+    "max_connections": _LEAST_ZERO,
+    "max_connections_per_ip": _LEAST_ZERO,
+    "connections_max_idle_ms": (1, _MAX_INT64),
+    "num_partitions": _POSITIVE,
+    "default_replication_factor": (1, 1),
+    "message_max_bytes": _LEAST_ZERO,
+    "fetch_max_bytes": (1024, MAX_INT32),
+    "max_incremental_fetch_session_cache_slots": _LEAST_ZERO,
+    "log_cleaner_backoff_ms": (0, _MAX_INT64),
+    "log_retention_check_interval_ms": (1, _MAX_INT64),
+    "log_flush_scheduler_interval_ms": (1, _MAX_INT64),
+    "log_flush_offset_checkpoint_interval_ms": (1, _MAX_INT64),
+    "producer_id_expiration_check_interval_ms": (1, _MAX_INT64),
+    "log_segment_bytes": (14, MAX_INT32),
+    "group_min_session_timeout_ms": _POSITIVE,
+    "group_max_session_timeout_ms": _POSITIVE,
+    "group_initial_rebalance_delay_ms": _LEAST_ZERO,
+    "group_max_size": _POSITIVE,
+    "offset_metadata_max_bytes": _LEAST_ZERO,
+    "offsets_retention_minutes": _POSITIVE,
+    "offsets_retention_check_interval_ms": (1, _MAX_INT64),
+    "offsets_topic_num_partitions": _POSITIVE,
+    "offsets_topic_replication_factor": (1, 1),
+    "transaction_state_log_num_partitions": _POSITIVE,
+    "transaction_state_log_replication_factor": (1, 1),
+    "transaction_max_timeout_ms": _POSITIVE,
+    "transactional_id_expiration_ms": _POSITIVE,
+    "producer_id_expiration_ms": _POSITIVE,
+}
+
+
+def dotted(name: str) -> str:
+    """Return a setting's name in Kafka's spelling."""
+    return name.replace("_", ".")
+
+
+def value_text(value: Any) -> str:
+    """Write a value as Kafka shows it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read_value(key: str, kind: type, value: Any) -> Any:
+    """Read a value that may be a text, as in a properties file.
+
+    Raises:
+        ConfigError: it is not of the setting's type.
+    """
+    given = value.strip() if isinstance(value, str) else value
+    if kind is str and isinstance(given, str):
+        return given
+    if kind is str and isinstance(given, (list, tuple)):
+        return ",".join(str(each) for each in given)
+    if kind is bool:
+        read = given if isinstance(given, bool) else _TRUE_FALSE.get(str(given).lower())
+        if read is not None:
+            return read
+    elif kind in (int, float) and not isinstance(given, bool):
+        try:
+            number = kind(given)
+        except (TypeError, ValueError):
+            number = None
+        if number is not None and (isinstance(given, str) or number == given):
+            return number
+    names = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+    raise ConfigError(f"{key} must be {names[kind]}, not {value!r}")
+
+
+def _unknown(key: str) -> str:
+    from difflib import get_close_matches  # only a mistake needs it
+
+    close = get_close_matches(key.replace("_", "."), [dotted(name) for name in KINDS], n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"{key} is no setting of the broker{hint}"

@@ -1,0 +1,280 @@
+"""Find and run the coordinators of groups and of transactions: one for each partition of their topic."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
+from groupsdk.broker.runtime.contract import (
+    CoordinatorRecord,
+    CoordinatorShard,
+    MarkerPartitions,
+    ProducerStamp,
+)
+from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime, Marker, Replayed
+from groupsdk.broker.store import Store, StoreError
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.coordinator_records.partitioner import partition_for
+from groupsdk.wire.records.batch import BatchHeader, batches
+from groupsdk.wire.records.control import read_marker
+from groupsdk.wire.records.record import read_records
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.cluster import Cluster
+
+
+_LOG = logging.getLogger(__name__)
+_LOAD_BYTES: Final = 1024 * 1024
+
+
+class PartitionCoordinatorLog:
+    """The log of one partition of an internal topic, as a coordinator's runtime needs it.
+
+    The file is opened with the first write: a coordinator of which nothing is known costs none.
+    """
+
+    def __init__(self, cluster: "Cluster", topic: str, partition: int) -> None:
+        self._cluster = cluster
+        self._place = (topic, partition)
+
+    def append(
+        self, records: Sequence[CoordinatorRecord], producer: ProducerStamp | None, now_ms: int
+    ) -> None:
+        """Append records as one batch, and wake those who read the topic.
+
+        Raises:
+            LogError: none of them was written.
+        """
+        pairs = [(record.key, record.value) for record in records]
+        log = self._cluster.log(*self._place)
+        epoch = self._cluster.leader_epoch(*self._place)
+        if producer is None:
+            log.append_records(pairs, now_ms, leader_epoch=epoch)
+        else:
+            log.append_records(
+                pairs,
+                now_ms,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                leader_epoch=epoch,
+            )
+        self._cluster.appended(self._place)
+
+    def replay(self) -> Iterator[Replayed | Marker]:
+        """Go through the whole log.
+
+        Raises:
+            LogError: a part of it cannot be read.
+            DecodeError: a batch is damaged.
+        """
+        if not self._cluster.logs.exists(*self._place):
+            return
+        log = self._cluster.log(*self._place)
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            data = log.read(offset, _LOAD_BYTES, committed=False).data
+            following = offset
+            for header, position in batches(data):
+                following = header.last_offset + 1
+                yield from _entries(data, header, position, offset)
+            if following <= offset:
+                return
+            offset = following
+
+
+def _entries(
+    data: bytes, header: BatchHeader, position: int, offset: int
+) -> Iterator[Replayed | Marker]:
+    """Read what a batch holds, from an offset on."""
+    producer = None
+    if header.is_transactional:
+        producer = ProducerStamp(header.producer_id, header.producer_epoch)
+    if header.is_control:
+        marker = read_marker(data, position)
+        if marker is not None and producer is not None:
+            yield Marker(producer, marker.committed)
+        return
+    for record in read_records(data, position):
+        if record.key is not None and record.offset >= offset:
+            yield Replayed(CoordinatorRecord(record.key, record.value), producer)
+
+
+class Coordinators:
+    """Hold the coordinators of one internal topic, made when they are first needed.
+
+    Args:
+        cluster: whose they are.
+        topic: the internal topic.
+        make: makes the state machine of a partition.
+        write_markers: for transactions: writes the end of one where it belongs.
+    """
+
+    def __init__(
+        self,
+        cluster: "Cluster",
+        topic: str,
+        make: Callable[[int], CoordinatorShard],
+        write_markers: Callable[[MarkerPartitions], None] | None = None,
+    ) -> None:
+        self.topic = topic
+        self._cluster = cluster
+        self._make = make
+        self._write_markers = write_markers
+        self._runtimes: dict[int, CoordinatorRuntime] = {}
+
+    def partition_for(self, key: str) -> int:
+        """Return the partition whose coordinator has this group or transactional id."""
+        return _partition(key, len(self._cluster.internal_topic(self.topic).partitions))
+
+    def runtime_for(self, node_id: int, key: str) -> CoordinatorRuntime | ErrorCode:
+        """Return the coordinator of a group or transactional id, for the node that must lead it.
+
+        Returns:
+            The error that Kafka answers where it is another node, or is not ready.
+        """
+        return self.runtime_at(node_id, self.partition_for(key))
+
+    def runtime_at(self, node_id: int, partition: int) -> CoordinatorRuntime | ErrorCode:
+        """Return the coordinator of a partition, for the node that must lead it."""
+        if self._cluster.leader(self.topic, partition) != node_id:
+            return ErrorCode.NOT_COORDINATOR
+        runtime = self._runtimes.get(partition) or self._started(partition)
+        problem = runtime.unavailable()
+        return runtime if problem is None else problem
+
+    def led_by(self, node_id: int) -> Iterator[CoordinatorRuntime]:
+        """Go through the coordinators that a node has and that are running."""
+        for partition, runtime in sorted(self._runtimes.items()):
+            if self._cluster.leader(self.topic, partition) == node_id:
+                yield runtime
+
+    def running(self) -> Iterator[CoordinatorRuntime]:
+        """Go through all coordinators that take requests."""
+        for _, runtime in sorted(self._runtimes.items()):
+            if runtime.unavailable() is None:
+                yield runtime
+
+    def find(self, partition: int) -> CoordinatorRuntime | None:
+        """Return the coordinator of a partition where there is one that takes requests."""
+        runtime = self._runtimes.get(partition)
+        return runtime if runtime is not None and runtime.unavailable() is None else None
+
+    def load_written(self, partition: int) -> None:
+        """Start the coordinator of a partition to which something was written."""
+        if partition not in self._runtimes and self._cluster.logs.exists(self.topic, partition):
+            self._started(partition)
+
+    def _started(self, partition: int) -> CoordinatorRuntime:
+        cluster = self._cluster
+        made = self._runtimes[partition] = CoordinatorRuntime(
+            f"{self.topic}-{partition}",
+            self._make(partition),
+            PartitionCoordinatorLog(cluster, self.topic, partition),
+            cluster.scheduler,
+            cluster.defer,
+            self._write_markers,
+        )
+        made.load()
+        return made
+
+    def unload(self, partition: int, error: ErrorCode) -> None:
+        """End the coordinator of a partition; what waits is answered with the error."""
+        runtime = self._runtimes.pop(partition, None)
+        if runtime is not None:
+            runtime.unload(error)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Drop what groups committed for a topic that is gone."""
+        for runtime in self.running():
+            deleted: Any = getattr(runtime.shard, "topics_deleted", None)
+            if deleted is not None:
+                runtime.apply(deleted([topic.name], self._cluster.now_ms()))
+
+    def close(self) -> None:
+        """End all coordinators."""
+        for partition in list(self._runtimes):
+            self.unload(partition, ErrorCode.NOT_COORDINATOR)
+
+
+_partition = lru_cache(4096)(partition_for)
+"""A group's hash is taken once, not with every heartbeat."""
+
+
+def group_coordinators(cluster: "Cluster") -> Coordinators:
+    """Make the coordinators of groups."""
+    from uuid import uuid4
+
+    from groupsdk.broker.groups.config import GroupConfig
+    from groupsdk.broker.groups.shard import GroupCoordinatorShard
+
+    config = GroupConfig(**settings_for(GroupConfig, cluster))
+    return Coordinators(
+        cluster, OFFSETS_TOPIC, lambda _: GroupCoordinatorShard(config, lambda: str(uuid4()))
+    )
+
+
+def settings_for(kind: type[Any], cluster: "Cluster") -> dict[str, Any]:
+    """Take the settings of a part of the broker out of the broker's, by their names."""
+    from dataclasses import fields
+
+    broker = cluster.config
+    return {
+        each.name: getattr(broker, each.name) for each in fields(kind) if hasattr(broker, each.name)
+    }
+
+
+def transaction_coordinators(cluster: "Cluster") -> Coordinators:
+    """Make the coordinators of transactions."""
+    from groupsdk.broker.transaction_markers import MarkerWriter
+    from groupsdk.broker.transactions.config import TransactionConfig
+    from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
+
+    config = TransactionConfig(**settings_for(TransactionConfig, cluster))
+    producer_ids = cluster.producer_ids
+    starts = cluster.catalogue.next_number("transaction_coordinator_starts")
+
+    def make(partition: int) -> CoordinatorShard:
+        state = cluster.catalogue.topics[TRANSACTIONS_TOPIC].partitions[partition]
+        # grows with every start and every move, so that markers of an earlier coordinator are refused
+        return TransactionCoordinatorShard(starts + state.leader_epoch, config, producer_ids)
+
+    return Coordinators(cluster, TRANSACTIONS_TOPIC, make, MarkerWriter(cluster).write)
+
+
+class CatalogueBlockStore:
+    """Keep the next block of producer ids in the cluster's catalogue (a `BlockStore`)."""
+
+    _KIND: Final = "producer_ids"
+    _KEY: Final = "next"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        found = (v for kind, key, v in store.facts() if (kind, key) == (self._KIND, self._KEY))
+        self._next = next(found, None)
+
+    def next_start(self) -> int:
+        """Return the first id of the block to claim next."""
+        return int(self._next or 0)
+
+    def claim(self, start: int, following: int) -> bool:
+        """Take the ids from `start` to before `following`, if no one else has.
+
+        Raises:
+            BlockStoreError: the catalogue cannot be written.
+        """
+        from groupsdk.broker.transactions.producer_ids import BlockStoreError
+
+        if start != self.next_start():
+            return False
+        try:
+            taken = self._store.replace(self._KIND, self._KEY, self._next, following)
+        except StoreError as error:
+            raise BlockStoreError(str(error)) from error
+        if not taken:
+            found = (v for kind, key, v in self._store.facts() if kind == self._KIND)
+            self._next = next(found, None)
+            return False
+        self._next = following
+        return True

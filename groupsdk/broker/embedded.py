@@ -1,0 +1,380 @@
+"""EmbeddedBroker: a Kafka broker inside this process, for tests and local work."""
+
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from typing_extensions import override
+
+from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.server.faults import Faults
+from groupsdk.clock import Clock, ManualClock
+from groupsdk.errors import ConfigError, GroupSdkError
+
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from groupsdk.broker.groups.views import GroupView
+    from groupsdk.broker.server.broker import Broker, Memory
+    from groupsdk.broker.server.sasl_servers import TokenValidator
+
+
+_LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_STOP_S: Final = 10.0
+FOR_TESTS: Final[Mapping[str, Any]] = {
+    "group_initial_rebalance_delay_ms": 0,
+    "group_min_session_timeout_ms": 1,
+}
+"""What an embedded broker has otherwise than Kafka, unless it is set: no test wants to wait."""
+
+
+class EmbeddedBrokerError(GroupSdkError):
+    """The embedded broker is not running, or its thread has ended."""
+
+
+class EmbeddedBroker:
+    """A broker of this process that real Kafka clients cannot tell from Kafka.
+
+    Use it as a context manager, plain or async, or call `start` and `stop`::
+
+        with EmbeddedBroker(topics={"orders": 3}) as broker:
+            consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, ...})
+
+    It runs on a daemon thread of its own and is ready in some milliseconds. Its methods block and may be called from
+    any thread; only those of the event loop's own callbacks may not call them.
+
+    Args:
+        settings: Kafka's settings by their dotted keys, `{"group.max.size": 2}`.
+        nodes: how many nodes, with the ids from 1 on, each with ports of its own.
+        data_dir: where everything is kept; what is in it is used again. None: in memory, kept over `stop` and
+            `start` of this object.
+        topics: topics to create, with their number of partitions; names alone have one.
+        users: password by name, for SASL PLAIN and SCRAM.
+        token_validator: takes an OAUTHBEARER token and returns its user's name; raises where it is not valid. Called on
+            the broker's thread, which waits for it.
+        clock: a clock of one's own, moved by `advance`; None: the machine's.
+        **keywords: the same settings as keywords, `group_max_size=2`.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        *,
+        nodes: int = 1,
+        data_dir: Path | str | None = None,
+        topics: Mapping[str, int] | Iterable[str] = (),
+        users: Mapping[str, str] | None = None,
+        token_validator: "TokenValidator | None" = None,
+        clock: Clock | None = None,
+        **keywords: Any,
+    ) -> None:
+        given = {key.replace(".", "_"): value for key, value in (settings or {}).items()}
+        self.config = BrokerConfig.of({**FOR_TESTS, **given}, **keywords)
+        self._count = nodes
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        self._users = dict(users or {})
+        self._token_validator = token_validator
+        self._clock = clock
+        self._faults = Faults()
+        self._memory: Memory | None = None
+        self._broker: Broker | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._ports: dict[int, dict[str, int]] = {}
+
+    @override
+    def __repr__(self) -> str:
+        state = "running" if self._broker is not None else "not running"
+        return f"EmbeddedBroker(nodes={self._count}, {state})"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        import asyncio
+
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.stop)
+
+    def start(self) -> None:
+        """Start it; clients may connect when this returns. Nothing happens where it runs.
+
+        Raises:
+            ConfigError: a setting, or a port that is taken.
+            LogDirectoryError: another broker uses the data directory, or it is not one of ours.
+            StoreError: the catalogue in the data directory cannot be used.
+        """
+        if self._broker is not None:
+            return
+        import asyncio
+
+        from groupsdk.broker.server.broker import Broker, Memory
+
+        if self._data_dir is None and self._memory is None:
+            self._memory = Memory()
+        broker = Broker(
+            self.config,
+            nodes=self._count,
+            data_dir=self._data_dir,
+            memory=self._memory,
+            clock=self._clock,
+            ports=self._ports,
+            users=self._users,
+            token_validator=self._token_validator,
+            faults=self._faults,
+        )
+        broker.open(self._topics)
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(
+            target=self._run, args=(loop,), name="groupsdk-broker", daemon=True
+        )
+        thread.start()
+        self._broker, self._loop, self._thread = broker, loop, thread
+        try:
+            self._await(broker.serve())
+        except BaseException:
+            self.stop()
+            raise
+        self._ports = {node.node_id: node.ports for node in broker.nodes.values()}
+
+    def _run(self, loop: "asyncio.AbstractEventLoop") -> None:
+        import asyncio
+
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    def stop(self) -> None:
+        """End it: connections are cut, everything is written out. Nothing happens where it does not run."""
+        broker, loop, thread = self._broker, self._loop, self._thread
+        self._broker = self._loop = self._thread = None
+        if broker is None or loop is None or thread is None:
+            return
+        done = threading.Event()
+
+        def end() -> None:
+            try:
+                broker.close()
+            except Exception:  # noqa: BLE001 - the thread has to end whatever happens
+                _LOG.exception("the broker did not close in order")
+            finally:
+                # what the closed connections have still to do is done first
+                loop.call_soon(loop.call_soon, loop.stop)
+                done.set()
+
+        loop.call_soon_threadsafe(end)
+        thread.join(_STOP_S)
+        if thread.is_alive() or not done.is_set():
+            raise EmbeddedBrokerError(f"the broker's thread did not end within {_STOP_S:.0f} s")
+
+    def restart(self) -> None:
+        """Stop and start it, with the same ports and data."""
+        self.stop()
+        self.start()
+
+    # -- what clients need
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of the first listener, in the form of `bootstrap.servers`."""
+        return self.bootstrap_servers_of(self._running().nodes[1].listener_names[0])
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """Return the addresses of a listener, by its name."""
+        nodes = self._running().nodes.values()
+        if listener not in next(iter(nodes)).listener_names:
+            raise ConfigError(f"there is no listener {listener}")
+        pairs = [node.endpoint(listener) for node in nodes]
+        return ",".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in pairs
+        )
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self._running().cluster.cluster_id
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic.
+
+        Raises:
+            ConfigError: its name is not allowed, or taken.
+        """
+        from groupsdk.broker.catalogue import topic_name_problem
+
+        def create() -> None:
+            cluster = self._running().cluster
+            problem = topic_name_problem(name)
+            if name in cluster.catalogue.topics:
+                problem = f"the topic {name} exists"
+            if problem is not None:
+                raise ConfigError(problem)
+            cluster.create_topics({name: partitions}, {name: config} if config else None)
+
+        self._on_loop(create)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic.
+
+        Raises:
+            ConfigError: there is none of this name.
+        """
+
+        def delete() -> None:
+            cluster = self._running().cluster
+            if name not in cluster.catalogue.topics:
+                raise ConfigError(f"there is no topic {name}")
+            cluster.delete_topic(name)
+
+        self._on_loop(delete)
+
+    # -- nodes and leaders
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the node that leads a partition."""
+        return self._on_loop(lambda: self._running().cluster.leader(topic, partition))
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Let another node lead a partition; clients of the old one see NOT_LEADER_OR_FOLLOWER.
+
+        Raises:
+            ConfigError: there is no such partition, or no such node that runs.
+        """
+
+        def move() -> None:
+            broker = self._running()
+            if broker.cluster.leader(topic, partition) is None:
+                raise ConfigError(f"there is no partition {topic}-{partition}")
+            node = broker.nodes.get(node_id)
+            if node is None or not node.running:
+                raise ConfigError(f"no node {node_id} is running")
+            broker.cluster.move_leaders({(topic, partition): node_id})
+
+        self._on_loop(move)
+
+    def coordinator(self, group_id: str) -> int:
+        """Return the node that coordinates a group."""
+
+        def find() -> int:
+            groups = self._running().cluster.groups
+            leader = self._running().cluster.leader(groups.topic, groups.partition_for(group_id))
+            return -1 if leader is None else leader
+
+        return self._on_loop(find)
+
+    def move_coordinator(self, group_id: str, node_id: int) -> None:
+        """Let another node coordinate a group, and those in the same partition of `__consumer_offsets`."""
+        groups = self._on_loop(lambda: self._running().cluster.groups)
+        partition = self._on_loop(lambda: groups.partition_for(group_id))
+        self.move_leader(groups.topic, partition, node_id)
+
+    def move_transaction_coordinator(self, transactional_id: str, node_id: int) -> None:
+        """Let another node coordinate a transactional id, and those in the same partition."""
+        found = self._on_loop(lambda: self._running().cluster.transactions)
+        partition = self._on_loop(lambda: found.partition_for(transactional_id))
+        self.move_leader(found.topic, partition, node_id)
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node as a crash does; the others lead what it led."""
+        self._on_loop(lambda: self._running().stop_node(node_id))
+
+    def start_node(self, node_id: int) -> None:
+        """Start a stopped node, with the ports that it had."""
+        self._await(self._running().start_node(node_id))
+
+    # -- for tests
+
+    @property
+    def groups(self) -> "Mapping[str, GroupView]":
+        """The groups as they are now, by group id."""
+        from groupsdk.broker.inspection import group_views
+
+        return self._on_loop(lambda: group_views(self._running().cluster))
+
+    @property
+    def faults(self) -> "Faults":
+        """What is to go wrong: answers, delays, drops, disconnects; kept over `restart`."""
+        return self._faults
+
+    def advance(self, delta_ms: int) -> None:
+        """Move a clock of one's own on, and do what becomes due on the way, in its order.
+
+        Raises:
+            ConfigError: the broker was made without a `ManualClock`.
+        """
+        clock = self._clock
+        if not isinstance(clock, ManualClock):
+            raise ConfigError("advance() needs EmbeddedBroker(clock=ManualClock(...))")
+
+        async def move(clock: ManualClock) -> None:
+            import asyncio
+
+            broker = self._running()
+            until_ms = clock.now_ms() + delta_ms
+            while True:
+                next_ms = broker.scheduler.next_ms
+                step_ms = (
+                    until_ms if next_ms is None else min(max(next_ms, clock.now_ms()), until_ms)
+                )
+                clock.advance(step_ms - clock.now_ms())
+                broker.run_due()
+                await asyncio.sleep(0)
+                if clock.now_ms() >= until_ms and (next_ms is None or next_ms > until_ms):
+                    return
+
+        self._await(move(clock))
+
+    # -- across threads
+
+    def _running(self) -> "Broker":
+        if self._broker is None:
+            raise EmbeddedBrokerError(
+                "the broker is not running: call start() or use it in a with statement"
+            )
+        return self._broker
+
+    def _on_loop(self, call: Callable[[], _T]) -> _T:
+        async def run() -> _T:
+            return call()
+
+        return self._await(run())
+
+    def _await(self, work: Coroutine[Any, Any, _T]) -> _T:
+        import asyncio
+
+        loop = self._loop
+        if loop is None:
+            work.close()
+            raise EmbeddedBrokerError("the broker is not running")
+        return asyncio.run_coroutine_threadsafe(work, loop).result()

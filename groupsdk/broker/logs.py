@@ -1,0 +1,215 @@
+"""Keep the logs of all partitions: opened when they are first used, looked after in the background."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from groupsdk.broker.catalogue import Catalogue, Topic
+from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.directory import LogDirectory, Partition
+from groupsdk.broker.log.partition_log import PartitionLog
+from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.errors import GroupSdkError
+
+
+_LOG = logging.getLogger(__name__)
+TOPIC_DEFAULTS: Final = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.type": "compression.type",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "preallocate": "log.preallocate",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": "log.roll.ms",
+}
+"""Which setting of the broker holds for a topic that does not say otherwise."""
+
+
+def topic_defaults(config: BrokerConfig) -> LogConfig:
+    """Return what holds for topics without settings of their own.
+
+    Raises:
+        InvalidLogConfigError: a setting of the broker is not allowed for a topic.
+    """
+    texts = config.as_texts()
+    entries = {key: texts[name] for key, name in TOPIC_DEFAULTS.items()}
+    segment_bytes = entries.pop("segment.bytes")
+    # the broker's own setting may be smaller than a topic's, as in Kafka's tests
+    return LogConfig.parse({**entries, "internal.segment.bytes": segment_bytes})
+
+
+class Logs:
+    """Hold the logs of a cluster, in one data directory.
+
+    Args:
+        directory: where they are kept.
+        config: the broker's settings.
+        catalogue: the topics and their settings.
+        scheduler: for retention and compaction.
+        defer: calls a function soon; compaction takes turns with everything else.
+    """
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        config: BrokerConfig,
+        catalogue: Catalogue,
+        scheduler: Scheduler,
+        defer: Callable[[Callable[[], Any]], Any],
+    ) -> None:
+        self._directory = directory
+        self._config = config
+        self._catalogue = catalogue
+        self._scheduler = scheduler
+        self._defer = defer
+        self._open: dict[Partition, PartitionLog] = {}
+        self._defaults: LogConfig | None = None
+        self._compacting: Iterator[None] | None = None
+        self._stopped = False
+
+    @property
+    def defaults(self) -> LogConfig:
+        """What holds for topics without settings of their own."""
+        if self._defaults is None:
+            self._defaults = topic_defaults(self._config)
+        return self._defaults
+
+    def topic_config(self, name: str) -> LogConfig:
+        """Return the settings of a topic as far as its logs heed them."""
+        entries = dict(self._catalogue.config("topic", name))
+        return LogConfig.parse(entries, self.defaults) if entries else self.defaults
+
+    def get(self, topic: Topic, partition: int) -> PartitionLog:
+        """Return a partition's log; opens it, after a crash recovers it, when it is first asked for.
+
+        Raises:
+            LogError: its files cannot be used.
+        """
+        place = (topic.name, partition)
+        found = self._open.get(place)
+        if found is None:
+            found = self._open[place] = self._directory.log(
+                topic.name,
+                partition,
+                self.topic_config(topic.name),
+                self._scheduler.now_ms(),
+                topic_id=topic.topic_id,
+            )
+        return found
+
+    def exists(self, name: str, partition: int) -> bool:
+        """Tell whether a partition was ever used, so far as that can be told without opening it."""
+        return (name, partition) in self._open or (name, partition) in self._directory.found
+
+    def delete(self, name: str, partition: int) -> None:
+        """Remove a partition's log with its files.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self._open.pop((name, partition), None)
+        self._directory.delete(name, partition)
+
+    def config_changed(self, name: str) -> None:
+        """Give the open logs of a topic its new settings."""
+        config = self.topic_config(name)
+        for (topic, _), log in self._open.items():
+            if topic == name:
+                log.config = config
+
+    def opened(self) -> Iterator[tuple[Partition, PartitionLog]]:
+        """Go through the logs that are open."""
+        yield from list(self._open.items())
+
+    def start_upkeep(self) -> None:
+        """Look after retention, compaction, flushes and producers from now on."""
+        config = self._config
+        self._every(config.log_retention_check_interval_ms, self._retain)
+        self._every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
+        self._every(config.log_flush_scheduler_interval_ms, self._flush)
+        self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+        if config.log_cleaner_enable:
+            self._every(max(config.log_cleaner_backoff_ms, 1), self._compact)
+
+    def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
+        def run() -> None:
+            if not self._stopped:
+                self._scheduler.after(interval_ms, run)
+                work()
+
+        self._scheduler.after(interval_ms, run)
+
+    def _retain(self) -> None:
+        now_ms = self._scheduler.now_ms()
+        for place, log in self.opened():
+            self._try(place, "retention", lambda log=log: log.enforce_retention(now_ms))  # type: ignore[misc]
+
+    def _expire_producers(self) -> None:
+        now_ms, after_ms = self._scheduler.now_ms(), self._config.producer_id_expiration_ms
+        for place, log in self.opened():
+            self._try(place, "expiry", lambda log=log: log.expire_producers(now_ms, after_ms))  # type: ignore[misc]
+
+    def _flush(self) -> None:
+        now_ms = self._scheduler.now_ms()
+        for place, log in self.opened():
+            self._try(place, "flush", lambda log=log: log.flush_if_due(now_ms))  # type: ignore[misc]
+
+    def _checkpoint(self) -> None:
+        self._try(("", -1), "checkpoint", self._directory.checkpoint)
+
+    def _compact(self) -> None:
+        """Compact one log after the other, a little at a time."""
+        if self._compacting is None:
+            self._compacting = self._compaction()
+            self._defer(self._compact_on)
+
+    def _compaction(self) -> Iterator[None]:
+        for place, log in self.opened():
+            now_ms = self._scheduler.now_ms()
+            if not (log.config.compact and log.is_compaction_due(now_ms)):
+                continue
+            try:
+                for _ in log.compaction(now_ms):
+                    yield
+                    if self._stopped or self._open.get(place) is not log:
+                        break
+            except GroupSdkError as error:
+                _LOG.warning("%s-%d: compaction failed: %s", *place, error)
+
+    def _compact_on(self) -> None:
+        compacting = self._compacting
+        if compacting is None or self._stopped:
+            return
+        if next(compacting, self) is self:
+            self._compacting = None
+        else:
+            self._defer(self._compact_on)
+
+    def _try(self, place: Partition, what: str, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except GroupSdkError as error:
+            _LOG.warning("%s-%d: %s failed: %s", *place, what, error)
+
+    def close(self) -> None:
+        """Write everything out and let go of the files."""
+        self._stopped = True
+        self._compacting = None
+        self._directory.close()
+        self._open.clear()

@@ -1,0 +1,265 @@
+"""Run a coordinator's state machine on its log: what it decides is written, replayed and only then answered."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol
+
+from groupsdk.broker.runtime.contract import (
+    NOTHING,
+    CoordinatorRecord,
+    CoordinatorShard,
+    MarkerPartitions,
+    ProducerStamp,
+    RequestContext,
+    Result,
+)
+from groupsdk.broker.runtime.scheduler import Scheduler, Timer
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import GroupSdkError
+from groupsdk.wire.schema import Request, Response
+
+
+_LOG = logging.getLogger(__name__)
+_SLICE: Final = 2_000
+"""How many records are replayed before others have their turn."""
+_MAX_FAILURES: Final = 8
+
+Answer = Callable[[Response], None]
+
+
+class Replayed(NamedTuple):
+    """One record of a log, and the producer of its batch where that is transactional."""
+
+    record: CoordinatorRecord
+    producer: ProducerStamp | None
+
+
+class Marker(NamedTuple):
+    """The end of a transaction in a log."""
+
+    producer: ProducerStamp
+    committed: bool
+
+
+class CoordinatorLog(Protocol):
+    """The log of one coordinator's partition, as its runtime needs it."""
+
+    def append(
+        self, records: Sequence[CoordinatorRecord], producer: ProducerStamp | None, now_ms: int
+    ) -> None:
+        """Append records as one batch; all of them are in the log when it returns, or none.
+
+        Raises:
+            GroupSdkError: with an `error_code`, where they could not be written.
+        """
+
+    def replay(self) -> Iterator[Replayed | Marker]:
+        """Go through the whole log: records, and the markers of transactions."""
+
+
+class RuntimeState(Enum):
+    """Where a runtime is in its life."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class CoordinatorRuntime:
+    """Do what the state machine of one partition decides.
+
+    For one thread. A token stands for every request that is owed an answer.
+
+    Args:
+        name: for logs.
+        shard: the state machine, empty.
+        log: what it writes to and is loaded from.
+        scheduler: for its deadlines.
+        defer: calls a function soon; loading a long log takes turns with everything else.
+        write_markers: writes the end of a transaction to the partitions it touched, in its own time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shard: CoordinatorShard,
+        log: CoordinatorLog,
+        scheduler: Scheduler,
+        defer: Callable[[Callable[[], Any]], Any],
+        write_markers: Callable[[MarkerPartitions], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.shard = shard
+        self.state = RuntimeState.LOADING
+        self._log = log
+        self._scheduler = scheduler
+        self._defer = defer
+        self._write_markers = write_markers
+        self._owed: dict[int, Answer] = {}
+        self._tokens = 0
+        self._timer: Timer | None = None
+        self._loading: Iterator[Replayed | Marker] | None = None
+
+    # -- loading
+
+    def load(self) -> None:
+        """Begin to load the log; a short one is loaded when it returns."""
+        self._loading = self._log.replay()
+        self._load_slice()
+
+    def _load_slice(self) -> None:
+        loading = self._loading
+        if self.state is not RuntimeState.LOADING or loading is None:
+            return
+        try:
+            for _ in range(_SLICE):
+                entry = next(loading, None)
+                if entry is None:
+                    self._loaded()
+                    return
+                if isinstance(entry, Marker):
+                    self.shard.replay_marker(entry.producer, committed=entry.committed)
+                else:
+                    self.shard.replay(entry.record, entry.producer)
+        except GroupSdkError:
+            _LOG.exception("%s: its log cannot be loaded, it is not served", self.name)
+            self.state = RuntimeState.FAILED
+            return
+        self._defer(self._load_slice)
+
+    def _loaded(self) -> None:
+        self._loading = None
+        self.state = RuntimeState.ACTIVE
+        now_ms = self._scheduler.now_ms()
+        self._do(self.shard.loaded(now_ms), now_ms)
+
+    # -- requests
+
+    def unavailable(self) -> ErrorCode | None:
+        """Say why requests cannot be taken now; None: they can."""
+        match self.state:
+            case RuntimeState.ACTIVE:
+                return None
+            case RuntimeState.LOADING:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            case RuntimeState.FAILED:
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            case RuntimeState.CLOSED:
+                return ErrorCode.NOT_COORDINATOR
+
+    def submit(
+        self,
+        request: Request[Any],
+        answer: Answer,
+        api_version: int,
+        client_id: str,
+        client_host: str,
+        principal: str,
+    ) -> None:
+        """Hand a request to the state machine; `answer` is called once, now or later.
+
+        To be called while `unavailable` is None.
+        """
+        self._tokens = token = self._tokens + 1
+        self._owed[token] = answer
+        now_ms = self._scheduler.now_ms()
+        context = RequestContext(token, api_version, client_id, client_host, principal)
+        try:
+            result = self.shard.handle(request, context, now_ms)
+        except BaseException:
+            self._owed.pop(token, None)
+            raise
+        self._do(result, now_ms)
+
+    def apply(self, result: Result) -> bool:
+        """Do what the machine decided when it was called past the runtime; tell whether it was written."""
+        return self._do(result, self._scheduler.now_ms())
+
+    def marked(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Tell the machine of a marker that was appended to its log."""
+        self.shard.replay_marker(producer, committed=committed)
+        self._arm()
+
+    @property
+    def waiting(self) -> int:
+        """Count the requests that are owed an answer."""
+        return len(self._owed)
+
+    def advance(self) -> None:
+        """Do what is due."""
+        self._timer = None
+        if self.state is not RuntimeState.ACTIVE:
+            return
+        now_ms = self._scheduler.now_ms()
+        deadline_ms = self.shard.deadline_ms
+        if deadline_ms is not None and deadline_ms <= now_ms:
+            self._do(self.shard.advance(now_ms), now_ms)
+        else:
+            self._arm()
+
+    def unload(self, error: ErrorCode) -> None:
+        """Answer everything that waits and stop."""
+        if self.state is RuntimeState.ACTIVE:
+            now_ms = self._scheduler.now_ms()
+            for reply in self.shard.unload(error, now_ms).replies:
+                self._answer(reply.token, reply.response)
+        self.state = RuntimeState.CLOSED
+        self._loading = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- what it decided
+
+    def _do(self, result: Result, now_ms: int) -> bool:
+        written = True
+        if result is not NOTHING:
+            if result.records:
+                done = self._written(result, now_ms)
+                written = done is result
+                result = done
+            for reply in result.replies:
+                self._answer(reply.token, reply.response)
+            if result.markers and self._write_markers is not None:
+                for markers in result.markers:
+                    self._write_markers(markers)
+        self._arm()
+        return written
+
+    def _written(self, result: Result, now_ms: int) -> Result:
+        """Append and replay the records; where that fails, return what the machine says instead."""
+        for _ in range(_MAX_FAILURES):
+            if not result.records:
+                return result
+            try:
+                self._log.append(result.records, result.producer, now_ms)
+            except GroupSdkError as error:
+                code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
+                _LOG.warning(
+                    "%s: %d records not written: %s", self.name, len(result.records), error
+                )
+                result = self.shard.append_failed(result, code, now_ms)
+                continue
+            replay, producer = self.shard.replay, result.producer
+            for record in result.records:
+                replay(record, producer)
+            return result
+        return Result(replies=result.replies)
+
+    def _answer(self, token: int, response: Response) -> None:
+        answer = self._owed.pop(token, None)
+        if answer is None:
+            _LOG.error("%s: an answer to nobody: %s", self.name, type(response).__name__)
+        else:
+            answer(response)
+
+    def _arm(self) -> None:
+        deadline_ms = self.shard.deadline_ms
+        timer = self._timer
+        if deadline_ms is None or (timer is not None and timer.at_ms <= deadline_ms):
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timer = self._scheduler.at(deadline_ms, self.advance)

@@ -1,0 +1,146 @@
+"""Let a connection do nothing before its client has proved who it is."""
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from groupsdk.broker.server.connection import BadRequestError
+from groupsdk.broker.server.sasl_servers import SaslServer
+from groupsdk.errors import GroupSdkError
+from groupsdk.wire.schema import ApiKey
+
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from groupsdk.broker.server.connection import Connection
+    from groupsdk.broker.server.listener import ListenerAddress
+    from groupsdk.broker.server.node import Node
+
+
+_LOG = logging.getLogger(__name__)
+_BEFORE: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
+FAILED_DELAY_MS: Final = 100
+"""How long a client that failed waits for its answer (Kafka's connection.failed.authentication.delay.ms)."""
+
+
+def prepare(
+    connection: "Connection",
+    address: "ListenerAddress",
+    node: "Node",
+    transport: "asyncio.BaseTransport",
+) -> None:
+    """Find out by TLS who a client is, or have SASL find out."""
+    if address.uses_sasl:
+        connection.principal = ""
+        connection.authenticator = SaslGate(node)
+    elif address.uses_tls:
+        name = certificate_name(transport.get_extra_info("peercert"))
+        if name is not None:
+            connection.principal = f"User:{name}"
+
+
+_SHORT_NAMES: Final = {
+    "commonName": "CN",
+    "countryName": "C",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "stateOrProvinceName": "ST",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+
+
+def certificate_name(certificate: Any) -> str | None:
+    """Write the subject of a certificate as Java does (RFC 2253, the last part first); None: there is none."""
+    if not certificate:
+        return None
+    parts = [
+        f"{_SHORT_NAMES.get(key, key)}={_escaped(value)}"
+        for group in reversed(certificate.get("subject", ()))
+        for key, value in group
+    ]
+    return ",".join(parts) or None
+
+
+def _escaped(value: str) -> str:
+    text = "".join(f"\\{each}" if each in ',+"\\<>;' else each for each in value)
+    return f"\\{text}" if text.startswith(("#", " ")) else text
+
+
+class SaslGate:
+    """Stand before a connection's requests until SASL is done, and after that when it has run out."""
+
+    __slots__ = ("_expires_ms", "_node", "_server", "done", "mechanism", "raw")
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._server: SaslServer | None = None
+        self._expires_ms: int | None = None
+        self.mechanism = ""
+        self.done = False
+        """Whether the client has proved who it is."""
+        self.raw = False
+        """Whether the client sends bare SASL messages (SaslHandshake version 0)."""
+
+    def check(self, connection: "Connection", key: int) -> None:
+        """Let a request pass or not.
+
+        Raises:
+            BadRequestError: as in Kafka, the connection ends.
+        """
+        if key in _BEFORE:
+            return
+        if not self.done:
+            raise BadRequestError(f"a request of API {key} before authentication")
+        if self._expires_ms is not None and connection.active_ms >= self._expires_ms:
+            raise BadRequestError("connections.max.reauth.ms is over")
+
+    def begin(self, mechanism: str, *, raw: bool) -> bool:
+        """Begin with a mechanism; tell whether it is enabled."""
+        if mechanism not in self._node.authentication.mechanisms:
+            return False
+        self._server = self._node.authentication.server(mechanism)
+        self.mechanism = mechanism
+        self.raw = raw and not self.done
+        return True
+
+    @property
+    def begun(self) -> bool:
+        """Tell whether a mechanism was chosen and its exchange goes on."""
+        return self._server is not None
+
+    def evaluate(self, connection: "Connection", message: bytes) -> bytes:
+        """Take the client's next message and return the answer; the last one makes it known.
+
+        Raises:
+            GroupSdkError: the client is not who it says.
+        """
+        server = self._server
+        assert server is not None
+        try:
+            answer = server.evaluate(message)
+        except GroupSdkError as error:
+            self._server = None
+            _LOG.warning(
+                "node %d: %s from %s is refused: %s",
+                self._node.node_id,
+                self.mechanism,
+                connection.peer,
+                error,
+            )
+            raise
+        if server.principal is not None:
+            if self.done and server.principal != connection.principal:
+                raise BadRequestError("another user than before cannot take a connection over")
+            connection.principal = server.principal
+            self.done, self.raw, self._server = True, False, None
+            lifetime_ms = self.lifetime_ms
+            self._expires_ms = connection.active_ms + lifetime_ms if lifetime_ms else None
+        return answer
+
+    @property
+    def lifetime_ms(self) -> int:
+        """How long the client may go on without proving itself again; 0: for ever."""
+        return self._node.cluster.config.connections_max_reauth_ms

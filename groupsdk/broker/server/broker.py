@@ -1,0 +1,232 @@
+"""Put a whole broker together on one event loop: files, catalogue, cluster and nodes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groupsdk.broker.cluster import Cluster
+from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.log.files import DiskFiles, MemoryFiles
+from groupsdk.broker.logs import Logs
+from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.broker.server.listener import Limits
+from groupsdk.broker.server.node import Node
+from groupsdk.broker.server.storage import Storage, open_storage
+from groupsdk.broker.store import MemoryStore
+from groupsdk.clock import Clock, WallClock
+from groupsdk.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.server.faults import Faults
+    from groupsdk.broker.server.sasl_servers import Authentication, TokenValidator
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class Memory:
+    """What a broker without a data directory keeps over a restart in the same process."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.files = MemoryFiles()
+
+
+class Broker:
+    """A cluster of one process, on one event loop; every method is called on that loop's thread.
+
+    `open` makes it ready, so that clients may connect; `serve` answers them; `close` ends it.
+
+    Args:
+        config: the settings.
+        nodes: how many nodes, with the ids from 1 on.
+        data_dir: where it keeps everything; None: in `memory`.
+        memory: what is used without a data directory.
+        clock: the time; None: the machine's. With any other, nothing happens by time alone, but
+            with `run_due`.
+        ports: the ports that nodes had earlier, by node id and listener name.
+        users: password by name, for SASL PLAIN and SCRAM.
+        token_validator: takes an OAUTHBEARER token and returns its user's name; raises where it is not valid.
+        faults: what is to go wrong.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        nodes: int = 1,
+        data_dir: Path | None = None,
+        memory: Memory | None = None,
+        clock: Clock | None = None,
+        ports: Mapping[int, Mapping[str, int]] | None = None,
+        users: Mapping[str, str] | None = None,
+        token_validator: "TokenValidator | None" = None,
+        faults: "Faults | None" = None,
+    ) -> None:
+        if nodes < 1:
+            raise ConfigError(f"nodes is {nodes}: a cluster has at least one node")
+        self.config = config
+        self.virtual = clock is not None
+        self.scheduler = Scheduler(clock or WallClock(), self._timer_failed)
+        self._count = nodes
+        self._data_dir = data_dir
+        self._memory = memory or Memory()
+        self._ports = ports or {}
+        self._users = dict(users or {})
+        self._token_validator = token_validator
+        self._users_known: Authentication | None = None
+        self.faults = faults
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake: asyncio.TimerHandle | None = None
+        self._deferred: list[Callable[[], Any]] = []
+        self.nodes: dict[int, Node] = {}
+        self.limits = Limits(config)
+        self._cluster: Cluster | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """What the nodes share; after `open`."""
+        assert self._cluster is not None, "the broker is not open"
+        return self._cluster
+
+    def open(self, topics: Mapping[str, int] | None = None) -> None:
+        """Take the data directory and the ports, and create topics that are not there yet.
+
+        Raises:
+            ConfigError: a setting, or a port that is taken.
+            LogDirectoryError: the data directory is in use, or not one of ours.
+            StoreError: the catalogue cannot be used.
+        """
+        storage = self._storage()
+        self._cluster = cluster = Cluster(
+            self.config,
+            storage.catalogue,
+            Logs(storage.directory, self.config, storage.catalogue, self.scheduler, self._defer),
+            self.scheduler,
+            self._defer,
+        )
+        catalogue = storage.catalogue
+        try:
+            for node_id in range(1, self._count + 1):
+                node = Node(node_id, cluster, self.limits, first=node_id == 1, faults=self.faults)
+                node.known_ports(self._ports.get(node_id, {}))
+                self.nodes[node_id] = cluster.nodes[node_id] = node
+                node.authentication = self._authentication(node)
+                node.bind()
+                node.running = True
+            missing = {
+                name: count
+                for name, count in (topics or {}).items()
+                if name not in catalogue.topics
+            }
+            if missing:
+                cluster.create_topics(missing)
+        except BaseException:
+            self.close()
+            raise
+
+    def _storage(self) -> Storage:
+        if self._data_dir is not None:
+            return open_storage(DiskFiles(), self._data_dir, None)
+        return open_storage(self._memory.files, None, self._memory.store)
+
+    def _authentication(self, node: Node) -> "Authentication | None":
+        if not any(address.uses_sasl for address in node.addresses):
+            return None
+        if self._users_known is None:
+            from groupsdk.broker.server.sasl_servers import Authentication
+
+            self._users_known = Authentication(
+                self.config,
+                self.cluster.catalogue.store,
+                self.scheduler,
+                self._users,
+                self._token_validator,
+            )
+        return self._users_known
+
+    async def serve(self) -> None:
+        """Answer clients from now on; returns when all listeners accept connections."""
+        self._loop = loop = asyncio.get_running_loop()
+        for call in self._deferred:
+            loop.call_soon(call)
+        self._deferred.clear()
+        if not self.virtual:
+            self.scheduler.on_earlier = self._arm
+            if self.scheduler.next_ms is not None:
+                self._arm(self.scheduler.next_ms)
+        for node in self.nodes.values():
+            await node.serve()
+        cluster = self.cluster
+        known = set(self.nodes)
+        strays = {
+            (topic.name, partition): 1 + partition % len(known)
+            for topic in cluster.catalogue.topics.values()
+            for partition, state in enumerate(topic.partitions)
+            if state.leader not in known
+        }
+        if strays:
+            cluster.move_leaders(strays)
+        cluster.load_coordinators()
+        cluster.logs.start_upkeep()
+
+    def _defer(self, call: Callable[[], Any]) -> None:
+        if self._loop is None:
+            self._deferred.append(call)
+        else:
+            self._loop.call_soon(call)
+
+    def _arm(self, at_ms: int) -> None:
+        assert self._loop is not None
+        if self._wake is not None:
+            self._wake.cancel()
+        delay_ms = max(at_ms - self.scheduler.now_ms(), 0)
+        self._wake = self._loop.call_later(delay_ms / 1000, self._run_due)
+
+    def _run_due(self) -> None:
+        self._wake = None
+        self.scheduler.run_due()
+        next_ms = self.scheduler.next_ms
+        if next_ms is not None and self._wake is None:
+            self._arm(next_ms)
+
+    def run_due(self) -> None:
+        """Do what is due; with a clock of one's own, after it was moved."""
+        self.scheduler.run_due()
+
+    def _timer_failed(self, error: Exception) -> None:
+        _LOG.error("a timer failed", exc_info=error)
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node as a crash does: its connections end; the other nodes lead what it led."""
+        node = self._node(node_id)
+        if node.running:
+            node.stop()
+            self.cluster.take_over(node_id)
+            _LOG.info("node %d: stopped", node_id)
+
+    async def start_node(self, node_id: int) -> None:
+        """Start a stopped node with the ports that it had; it leads nothing until something is moved."""
+        node = self._node(node_id)
+        if not node.running:
+            node.bind()
+            await node.serve()
+
+    def _node(self, node_id: int) -> Node:
+        node = self.nodes.get(node_id)
+        if node is None:
+            raise ConfigError(f"there is no node {node_id}, only {', '.join(map(str, self.nodes))}")
+        return node
+
+    def close(self) -> None:
+        """Answer what waits, end all connections and write everything out."""
+        for node in self.nodes.values():
+            node.stop()
+        if self._wake is not None:
+            self._wake.cancel()
+        self.scheduler.on_earlier = None
+        if self._cluster is not None:
+            self._cluster.close()

@@ -1,0 +1,116 @@
+"""Stand for one request that is being answered, and know how each API's request is read and answered."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from groupsdk.broker.server.apis import APIS
+from groupsdk.wire.api import request_class
+from groupsdk.wire.compiler import decoder, encoder
+from groupsdk.wire.schema import ApiKey, Request, Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.server.connection import Connection
+    from groupsdk.broker.server.node import Node
+
+
+Handler = Callable[["Call", Any], Response | None]
+"""Answers a request: by its result, or with None by `Call.answer` later (or `answer_nothing`)."""
+
+
+class Route:
+    """How one API in one version is read, handled and answered; made on first use."""
+
+    __slots__ = ("api_key", "decode", "encode", "flexible", "flexible_answer", "handle", "version")
+
+    def __init__(self, api_key: int, version: int) -> None:
+        message: type[Request[Any]] = request_class(api_key)
+        served = APIS[api_key]
+        self.api_key = api_key
+        self.version = version
+        self.decode = decoder(message, version)
+        self.encode = encoder(message.response_class, version)
+        self.flexible = message.api.is_flexible(version)
+        self.flexible_answer = self.flexible and api_key != ApiKey.API_VERSIONS
+        module = import_module(f"groupsdk.broker.server.handlers.{served.module}")
+        self.handle: Handler = getattr(module, served.function)
+
+
+_routes: dict[tuple[int, int], Route] = {}
+
+
+def route(api_key: int, version: int) -> Route | None:
+    """Return how an API is served in a version; None: it is not."""
+    found = _routes.get((api_key, version))
+    if found is None:
+        served = APIS.get(api_key)
+        if served is None or not served.min_version <= version <= served.max_version:
+            return None
+        found = _routes[api_key, version] = Route(api_key, version)
+    return found
+
+
+class Call:
+    """One request on its way; answered exactly once, by `answer`, or not at all, by `answer_nothing`.
+
+    It outlives its connection harmlessly: an answer to a connection that is gone is dropped.
+    """
+
+    __slots__ = ("client_id", "connection", "correlation_id", "done", "request_bytes", "route")
+
+    def __init__(
+        self,
+        connection: "Connection",
+        route: Route,
+        correlation_id: int,
+        client_id: str,
+        request_bytes: int,
+    ) -> None:
+        self.connection = connection
+        self.route = route
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.request_bytes = request_bytes
+        self.done = False
+
+    @property
+    def node(self) -> "Node":
+        """The node that was asked."""
+        return self.connection.node
+
+    @property
+    def version(self) -> int:
+        """The version of the API that was asked."""
+        return self.route.version
+
+    @property
+    def principal(self) -> str:
+        """Who asks, as `User:name`."""
+        return self.connection.principal
+
+    @property
+    def client_host(self) -> str:
+        """Where it asks from, as Java prints an address."""
+        return self.connection.client_host
+
+    def answer(self, response: Response) -> None:
+        """Send the answer; once only, a second one is dropped."""
+        if not self.done:
+            self.done = True
+            self.connection.answered(self, response)
+
+    def answer_nothing(self) -> None:
+        """Go on without an answer (Produce with acks=0)."""
+        if not self.done:
+            self.done = True
+            self.connection.go_on()
+
+    def silence(self) -> None:
+        """Let the answer come to nothing: the request counts as never answered."""
+        self.done = True
+
+    @property
+    def lost(self) -> bool:
+        """Tell whether nobody waits any more."""
+        return self.connection.closed

@@ -1,0 +1,366 @@
+"""Serve one connection: cut requests out of its bytes, have them handled one after the other, answer."""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from typing_extensions import override
+
+from groupsdk.broker.server.call import Call, Route, route
+from groupsdk.errors import DecodeError, GroupSdkError
+from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
+from groupsdk.wire.schema import Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.server.listener import Listener
+    from groupsdk.broker.server.node import Node
+
+
+_LOG = logging.getLogger(__name__)
+_LENGTH: Final = struct.Struct(">i").unpack_from
+_HEADER: Final = struct.Struct(">hhih").unpack_from
+_PREFIX: Final = struct.Struct(">ii").pack
+_HEADER_BYTES: Final = 10
+_MAX_WAITING: Final = 64 * 1024
+"""How many bytes of further requests are read while one is being answered."""
+_MAX_PARTS: Final = 64
+_RESERVE_FROM: Final = 64 * 1024
+"""Requests of at least this size take part in the limit on what all requests together may hold."""
+
+
+class BadRequestError(GroupSdkError):
+    """Bytes on which Kafka closes the connection: no request, or one that is not served."""
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection.
+
+    As in Kafka, a request is taken up only when the one before it was answered, so that answers come in
+    order and a client that does not read costs one answer. Whatever a client sends ends at worst in the
+    end of its own connection.
+    """
+
+    __slots__ = (
+        "_blocked",
+        "_buffer",
+        "_busy",
+        "_client_id",
+        "_client_id_bytes",
+        "_listener",
+        "_out",
+        "_paused",
+        "_reserved",
+        "_serving",
+        "_transport",
+        "_wanted",
+        "active_ms",
+        "authenticator",
+        "client_host",
+        "closed",
+        "listener_name",
+        "node",
+        "on_lost",
+        "peer",
+        "principal",
+    )
+
+    def __init__(self, listener: "Listener") -> None:
+        self._listener = listener
+        self.node: Node = listener.node
+        self.principal = "User:ANONYMOUS"
+        self.client_host = "/127.0.0.1"
+        self.peer = "127.0.0.1"
+        self.closed = False
+        self.active_ms = 0
+        self.authenticator: Any = None
+        self.listener_name = listener.address.name
+        self.on_lost: Callable[[], None] | None = None
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._buffer = bytearray()
+        self._wanted = 4
+        self._out: list[bytes] = []
+        self._busy = False  # a request is being answered
+        self._blocked = False  # the client does not read
+        self._paused = False  # we do not read
+        self._serving = False  # within _serve, which goes on and writes by itself
+        self._reserved = 0
+        self._client_id_bytes = b""
+        self._client_id = ""
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take note of the client, or refuse it."""
+        self._transport = cast("asyncio.Transport", transport)
+        self.active_ms = self._listener.now_ms()
+        address = transport.get_extra_info("peername")
+        if address:
+            self.peer = str(address[0])
+            self.client_host = f"/{self.peer}"
+        self._listener.opened(self, transport)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of everything."""
+        self.closed = True
+        self._buffer.clear()
+        self._release()
+        if self.on_lost is not None:
+            self.on_lost()
+        self._listener.lost(self)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        """Take bytes in and serve the requests that are complete."""
+        self.active_ms = self._listener.now_ms()
+        if self._busy or self._blocked or self._buffer:
+            self._buffer += data
+            if self._busy or self._blocked:
+                if len(self._buffer) > _MAX_WAITING:
+                    self._pause()
+                return
+            if len(self._buffer) < self._wanted:
+                return
+            self._serve(self._buffer)
+        else:
+            self._serve(data)
+
+    @override
+    def pause_writing(self) -> None:
+        """Take up no more requests of a client that does not read."""
+        self._blocked = True
+
+    @override
+    def resume_writing(self) -> None:
+        """Go on with a client that reads again."""
+        self._blocked = False
+        self._listener.soon(self._resume)
+
+    def close(self, reason: str = "") -> None:
+        """End the connection, what was answered is still sent."""
+        if not self.closed:
+            self.closed = True
+            if reason:
+                _LOG.info("node %d: closing %s: %s", self.node.node_id, self.peer, reason)
+            self._flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection at once; what is not sent is lost."""
+        self.closed = True
+        self._transport.abort()
+
+    def answered(self, call: Call, response: Response) -> None:
+        """Send the answer to the request in hand, and go on."""
+        if self.closed:
+            return
+        found: Route = call.route
+        try:
+            body = found.encode(response)
+        except GroupSdkError:
+            _LOG.exception(
+                "node %d: an answer to %s cannot be written", self.node.node_id, self.peer
+            )
+            self.close("its answer cannot be written")
+            return
+        if found.flexible_answer:
+            self._out += (_PREFIX(len(body) + 5, call.correlation_id), b"\0", body)
+        else:
+            self._out += (_PREFIX(len(body) + 4, call.correlation_id), body)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Take up the next request."""
+        self._busy = False
+        if not self._serving:
+            self._flush()
+            if self._buffer or self._paused:
+                self._listener.soon(self._resume)
+
+    def _flush(self) -> None:
+        out = self._out
+        if out:
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+            out.clear()
+
+    def _resume(self) -> None:
+        if self._busy or self._blocked or self.closed:
+            return
+        if len(self._buffer) >= self._wanted:
+            self._serve(self._buffer)
+        if self._paused and not self._busy and not self._blocked and not self.closed:
+            self._unpause()
+
+    def _pause(self) -> None:
+        if not self._paused and not self.closed:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _unpause(self) -> None:
+        if self._wanted > _RESERVE_FROM and not self._reserved and not self._reserve():
+            return
+        self._paused = False
+        self._transport.resume_reading()
+
+    def _serve(self, source: bytes | bytearray) -> None:
+        """Handle complete requests of `source` while none waits; keep the rest."""
+        self._serving = True
+        position = 0
+        try:
+            position = self._serve_all(source)
+        except BadRequestError as error:
+            self.close(str(error))
+        finally:
+            self._serving = False
+        self._flush()
+        if self.closed:
+            self._buffer.clear()
+        elif source is self._buffer:
+            del self._buffer[:position]
+            if self._reserved and not self._buffer:
+                self._release()
+        elif position < len(source):
+            self._buffer += memoryview(source)[position:]
+        if self._busy or self._blocked:
+            self._wanted = 4
+
+    def _serve_all(self, source: bytes | bytearray) -> int:
+        position, end = 0, len(source)
+        while not (self._busy or self._blocked or self.closed):
+            if end - position < 4:
+                self._wanted = 4
+                break
+            (length,) = _LENGTH(source, position)
+            stop = position + 4 + length
+            if stop > end or length < 0:
+                self._incomplete(length)
+                break
+            with memoryview(source) as view:
+                payload = bytes(view[position + 4 : stop])
+            position = stop
+            self._handle(payload)
+            if len(self._out) > _MAX_PARTS:
+                self._flush()
+        return position
+
+    def _incomplete(self, length: int) -> None:
+        limit = self._listener.max_request_bytes
+        if not 0 <= length <= limit:
+            raise BadRequestError(
+                f"a request of {length} bytes, where 0 to {limit} (socket.request.max.bytes) are taken"
+            )
+        self._wanted = 4 + length
+        if length > _RESERVE_FROM and not self._reserved and not self._reserve():
+            self._pause()
+
+    def _reserve(self) -> bool:
+        if not self._listener.reserve(self, self._wanted):
+            return False
+        self._reserved = self._wanted
+        return True
+
+    def _release(self) -> None:
+        if self._reserved:
+            self._listener.release(self._reserved)
+            self._reserved = 0
+
+    def memory_free(self) -> None:
+        """Go on reading a large request that had to wait for memory."""
+        self._resume()
+
+    def _handle(self, payload: bytes) -> None:
+        if self.authenticator is not None and self.authenticator.raw:
+            self._handle_raw(payload)
+            return
+        try:
+            key, version, correlation_id, size = _HEADER(payload)
+        except struct.error:
+            raise BadRequestError(f"{len(payload)} bytes are no request") from None
+        start = _HEADER_BYTES + size if size > 0 else _HEADER_BYTES
+        name = payload[_HEADER_BYTES:start]
+        if name != self._client_id_bytes:
+            self._learn_client_id(name, size)
+        elif size < -1:
+            raise BadRequestError(f"a client id of {size} bytes")
+        found = route(key, version)
+        if found is None:
+            self._not_served(key, version, correlation_id)
+            return
+        if found.flexible:
+            start = self._skip_tags(payload, start)
+        if self.authenticator is not None:
+            self.authenticator.check(self, key)
+        try:
+            message = found.decode(payload, start)
+        except DecodeError as error:
+            raise BadRequestError(str(error)) from None
+        call = Call(self, found, correlation_id, self._client_id, len(payload))
+        self._busy = True
+        faults = self.node.faults
+        if faults.any and faults.intercept(call, message):
+            return
+        self.run(call, message)
+
+    def _handle_raw(self, message: bytes) -> None:
+        """Take a SASL message without a header, as clients send it after SaslHandshake version 0."""
+        try:
+            answer = self.authenticator.evaluate(self, message)
+        except BadRequestError:
+            raise
+        except GroupSdkError:
+            raise BadRequestError("it failed to authenticate") from None
+        self._out += (len(answer).to_bytes(4), answer)
+
+    def run(self, call: Call, message: Any) -> None:
+        """Hand a request to its handler."""
+        try:
+            response = call.route.handle(call, message)
+        except BadRequestError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a bug in one handler must not end the broker
+            response = self._failed(call, message, error)
+        if response is not None:
+            call.answer(response)
+
+    def _failed(self, call: Call, message: Any, error: Exception) -> Response | None:
+        from groupsdk.broker.server.refusals import failure_code, refuse  # only a failure needs it
+
+        code = failure_code(error)
+        if code is None:
+            _LOG.exception(
+                "node %d: %s of %s failed", self.node.node_id, type(message).__name__, self.peer
+            )
+        response = refuse(message, -1 if code is None else code, call.version)
+        if response is None:
+            self.close("its request failed, and the answer has no place for an error")
+        return response
+
+    def _learn_client_id(self, name: bytes, size: int) -> None:
+        if len(name) != max(size, 0):
+            raise BadRequestError(f"a client id of {size} bytes in a header of fewer")
+        try:
+            self._client_id = name.decode()
+        except UnicodeDecodeError:
+            raise BadRequestError("a client id that is not valid UTF-8") from None
+        self._client_id_bytes = name
+
+    def _skip_tags(self, payload: bytes, start: int) -> int:
+        if payload[start : start + 1] == b"\0":
+            return start + 1
+        try:
+            return read_unknown_tags(payload, start, len(payload))[1]
+        except DECODE_FAILURES as error:
+            raise BadRequestError(f"the tagged fields of a header: {error}") from None
+
+    def _not_served(self, key: int, version: int, correlation_id: int) -> None:
+        if key != 18:
+            raise BadRequestError(
+                f"a request of API {key} in version {version}, which is not served"
+            )
+        # KIP-511: whatever version was asked, the answer is in version 0 and names what is served
+        from groupsdk.broker.server.handlers.api_versions import unsupported_version
+
+        found = cast("Route", route(18, 0))
+        Call(self, found, correlation_id, self._client_id, 0).answer(unsupported_version())

@@ -1,0 +1,197 @@
+"""Script what goes wrong: an error as the answer, a delay, no answer, a cut connection."""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from groupsdk.broker.server.apis import APIS
+from groupsdk.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.server.call import Call
+    from groupsdk.error_code import ErrorCode
+
+
+_KEYS: Final = {served.name.lower(): key for key, served in APIS.items()}
+Match = Callable[[Any], bool]
+
+
+class Fault:
+    """One thing that is to go wrong, and how often yet."""
+
+    __slots__ = ("_act", "_left", "_match", "hits", "key", "node_id")
+
+    def __init__(
+        self,
+        key: int,
+        act: Callable[["Call", Any], None],
+        times: int | None,
+        node_id: int | None,
+        match: Match | None,
+    ) -> None:
+        self.key = key
+        self.node_id = node_id
+        self.hits = 0
+        """How many requests it has met."""
+        self._act = act
+        self._left = times
+        self._match = match
+
+    @property
+    def done(self) -> bool:
+        """Tell whether it is used up."""
+        return self._left == 0
+
+    def remove(self) -> None:
+        """Let it happen no more."""
+        self._left = 0
+
+    def takes(self, call: "Call", request: Any) -> bool:
+        """Tell whether this request is to meet it, and count it."""
+        if self._left == 0 or (self.node_id is not None and self.node_id != call.node.node_id):
+            return False
+        if self._match is not None and not self._match(request):
+            return False
+        if self._left is not None:
+            self._left -= 1
+        self.hits += 1
+        return True
+
+    def act(self, call: "Call", request: Any) -> None:
+        """Do it."""
+        self._act(call, request)
+
+
+class Faults:
+    """The faults of a broker; may be set from any thread.
+
+    `api` is Kafka's name, such as "JoinGroup". The first fault that takes a request has it; `times` says how often,
+    None for always. `node` limits it to one node, `match` to requests for which it returns True.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._faults: tuple[Fault, ...] = ()
+        self.any = False
+        """Whether anything is to go wrong."""
+
+    def answer(
+        self,
+        api: str,
+        error: "ErrorCode | int",
+        *,
+        times: int | None = 1,
+        node: int | None = None,
+        match: Match | None = None,
+    ) -> Fault:
+        """Answer an error instead of doing what is asked."""
+        from groupsdk.broker.server.refusals import refuse
+
+        def act(call: "Call", request: Any) -> None:
+            response = refuse(request, int(error), call.version)
+            if response is None:
+                call.connection.abort()
+            else:
+                call.answer(response)
+
+        return self._add(api, act, times, node, match)
+
+    def delay(
+        self,
+        api: str,
+        delay_ms: int,
+        *,
+        times: int | None = 1,
+        node: int | None = None,
+        match: Match | None = None,
+    ) -> Fault:
+        """Do what is asked only after a while; the connection's further requests wait, too."""
+
+        def act(call: "Call", request: Any) -> None:
+            scheduler = call.node.cluster.scheduler
+            scheduler.after(
+                delay_ms, lambda: None if call.lost else call.connection.run(call, request)
+            )
+
+        return self._add(api, act, times, node, match)
+
+    def drop(
+        self,
+        api: str,
+        *,
+        times: int | None = 1,
+        node: int | None = None,
+        match: Match | None = None,
+        handle: bool = False,
+    ) -> Fault:
+        """Never answer, and leave the connection open; `handle` says whether to do what is asked."""
+
+        def act(call: "Call", request: Any) -> None:
+            if handle:
+                call.silence()
+                call.connection.run(call, request)
+
+        return self._add(api, act, times, node, match)
+
+    def disconnect(
+        self,
+        api: str,
+        *,
+        times: int | None = 1,
+        node: int | None = None,
+        match: Match | None = None,
+        handle: bool = False,
+    ) -> Fault:
+        """Cut the connection instead of answering; `handle` says whether to do what is asked before."""
+
+        def act(call: "Call", request: Any) -> None:
+            if handle:
+                call.silence()
+                call.connection.run(call, request)
+            call.connection.abort()
+
+        return self._add(api, act, times, node, match)
+
+    def clear(self) -> None:
+        """Let nothing go wrong any more."""
+        with self._lock:
+            self._faults = ()
+            self.any = False
+
+    def intercept(self, call: "Call", request: Any) -> bool:
+        """Let a request meet its fault; tell whether it did."""
+        for fault in self._faults:
+            if fault.key == call.route.api_key and fault.takes(call, request):
+                if fault.done:
+                    self._drop_done()
+                fault.act(call, request)
+                return True
+        return False
+
+    def _add(
+        self,
+        api: str,
+        act: Callable[["Call", Any], None],
+        times: int | None,
+        node: int | None,
+        match: Match | None,
+    ) -> Fault:
+        key = _KEYS.get(api.lower().replace("_", ""))
+        if key is None:
+            raise ConfigError(f"{api!r} is no API that is served; use a name such as 'JoinGroup'")
+        if times is not None and times < 1:
+            raise ConfigError(f"times is {times}: at least 1, or None for always")
+        fault = Fault(key, act, times, node, match)
+        with self._lock:
+            self._faults = (*self._faults, fault)
+            self.any = True
+        return fault
+
+    def _drop_done(self) -> None:
+        with self._lock:
+            self._faults = tuple(each for each in self._faults if not each.done)
+            self.any = bool(self._faults)
+
+    def __len__(self) -> int:
+        return len(self._faults)

@@ -1,0 +1,127 @@
+"""Remember what consumers fetch, so that they need not say it each time (KIP-227)."""
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from groupsdk.error_code import ErrorCode
+from groupsdk.limits import MAX_INT32
+from groupsdk.wire.messages.fetch import FetchRequest
+from groupsdk.wire.schema import NO_UUID
+
+
+NO_SESSION: Final = 0
+_FINAL_EPOCH: Final = -1
+_INITIAL_EPOCH: Final = 0
+
+Key = tuple[str | UUID, int]
+
+
+class FetchedPartition:
+    """What a consumer wants of one partition, and what it was told last."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "log_start_offset",
+        "max_bytes",
+        "partition",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: UUID, partition: int) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.fetch_offset = 0
+        self.max_bytes = 0
+        self.current_leader_epoch = -1
+        self.high_watermark = -2  # nothing was told yet
+        self.log_start_offset = -2
+
+
+class FetchSession:
+    """One consumer's partitions, in the order in which they are to be read next."""
+
+    __slots__ = ("epoch", "partitions", "session_id")
+
+    def __init__(self, session_id: int) -> None:
+        self.session_id = session_id
+        self.epoch = 1
+        self.partitions: OrderedDict[Key, FetchedPartition] = OrderedDict()
+
+    def take(self, request: FetchRequest) -> None:
+        """Add, change and forget partitions as a request says."""
+        for topic in request.topics:
+            name: str | UUID = topic.topic_id if topic.topic_id != NO_UUID else topic.topic
+            for each in topic.partitions:
+                key = (name, each.partition)
+                wanted = self.partitions.get(key)
+                if wanted is None:
+                    wanted = FetchedPartition(topic.topic, topic.topic_id, each.partition)
+                    self.partitions[key] = wanted
+                wanted.fetch_offset = each.fetch_offset
+                wanted.max_bytes = each.partition_max_bytes
+                wanted.current_leader_epoch = each.current_leader_epoch
+        for forgotten in request.forgotten_topics_data:
+            name = forgotten.topic_id if forgotten.topic_id != NO_UUID else forgotten.topic
+            for partition in forgotten.partitions:
+                self.partitions.pop((name, partition), None)
+
+    def served(self, keys: Iterable[Key]) -> None:
+        """Put partitions that were served behind the others, so that none of them starves."""
+        for key in keys:
+            if key in self.partitions:
+                self.partitions.move_to_end(key)
+
+
+class FetchSessions:
+    """The sessions of one node; the one not used for longest makes room where there is none.
+
+    Args:
+        slots: how many there may be.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._random = random.Random()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: FetchRequest) -> tuple[FetchSession, bool] | ErrorCode:
+        """Find or make the session of a request.
+
+        Returns:
+            The session, and whether the answer names only what is new; or the error to answer.
+        """
+        if request.session_epoch in {_FINAL_EPOCH, _INITIAL_EPOCH}:
+            self._sessions.pop(request.session_id, None)
+            session = FetchSession(NO_SESSION)
+            session.take(request)
+            if request.session_epoch == _INITIAL_EPOCH:
+                self._keep(session)
+            return session, False
+        found = self._sessions.get(request.session_id)
+        if found is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if found.epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        found.epoch = found.epoch % MAX_INT32 + 1
+        self._sessions.move_to_end(found.session_id)
+        found.take(request)
+        return found, True
+
+    def _keep(self, session: FetchSession) -> None:
+        if self._slots == 0 or not session.partitions:
+            return
+        if len(self._sessions) >= self._slots:
+            self._sessions.popitem(last=False)
+        while session.session_id == NO_SESSION or session.session_id in self._sessions:
+            session.session_id = self._random.randint(1, MAX_INT32)
+        self._sessions[session.session_id] = session

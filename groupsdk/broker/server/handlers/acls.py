@@ -1,0 +1,129 @@
+"""Answer DescribeAcls, CreateAcls and DeleteAcls."""
+
+from groupsdk.broker.authorizer import Acl, AclFilter, acl_problem
+from groupsdk.broker.server.access import cluster_allowed
+from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.refusals import refuse
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from groupsdk.wire.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from groupsdk.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from groupsdk.wire.schema import Response
+
+
+_NO_AUTHORIZER = "No Authorizer is configured."
+
+
+def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
+    """List the rules that a filter takes, by resource."""
+    if not cluster_allowed(call, "describe"):
+        return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
+    authorizer = call.node.cluster.authorizer
+    if authorizer is None:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message=_NO_AUTHORIZER
+        )
+    resources: dict[tuple[int, str, int], list[AclDescription]] = {}
+    for acl in authorizer.find(_filter(request)):
+        resources.setdefault(acl[:3], []).append(
+            AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+        )
+    return DescribeAclsResponse(
+        error_message=None,
+        resources=tuple(
+            DescribeAclsResource(kind, name, pattern, tuple(acls))
+            for (kind, name, pattern), acls in resources.items()
+        ),
+    )
+
+
+def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
+    """Add the rules that can be, one answer each."""
+    if not cluster_allowed(call, "alter"):
+        return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
+    authorizer = call.node.cluster.authorizer
+    if authorizer is None:
+        result = AclCreationResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+        return CreateAclsResponse(results=(result,) * len(request.creations))
+    wanted = [
+        Acl(
+            each.resource_type,
+            each.resource_name,
+            each.resource_pattern_type,
+            each.principal,
+            each.host,
+            each.operation,
+            each.permission_type,
+        )
+        for each in request.creations
+    ]
+    problems = [acl_problem(acl) for acl in wanted]
+    authorizer.add(acl for acl, problem in zip(wanted, problems, strict=True) if problem is None)
+    return CreateAclsResponse(
+        results=tuple(
+            AclCreationResult(0, None)
+            if problem is None
+            else AclCreationResult(ErrorCode.INVALID_REQUEST, problem)
+            for problem in problems
+        )
+    )
+
+
+def delete_acls(call: Call, request: DeleteAclsRequest) -> Response | None:
+    """Remove the rules that filters take."""
+    if not cluster_allowed(call, "alter"):
+        return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
+    authorizer = call.node.cluster.authorizer
+    if authorizer is None:
+        result = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+        return DeleteAclsResponse(filter_results=(result,) * len(request.filters))
+    return DeleteAclsResponse(
+        filter_results=tuple(
+            DeleteAclsFilterResult(
+                0,
+                None,
+                tuple(
+                    DeleteAclsMatchingAcl(
+                        0,
+                        None,
+                        acl.resource_type,
+                        acl.resource_name,
+                        acl.pattern_type,
+                        acl.principal,
+                        acl.host,
+                        acl.operation,
+                        acl.permission,
+                    )
+                    for acl in authorizer.remove(_filter(each))
+                ),
+            )
+            for each in request.filters
+        )
+    )
+
+
+def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        asked.resource_type_filter,
+        asked.resource_name_filter,
+        asked.pattern_type_filter,
+        asked.principal_filter,
+        asked.host_filter,
+        asked.operation,
+        asked.permission_type,
+    )

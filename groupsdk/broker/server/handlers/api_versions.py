@@ -1,0 +1,74 @@
+"""Answer ApiVersions: what is served, in which versions, with which features."""
+
+from functools import cache
+from typing import Final
+
+from groupsdk.broker.server.apis import APIS
+from groupsdk.broker.server.call import Call
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+
+FEATURES: Final = {"group.version": (0, 0, 0), "transaction.version": (0, 2, 2)}
+"""Lowest and highest level supported, and the level in force: classic groups, transactions of KIP-890."""
+_API_VERSIONS: Final = 18
+
+
+def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Tell what is served.
+
+    From version 3 on a client names itself, and Kafka refuses names that could not stand in a metric.
+    """
+    if call.version >= 3 and not (
+        _is_name(request.client_software_name) and _is_name(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return served(call.version)
+
+
+@cache
+def served(version: int) -> ApiVersionsResponse:
+    """Build the answer once for each version."""
+    keys = tuple(
+        ApiVersion(
+            api_key=key,
+            min_version=each.min_version if each.advertised_from is None else each.advertised_from,
+            max_version=each.max_version,
+        )
+        for key, each in sorted(APIS.items())
+    )
+    # before version 4 clients do not take features whose lowest level is 0 (KAFKA-17011)
+    shown = {name: levels for name, levels in FEATURES.items() if version >= 4 or levels[0] > 0}
+    return ApiVersionsResponse(
+        api_keys=keys,
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high, _) in shown.items()
+        ),
+        finalized_features_epoch=0,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, (_, _, level) in FEATURES.items()
+            if level > 0
+        ),
+    )
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """Answer a version that is not served: with the versions of ApiVersions alone (KIP-511)."""
+    own = APIS[_API_VERSIONS]
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=(ApiVersion(_API_VERSIONS, own.min_version, own.max_version),),
+    )
+
+
+def _is_name(text: str) -> bool:
+    inner = text.replace(".", "").replace("-", "")
+    return inner.isascii() and inner.isalnum() and text[0].isalnum() and text[-1].isalnum()

@@ -1,0 +1,230 @@
+"""Answer Fetch: read what is there, or wait until enough is."""
+
+from typing import Any, Final
+
+from groupsdk.broker.catalogue import Topic
+from groupsdk.broker.cluster import ClusterError
+from groupsdk.broker.runtime.scheduler import Timer
+from groupsdk.broker.server.access import allowed
+from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.fetch_sessions import FetchedPartition, FetchSession, Key
+from groupsdk.broker.server.leaders import LeaderHints
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import GroupSdkError
+from groupsdk.wire.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from groupsdk.wire.schema import NO_UUID, Response
+
+
+_READ_COMMITTED: Final = 1
+_LEADER_FROM: Final = 12
+
+
+def fetch(call: Call, request: FetchRequest) -> Response | None:
+    """Answer at once where there is enough, an error, or no wish to wait."""
+    begun = call.node.fetch_sessions.begin(request)
+    if isinstance(begun, ErrorCode):
+        return FetchResponse(error_code=begun)
+    session, incremental = begun
+    waiting = _Fetch(call, request, session, incremental=incremental)
+    return waiting.start()
+
+
+class _Fetch:
+    """One fetch, tried again whenever one of its partitions changes."""
+
+    __slots__ = (
+        "_call",
+        "_incremental",
+        "_places",
+        "_request",
+        "_session",
+        "_timer",
+        "_woken",
+    )
+
+    def __init__(
+        self, call: Call, request: FetchRequest, session: FetchSession, *, incremental: bool
+    ) -> None:
+        self._call = call
+        self._request = request
+        self._session = session
+        self._incremental = incremental
+        self._timer: Timer | None = None
+        self._woken = False
+        self._places: list[tuple[str, int]] = []
+
+    def start(self) -> Response | None:
+        read = _Read(self._call, self._request, self._session)
+        request = self._request
+        if (
+            read.failed
+            or read.size >= request.min_bytes
+            or request.max_wait_ms <= 0
+            or not read.parts
+        ):
+            return self._answer(read)
+        cluster = self._call.node.cluster
+        self._places = [
+            (topic.name, part.partition_index) for topic, _, part in read.parts if topic
+        ]
+        cluster.wait(self._places, self._wake)
+        self._call.connection.on_lost = self._end
+        self._timer = cluster.scheduler.after(request.max_wait_ms, self._expired)
+        return None
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            # once for all partitions of a produce
+            self._call.node.cluster.defer(self._again)
+
+    def _again(self) -> None:
+        self._woken = False
+        if self._timer is None:
+            return
+        read = _Read(self._call, self._request, self._session)
+        if read.failed or read.size >= self._request.min_bytes:
+            self._end()
+            self._call.answer(self._answer(read))
+
+    def _expired(self) -> None:
+        if self._timer is not None:
+            self._end()
+            read = _Read(self._call, self._request, self._session)
+            self._call.answer(self._answer(read))
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._call.connection.on_lost = None
+        self._call.node.cluster.unwait(self._places, self._wake)
+
+    def _answer(self, read: "_Read") -> FetchResponse:
+        topics: dict[tuple[str, Any], list[PartitionData]] = {}
+        served: list[Key] = []
+        for _, wanted, part in read.parts:
+            if self._incremental and not _is_news(wanted, part):
+                continue
+            if part.records:
+                key = wanted.topic_id if wanted.topic_id != NO_UUID else wanted.topic
+                served.append((key, wanted.partition))
+            wanted.high_watermark = part.high_watermark
+            wanted.log_start_offset = part.log_start_offset
+            topics.setdefault((wanted.topic, wanted.topic_id), []).append(part)
+        self._session.served(served)
+        return FetchResponse(
+            0,
+            0,
+            self._session.session_id,
+            tuple(
+                FetchableTopicResponse(name, topic_id, tuple(parts))
+                for (name, topic_id), parts in topics.items()
+            ),
+            tuple(NodeEndpoint(*each) for each in read.hints.endpoints()),
+        )
+
+
+def _is_news(wanted: FetchedPartition, part: PartitionData) -> bool:
+    return bool(
+        part.records
+        or part.error_code
+        or part.high_watermark != wanted.high_watermark
+        or part.log_start_offset != wanted.log_start_offset
+    )
+
+
+class _Read:
+    """What is there now for all partitions of a fetch, within its limits."""
+
+    __slots__ = ("_call", "_committed", "_room", "failed", "hints", "parts", "size")
+
+    def __init__(self, call: Call, request: FetchRequest, session: FetchSession) -> None:
+        self._call = call
+        self._committed = request.isolation_level == _READ_COMMITTED
+        self._room = max(min(request.max_bytes, call.node.cluster.config.fetch_max_bytes), 0)
+        self.failed = False
+        self.size = 0
+        self.hints = LeaderHints(call)
+        self.parts: list[tuple[Topic | None, FetchedPartition, PartitionData]] = []
+        for wanted in session.partitions.values():
+            topic = self._topic(wanted)
+            part = self._one(topic, wanted)
+            self.parts.append((topic, wanted, part))
+            if part.error_code:
+                self.failed = True
+            elif part.records:
+                self.size += len(part.records)
+                self._room -= len(part.records)
+
+    def _topic(self, wanted: FetchedPartition) -> Topic | None:
+        catalogue = self._call.node.cluster.catalogue
+        if wanted.topic_id != NO_UUID:
+            return catalogue.topics_by_id.get(wanted.topic_id)
+        return catalogue.topics.get(wanted.topic)
+
+    def _one(self, topic: Topic | None, wanted: FetchedPartition) -> PartitionData:
+        index = wanted.partition
+        if topic is None:
+            by_id = wanted.topic_id != NO_UUID
+            if not by_id and not allowed(self._call, "read", "topic", wanted.topic):
+                return _failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return _failed(
+                index, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+        if not allowed(self._call, "read", "topic", topic.name):
+            return _failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        node = self._call.node
+        try:
+            log = node.cluster.led_log(node.node_id, topic.name, index, wanted.current_leader_epoch)
+            found = log.read(
+                wanted.fetch_offset,
+                max(min(wanted.max_bytes, self._room), 0),
+                committed=self._committed,
+                # one batch at least for the first partition that has any, however large it is
+                min_one=self.size == 0,
+            )
+        except ClusterError as error:
+            leader = LeaderIdAndEpoch()
+            if (
+                error.error_code
+                in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+                and self._call.version >= _LEADER_FROM
+            ):
+                leader = LeaderIdAndEpoch(*self.hints.leader(topic, index))
+            return _failed(index, error.error_code, leader)
+        except GroupSdkError as error:
+            code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
+            return _failed(index, code)
+        aborted = None
+        if self._committed:
+            aborted = tuple(
+                AbortedTransaction(each.producer_id, each.first_offset) for each in found.aborted
+            )
+        return PartitionData(
+            index,
+            0,
+            found.high_watermark,
+            found.last_stable_offset,
+            found.log_start_offset,
+            aborted_transactions=aborted,
+            preferred_read_replica=-1,
+            records=found.data,
+        )
+
+
+_NO_LEADER: Final = LeaderIdAndEpoch()
+
+
+def _failed(index: int, code: int, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionData:
+    return PartitionData(
+        index, code, -1, -1, -1, current_leader=leader, preferred_read_replica=-1, records=b""
+    )

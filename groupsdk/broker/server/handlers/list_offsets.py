@@ -1,0 +1,121 @@
+"""Answer ListOffsets and OffsetForLeaderEpoch: find offsets by time, and where epochs ended."""
+
+from typing import Final
+
+from groupsdk.broker.cluster import ClusterError
+from groupsdk.broker.log.lookup import OffsetAndTimestamp
+from groupsdk.broker.log.partition_log import PartitionLog
+from groupsdk.broker.server.access import allowed
+from groupsdk.broker.server.call import Call
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import GroupSdkError
+from groupsdk.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from groupsdk.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
+_EARLIEST_LOCAL: Final = -4
+_LATEST_TIERED: Final = -5
+_EARLIEST_PENDING_UPLOAD: Final = -6
+_SINCE: Final = {
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_PENDING_UPLOAD: 11,
+}
+_NOT_FOUND: Final = OffsetAndTimestamp(-1, -1, -1)
+_READ_COMMITTED: Final = 1
+
+
+def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Find the offset for each partition, by the node that leads it."""
+    committed = request.isolation_level == _READ_COMMITTED
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                topic.name,
+                tuple(
+                    _listed(call, topic.name, each, committed=committed)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _listed(
+    call: Call, name: str, asked: ListOffsetsPartition, *, committed: bool
+) -> ListOffsetsPartitionResponse:
+    node = call.node
+    index = asked.partition_index
+    if not allowed(call, "describe", "topic", name):
+        return ListOffsetsPartitionResponse(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if asked.timestamp < 0 and call.version < _SINCE.get(asked.timestamp, 0):
+        return ListOffsetsPartitionResponse(index, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        log = node.cluster.led_log(node.node_id, name, index, asked.current_leader_epoch)
+        found = _found(log, asked.timestamp, committed=committed)
+    except ClusterError as error:
+        return ListOffsetsPartitionResponse(index, error.error_code)
+    except GroupSdkError as error:
+        code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
+        return ListOffsetsPartitionResponse(index, code)
+    epoch = found.leader_epoch if call.version >= 4 else -1
+    return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, epoch)
+
+
+def _found(log: PartitionLog, timestamp: int, *, committed: bool) -> OffsetAndTimestamp:
+    if timestamp == _LATEST:
+        return log.latest(committed=committed)
+    if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
+        return log.earliest()
+    if timestamp == _MAX_TIMESTAMP:
+        return log.max_timestamp_offset() or _NOT_FOUND
+    if timestamp < 0:
+        return _NOT_FOUND  # nothing is in tiered storage
+    found = log.offset_for_timestamp(timestamp)
+    if found is None or (committed and found.offset >= log.last_stable_offset):
+        return _NOT_FOUND
+    return found
+
+
+def offset_for_leader_epoch(
+    call: Call, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Tell where leader epochs ended, so that clients find out whether records were lost (KIP-320)."""
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            OffsetForLeaderTopicResult(
+                topic.topic, tuple(_epoch_end(call, topic.topic, each) for each in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _epoch_end(call: Call, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    node = call.node
+    if not allowed(call, "describe", "topic", name):
+        return EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.partition)
+    try:
+        log = node.cluster.led_log(node.node_id, name, asked.partition, asked.current_leader_epoch)
+        epoch, end = log.end_offset_for_epoch(asked.leader_epoch)
+    except GroupSdkError as error:
+        code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
+        return EpochEndOffset(code, asked.partition)
+    return EpochEndOffset(0, asked.partition, epoch, end)

@@ -1,0 +1,214 @@
+"""Answer Metadata and DescribeTopicPartitions: the nodes, and who leads which partition."""
+
+from typing import Final
+from uuid import UUID
+
+from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic, collision, topic_name_problem
+from groupsdk.broker.cluster import Cluster
+from groupsdk.broker.server.access import allowed, cluster_allowed, operations
+from groupsdk.broker.server.call import Call
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from groupsdk.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from groupsdk.wire.schema import NO_UUID
+
+
+_MOST_PARTITIONS: Final = 2_000
+
+
+def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
+    """Describe the nodes and the topics asked for; creates topics where that is asked and allowed."""
+    cluster = call.node.cluster
+    everything = request.topics is None or (call.version == 0 and not request.topics)
+    if everything:
+        topics = [
+            _described(call, topic, request)
+            for topic in cluster.catalogue.topics.values()
+            if allowed(call, "describe", "topic", topic.name)
+        ]
+    else:
+        topics = [_topic(call, asked, request) for asked in request.topics or ()]
+    return MetadataResponse(
+        brokers=tuple(_brokers(call)),
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller_id,
+        topics=tuple(topics),
+        cluster_authorized_operations=operations(
+            call, "cluster", "kafka-cluster", asked=request.include_cluster_authorized_operations
+        ),
+    )
+
+
+def _brokers(call: Call) -> list[MetadataResponseBroker]:
+    listener = call.connection.listener_name
+    rack = call.node.cluster.config.broker_rack or None
+    return [
+        MetadataResponseBroker(node.node_id, *node.endpoint(listener), rack)
+        for node in call.node.cluster.running_nodes
+    ]
+
+
+def _topic(
+    call: Call, asked: MetadataRequestTopic, request: MetadataRequest
+) -> MetadataResponseTopic:
+    cluster = call.node.cluster
+    if asked.topic_id != NO_UUID:
+        return _topic_by_id(call, asked.topic_id, request)
+    name = asked.name or ""
+    topic = cluster.catalogue.topics.get(name)
+    if not allowed(call, "describe", "topic", name):
+        return _no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if topic is not None:
+        return _described(call, topic, request)
+    if not (request.allow_auto_topic_creation and cluster.config.auto_create_topics_enable):
+        wrong = topic_name_problem(name) is not None
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION if wrong else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return _no_topic(name, code)
+    return _created(call, name, request)
+
+
+def _topic_by_id(call: Call, topic_id: UUID, request: MetadataRequest) -> MetadataResponseTopic:
+    topic = call.node.cluster.catalogue.topics_by_id.get(topic_id)
+    # the name of a topic that the client may not see is not given away
+    if topic is None or not allowed(call, "describe", "topic", topic.name):
+        return MetadataResponseTopic(
+            ErrorCode.UNKNOWN_TOPIC_ID, None if call.version >= 12 else "", topic_id
+        )
+    return _described(call, topic, request)
+
+
+def _created(call: Call, name: str, request: MetadataRequest) -> MetadataResponseTopic:
+    cluster = call.node.cluster
+    if not cluster_allowed(call, "create") and not allowed(call, "create", "topic", name):
+        return _no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if topic_name_problem(name) is not None or collision(name, cluster.catalogue.topics):
+        return _no_topic(name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if name in INTERNAL_TOPICS:
+        topic = cluster.internal_topic(name)
+    else:
+        (topic,) = cluster.create_topics({name: cluster.config.num_partitions})
+    return _described(call, topic, request)
+
+
+def _no_topic(name: str, code: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _described(call: Call, topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
+    asked = request.include_topic_authorized_operations
+    return MetadataResponseTopic(
+        0,
+        topic.name,
+        topic.topic_id,
+        topic.is_internal,
+        tuple(_partitions(call.node.cluster, topic)),
+        operations(call, "topic", topic.name, asked=asked),
+    )
+
+
+def _partitions(cluster: Cluster, topic: Topic) -> list[MetadataResponsePartition]:
+    running = {node.node_id for node in cluster.running_nodes}
+    found = []
+    for index, state in enumerate(topic.partitions):
+        replicas = (state.leader,)
+        if state.leader in running:
+            found.append(
+                MetadataResponsePartition(
+                    0, index, state.leader, state.leader_epoch, replicas, replicas
+                )
+            )
+        else:
+            found.append(
+                MetadataResponsePartition(
+                    ErrorCode.LEADER_NOT_AVAILABLE,
+                    index,
+                    -1,
+                    state.leader_epoch,
+                    replicas,
+                    (),
+                    replicas,
+                )
+            )
+    return found
+
+
+def describe_topic_partitions(
+    call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describe topics in pages, in the order of their names (KIP-966)."""
+    catalogue = call.node.cluster.catalogue
+    names = sorted({each.name for each in request.topics} or catalogue.topics)
+    first = ""
+    start = 0
+    if request.cursor is not None:
+        first, start = request.cursor.topic_name, max(request.cursor.partition_index, 0)
+        names = [name for name in names if name >= first]
+    room = min(max(request.response_partition_limit, 1), _MOST_PARTITIONS)
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        topic = catalogue.topics.get(name)
+        if not allowed(call, "describe", "topic", name):
+            if request.topics:
+                topics.append(_undescribed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        if topic is None:
+            topics.append(_undescribed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            continue
+        begin = start if name == first else 0
+        if room == 0:
+            return _page(topics, Cursor(name, begin))
+        partitions = _partitions(call.node.cluster, topic)[begin : begin + room]
+        room -= len(partitions)
+        topics.append(_described_page(call, topic, partitions))
+        if begin + len(partitions) < len(topic.partitions):
+            return _page(topics, Cursor(name, begin + len(partitions)))
+    return _page(topics, None)
+
+
+def _page(
+    topics: list[DescribeTopicPartitionsResponseTopic], cursor: Cursor | None
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
+
+
+def _undescribed(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _described_page(
+    call: Call, topic: Topic, partitions: list[MetadataResponsePartition]
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        0,
+        topic.name,
+        topic.topic_id,
+        topic.is_internal,
+        tuple(
+            DescribeTopicPartitionsResponsePartition(
+                each.error_code,
+                each.partition_index,
+                each.leader_id,
+                each.leader_epoch,
+                each.replica_nodes,
+                each.isr_nodes,
+                (),
+                (),
+                each.offline_replicas,
+            )
+            for each in partitions
+        ),
+        operations(call, "topic", topic.name, asked=True),
+    )

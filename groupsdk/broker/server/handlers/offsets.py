@@ -1,0 +1,271 @@
+"""Answer what is asked of committed offsets: unknown and forbidden partitions here, the rest by the coordinator."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from groupsdk.broker.server.access import allowed
+from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.gather import ask, gather, submit
+from groupsdk.broker.server.refusals import refuse
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from groupsdk.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+from groupsdk.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from groupsdk.wire.schema import Response
+
+
+_GROUPS_FROM = 8
+
+Refusals = dict[tuple[str, int], ErrorCode]
+
+
+def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
+    """Answer OffsetCommit."""
+    node = call.connection.node
+    cluster = node.cluster
+    group_id = request.group_id
+    if not allowed(call, "read", "group", group_id):
+        return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.route.version)
+    refused = _refused(call, request.topics)
+    runtime = cluster.groups.runtime_for(node.node_id, group_id)
+    if not refused:
+        submit(call, runtime, request)
+        return None
+    kept = _without(request.topics, refused)
+
+    def finish(response: Any) -> None:
+        codes = _codes(response, refused)
+        call.answer(
+            OffsetCommitResponse(
+                topics=tuple(
+                    OffsetCommitResponseTopic(
+                        topic.name,
+                        tuple(
+                            OffsetCommitResponsePartition(
+                                each.partition_index, codes[topic.name, each.partition_index]
+                            )
+                            for each in topic.partitions
+                        ),
+                    )
+                    for topic in request.topics
+                )
+            )
+        )
+
+    if not kept:
+        finish(OffsetCommitResponse())
+        return None
+    ask(call, runtime, replace(request, topics=kept), finish)
+    return None
+
+
+def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response | None:
+    """Answer TxnOffsetCommit: the offsets become part of the producer's transaction."""
+    node = call.node
+    version = call.version
+    if not allowed(call, "write", "transactional_id", request.transactional_id):
+        return refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, version)
+    if not allowed(call, "read", "group", request.group_id):
+        return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
+    refused = _refused(call, request.topics)
+    kept = _without(request.topics, refused) if refused else request.topics
+
+    def finish(response: Any) -> None:
+        codes = _codes(response, refused)
+        call.answer(
+            TxnOffsetCommitResponse(
+                topics=tuple(
+                    TxnOffsetCommitResponseTopic(
+                        topic.name,
+                        partitions=tuple(
+                            TxnOffsetCommitResponsePartition(
+                                each.partition_index, codes[topic.name, each.partition_index]
+                            )
+                            for each in topic.partitions
+                        ),
+                    )
+                    for topic in request.topics
+                )
+            )
+        )
+
+    if not kept:
+        finish(TxnOffsetCommitResponse())
+        return None
+    if not request.group_id:
+        return refuse(request, ErrorCode.INVALID_GROUP_ID, version)
+    groups = node.cluster.groups
+
+    def commit(error: ErrorCode) -> None:
+        asked = replace(request, topics=kept)
+        if error is ErrorCode.NONE:
+            ask(call, groups.runtime_for(node.node_id, request.group_id), asked, finish)
+        else:
+            ask(call, error, asked, finish)
+
+    from groupsdk.broker.server.transaction_check import check_offsets
+
+    check_offsets(call, request, groups.partition_for(request.group_id), commit)
+    return None
+
+
+def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
+    """Answer OffsetFetch, of one group up to version 7 and of several from version 8 on."""
+    node = call.node
+    groups = node.cluster.groups
+    if call.version < _GROUPS_FROM:
+        group_id = request.group_id
+        if not allowed(call, "describe", "group", group_id):
+            return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
+        runtime = groups.runtime_for(node.node_id, group_id)
+        ask(call, runtime, request, _visible(call, call.answer))
+        return None
+    denied = {
+        each.group_id
+        for each in request.groups
+        if not allowed(call, "describe", "group", each.group_id)
+    }
+    parts = [
+        (groups.runtime_for(node.node_id, each.group_id), replace(request, groups=(each,)))
+        for each in request.groups
+        if each.group_id not in denied
+    ]
+
+    def combine(answers: list[OffsetFetchResponse]) -> OffsetFetchResponse:
+        found = {group.group_id: group for answer in answers for group in answer.groups}
+        forbidden = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        shown: OffsetFetchResponse = _shown(
+            call,
+            OffsetFetchResponse(
+                groups=tuple(
+                    found.get(each.group_id)
+                    or OffsetFetchResponseGroup(each.group_id, (), forbidden)
+                    for each in request.groups
+                )
+            ),
+        )
+        return shown
+
+    return gather(call, parts, combine)
+
+
+def _visible(call: Call, answer: Callable[[Response], None]) -> Callable[[Response], None]:
+    return lambda response: answer(_shown(call, response))
+
+
+def _shown(call: Call, response: Any) -> Any:
+    """Take out the offsets of topics that the client may not see."""
+    if call.node.cluster.authorizer is None:
+        return response
+    forbidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    def topics(found: Any) -> tuple[Any, ...]:
+        return tuple(
+            topic
+            if allowed(call, "describe", "topic", topic.name)
+            else replace(
+                topic,
+                partitions=tuple(
+                    replace(each, committed_offset=-1, metadata="", error_code=forbidden)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in found
+        )
+
+    return replace(
+        response,
+        topics=topics(response.topics),
+        groups=tuple(replace(each, topics=topics(each.topics)) for each in response.groups),
+    )
+
+
+def offset_delete(call: Call, request: OffsetDeleteRequest) -> Response | None:
+    """Answer OffsetDelete."""
+    node = call.node
+    if not allowed(call, "delete", "group", request.group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    refused = _refused(call, request.topics)
+    kept = _without(request.topics, refused) if refused else request.topics
+
+    def finish(response: Any) -> None:
+        if response.error_code:
+            call.answer(response)
+            return
+        codes = _codes(response, refused)
+        call.answer(
+            OffsetDeleteResponse(
+                topics=tuple(
+                    OffsetDeleteResponseTopic(
+                        topic.name,
+                        tuple(
+                            OffsetDeleteResponsePartition(
+                                each.partition_index, codes[topic.name, each.partition_index]
+                            )
+                            for each in topic.partitions
+                        ),
+                    )
+                    for topic in request.topics
+                )
+            )
+        )
+
+    runtime = node.cluster.groups.runtime_for(node.node_id, request.group_id)
+    ask(call, runtime, replace(request, topics=kept), finish)
+    return None
+
+
+def _refused(call: Call, topics: Any) -> Refusals:
+    """Find the partitions that the client may not use, or that do not exist."""
+    known = call.connection.node.cluster.catalogue.topics
+    refused: Refusals = {}
+    for asked in topics:
+        topic = known.get(asked.name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        count = 0 if topic is None else len(topic.partitions)
+        if not allowed(call, "read", "topic", asked.name):
+            code, count = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0
+        for each in asked.partitions:
+            if not 0 <= each.partition_index < count:
+                refused[asked.name, each.partition_index] = code
+    return refused
+
+
+def _without(topics: Any, refused: Refusals) -> tuple[Any, ...]:
+    kept = []
+    for topic in topics:
+        partitions = tuple(
+            each for each in topic.partitions if (topic.name, each.partition_index) not in refused
+        )
+        if partitions:
+            kept.append(replace(topic, partitions=partitions))
+    return tuple(kept)
+
+
+def _codes(response: Any, refused: Refusals) -> dict[tuple[str, int], int]:
+    codes: dict[tuple[str, int], int] = dict(refused)
+    for topic in response.topics:
+        for each in topic.partitions:
+            codes[topic.name, each.partition_index] = each.error_code
+    return codes

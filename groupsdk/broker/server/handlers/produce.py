@@ -1,0 +1,202 @@
+"""Answer Produce: append batches as they are to the logs of the partitions that this node leads."""
+
+from typing import Any, Final
+
+from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic
+from groupsdk.broker.cluster import ClusterError
+from groupsdk.broker.server.access import allowed
+from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.leaders import LeaderHints
+from groupsdk.broker.server.refusals import refuse
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import DecodeError, GroupSdkError
+from groupsdk.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from groupsdk.wire.records.batch import BatchHeader, read_header
+from groupsdk.wire.schema import Response
+
+
+_ACKS: Final = (-1, 0, 1)
+_BY_ID: Final = 13
+_ZSTD_FROM: Final = 7
+_ZSTD: Final = 4
+_CURRENT_FORMAT: Final = 2
+
+Place = tuple[str, int]
+
+
+class _Write:
+    """What is to be appended to one partition, and what came of it."""
+
+    __slots__ = ("answer", "header", "index", "records", "topic")
+
+    def __init__(self, topic: Topic | None, index: int, records: bytes | None) -> None:
+        self.topic = topic
+        self.index = index
+        self.records = records
+        self.header: BatchHeader | None = None
+        self.answer: PartitionProduceResponse | None = None
+
+    def refuse(self, code: int, text: str | None = None) -> None:
+        self.answer = PartitionProduceResponse(self.index, code, -1, error_message=text)
+
+
+def produce(call: Call, request: ProduceRequest) -> Response | None:
+    """Append what may be appended, and answer partition by partition."""
+    writes = [_prepared(call, topic) for topic in request.topic_data]
+    flat = [write for topic in writes for write in topic]
+    transactional = [w for w in flat if w.header is not None and w.header.is_transactional]
+    transactional_id = request.transactional_id
+    if transactional and (
+        transactional_id is None or not allowed(call, "write", "transactional_id", transactional_id)
+    ):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return _finished(call, request, refuse(request, code, call.version), failed=True)
+    if request.acks not in _ACKS:
+        for write in flat:
+            write.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
+    pending = [write for write in transactional if write.answer is None]
+    if not pending or transactional_id is None:
+        return _appended(call, request, writes)
+    _check_transaction(call, request, transactional_id, writes, pending)
+    return None
+
+
+def _prepared(call: Call, asked: Any) -> list[_Write]:
+    """Look at the data of one topic; writes that cannot be made get their answer here."""
+    catalogue = call.connection.node.cluster.catalogue
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if call.route.version >= _BY_ID:
+        topic = catalogue.topics_by_id.get(asked.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = catalogue.topics.get(asked.name)
+    name = asked.name if topic is None else topic.name
+    writes = [_Write(topic, each.index, each.records) for each in asked.partition_data]
+    may = allowed(call, "write", "topic", name)
+    for write in writes:
+        if not may:
+            write.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif topic is None:
+            write.refuse(unknown)
+        elif name in INTERNAL_TOPICS:
+            write.refuse(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        else:
+            _look(call, write)
+    return writes
+
+
+def _look(call: Call, write: _Write) -> None:
+    """Read the header of the batch: one batch, in the format of today, is what a producer may send."""
+    records = write.records
+    if not records:
+        write.refuse(
+            ErrorCode.INVALID_RECORD, "a produce request carries one batch for each partition"
+        )
+        return
+    try:
+        header = read_header(records)
+    except DecodeError as error:
+        write.refuse(ErrorCode.CORRUPT_MESSAGE, str(error))
+        return
+    if header.magic != _CURRENT_FORMAT or header.size_in_bytes != len(records):
+        write.refuse(
+            ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch of format 2"
+        )
+    elif header.compression == _ZSTD and call.route.version < _ZSTD_FROM:
+        write.refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    write.header = header
+
+
+def _check_transaction(
+    call: Call,
+    request: ProduceRequest,
+    transactional_id: str,
+    writes: list[list[_Write]],
+    pending: list[_Write],
+) -> None:
+    from groupsdk.broker.server.transaction_check import IMPLICIT_PRODUCE, check, produce_error
+
+    version = call.version
+    add = version >= IMPLICIT_PRODUCE
+    places: dict[Place, _Write] = {
+        (write.topic.name, write.index): write for write in pending if write.topic is not None
+    }
+    header = pending[0].header
+    assert header is not None
+
+    def go_on(outcome: dict[Place, ErrorCode]) -> None:
+        for place, error in outcome.items():
+            if error is not ErrorCode.NONE:
+                places[place].refuse(produce_error(error, version))
+        response = _appended(call, request, writes)
+        if response is not None:
+            call.answer(response)
+
+    if not add and not call.node.cluster.config.transaction_partition_verification_enable:
+        go_on({})
+        return
+    existing = frozenset(place for place in places if call.node.cluster.leader(*place) is not None)
+    producer = (header.producer_id, header.producer_epoch)
+    check(call, transactional_id, producer, existing, go_on, add=add)
+
+
+def _appended(call: Call, request: ProduceRequest, writes: list[list[_Write]]) -> Response | None:
+    hints = LeaderHints(call)
+    failed = False
+    topics = []
+    for asked, each in zip(request.topic_data, writes, strict=True):
+        answers = []
+        for write in each:
+            answer = write.answer or _append(call, write, hints)
+            failed = failed or answer.error_code != 0
+            answers.append(answer)
+        topics.append(TopicProduceResponse(asked.name, asked.topic_id, tuple(answers)))
+    endpoints = tuple(NodeEndpoint(*each) for each in hints.endpoints()) if failed else ()
+    response = ProduceResponse(tuple(topics), 0, endpoints)
+    return _finished(call, request, response, failed=failed)
+
+
+def _finished(
+    call: Call, request: ProduceRequest, response: Response | None, *, failed: bool
+) -> Response | None:
+    if request.acks != 0:
+        return response
+    if failed:
+        # the only way to tell a producer that wants no answer, and what makes it fetch metadata anew
+        call.connection.close("a produce with acks=0 failed")
+    else:
+        call.answer_nothing()
+    return None
+
+
+def _append(call: Call, write: _Write, hints: LeaderHints) -> PartitionProduceResponse:
+    node = call.connection.node
+    cluster = node.cluster
+    topic, records = write.topic, write.records
+    assert topic is not None
+    assert records is not None
+    index = write.index
+    try:
+        log = cluster.led_log(node.node_id, topic.name, index)
+        info = log.append(
+            records, leader_epoch=topic.partitions[index].leader_epoch, now_ms=cluster.now_ms()
+        )
+    except ClusterError as error:
+        leader = LeaderIdAndEpoch()
+        if error.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= 10:
+            leader = LeaderIdAndEpoch(*hints.leader(topic, index))
+        return PartitionProduceResponse(index, error.error_code, -1, current_leader=leader)
+    except GroupSdkError as error:
+        code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
+        return PartitionProduceResponse(index, code, -1, error_message=str(error))
+    cluster.appended((topic.name, index))
+    return PartitionProduceResponse(
+        index, 0, info.base_offset, info.log_append_time_ms, info.log_start_offset
+    )

@@ -1,0 +1,192 @@
+"""Answer what producers and tools ask of transactions: most of it is for the coordinator to say."""
+
+from dataclasses import replace
+from typing import Any
+
+from groupsdk.broker.server.access import allowed, cluster_allowed
+from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.gather import gather, submit
+from groupsdk.broker.server.refusals import refuse
+from groupsdk.broker.transactions.answers import idempotent_producer
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from groupsdk.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from groupsdk.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from groupsdk.wire.messages.end_txn import EndTxnRequest
+from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
+from groupsdk.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from groupsdk.wire.schema import Response
+
+
+_BATCHED = 4  # from this version of AddPartitionsToTxn on only brokers ask
+_FORBIDDEN = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def init_producer_id(call: Call, request: InitProducerIdRequest) -> Response | None:
+    """Answer InitProducerId: any node may where there is no transactional id."""
+    node = call.node
+    cluster = node.cluster
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        if not (cluster_allowed(call, "idempotent_write") or _may_write_somewhere(call)):
+            return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
+        if (request.producer_id < 0) is not (request.producer_epoch < 0):
+            return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
+        return idempotent_producer(cluster.producer_ids)
+    if not allowed(call, "write", "transactional_id", transactional_id):
+        return refuse(request, _FORBIDDEN, call.version)
+    if not transactional_id:
+        return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
+    submit(call, cluster.transactions.runtime_for(node.node_id, transactional_id), request)
+    return None
+
+
+def _may_write_somewhere(call: Call) -> bool:
+    authorizer = call.node.cluster.authorizer
+    return authorizer is None or authorizer.allows_any(
+        call.principal, call.connection.peer, "write", "topic"
+    )
+
+
+def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Response | None:
+    """Answer AddPartitionsToTxn: all partitions must exist and be the client's to write, or none is added."""
+    node = call.node
+    cluster = node.cluster
+    if call.version >= _BATCHED:
+        return _batched(call, request)
+    transactional_id = request.v3_and_below_transactional_id
+    if not allowed(call, "write", "transactional_id", transactional_id):
+        return refuse(request, _FORBIDDEN, call.version)
+    codes: dict[tuple[str, int], ErrorCode] = {}
+    for topic in request.v3_and_below_topics:
+        may = allowed(call, "write", "topic", topic.name)
+        for partition in topic.partitions:
+            if not may:
+                codes[topic.name, partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif cluster.leader(topic.name, partition) is None:
+                codes[topic.name, partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if codes:
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=tuple(
+                AddPartitionsToTxnTopicResult(
+                    topic.name,
+                    tuple(
+                        AddPartitionsToTxnPartitionResult(
+                            each, codes.get((topic.name, each), ErrorCode.OPERATION_NOT_ATTEMPTED)
+                        )
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.v3_and_below_topics
+            )
+        )
+    submit(call, cluster.transactions.runtime_for(node.node_id, transactional_id), request)
+    return None
+
+
+def _batched(call: Call, request: AddPartitionsToTxnRequest) -> Response | None:
+    node = call.node
+    if not cluster_allowed(call, "cluster_action"):
+        return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
+    coordinators = node.cluster.transactions
+    parts = [
+        (
+            coordinators.runtime_for(node.node_id, each.transactional_id),
+            replace(request, transactions=(each,)),
+        )
+        for each in request.transactions
+    ]
+
+    def combine(answers: list[AddPartitionsToTxnResponse]) -> AddPartitionsToTxnResponse:
+        results = tuple(each for answer in answers for each in answer.results_by_transaction)
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+    return gather(call, parts, combine)
+
+
+def transaction_request(
+    call: Call, request: AddOffsetsToTxnRequest | EndTxnRequest
+) -> Response | None:
+    """Answer AddOffsetsToTxn and EndTxn."""
+    node = call.node
+    transactional_id = request.transactional_id
+    if not allowed(call, "write", "transactional_id", transactional_id):
+        return refuse(request, _FORBIDDEN, call.version)
+    if isinstance(request, AddOffsetsToTxnRequest) and not allowed(
+        call, "read", "group", request.group_id
+    ):
+        return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
+    node.cluster.internal_topic("__consumer_offsets")
+    submit(call, node.cluster.transactions.runtime_for(node.node_id, transactional_id), request)
+    return None
+
+
+def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> Response | None:
+    """Answer DescribeTransactions, id by id."""
+    node = call.node
+    coordinators = node.cluster.transactions
+    refused = tuple(
+        TransactionState(_FORBIDDEN, each)
+        for each in request.transactional_ids
+        if not allowed(call, "describe", "transactional_id", each)
+    )
+    denied = {each.transactional_id for each in refused}
+    parts = [
+        (coordinators.runtime_for(node.node_id, each), replace(request, transactional_ids=(each,)))
+        for each in request.transactional_ids
+        if each not in denied
+    ]
+
+    def combine(answers: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
+        states = [_visible(call, each) for answer in answers for each in answer.transaction_states]
+        return DescribeTransactionsResponse(transaction_states=(*refused, *states))
+
+    return gather(call, parts, combine)
+
+
+def _visible(call: Call, state: TransactionState) -> TransactionState:
+    """Take out the topics that the client may not see."""
+    return replace(
+        state,
+        topics=tuple(
+            each for each in state.topics if allowed(call, "describe", "topic", each.topic)
+        ),
+    )
+
+
+def list_transactions(call: Call, request: ListTransactionsRequest) -> Response | None:
+    """Answer ListTransactions: what all coordinators of this node have, as far as the client may see it."""
+    node = call.node
+    parts: list[Any] = []
+    for runtime in node.cluster.transactions.led_by(node.node_id):
+        if runtime.unavailable() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if runtime.unavailable() is None:
+            parts.append((runtime, request))
+
+    def combine(answers: list[ListTransactionsResponse]) -> ListTransactionsResponse:
+        states = tuple(
+            each
+            for answer in answers
+            for each in answer.transaction_states
+            if allowed(call, "describe", "transactional_id", each.transactional_id)
+        )
+        unknown = answers[0].unknown_state_filters if answers else ()
+        error = next((each.error_code for each in answers if each.error_code), 0)
+        return ListTransactionsResponse(
+            error_code=error, unknown_state_filters=unknown, transaction_states=states
+        )
+
+    return gather(call, parts, combine)

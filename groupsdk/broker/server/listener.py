@@ -1,0 +1,298 @@
+"""Listen on one address of a node and hold what its connections may take together."""
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, Final
+
+from groupsdk.broker.runtime.scheduler import Scheduler, Timer
+from groupsdk.broker.server.connection import Connection
+from groupsdk.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from groupsdk.broker.config import BrokerConfig
+    from groupsdk.broker.server.node import Node
+
+
+_LOG = logging.getLogger(__name__)
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LONGEST_SWEEP_MS: Final = 60_000
+
+
+class ListenerAddress:
+    """Where a listener is to listen, as `listeners` says it."""
+
+    __slots__ = ("host", "name", "port", "protocol")
+
+    def __init__(self, name: str, host: str, port: int, protocol: str) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self.protocol = protocol
+
+    @property
+    def uses_tls(self) -> bool:
+        """Tell whether connections are encrypted."""
+        return self.protocol in {"SSL", "SASL_SSL"}
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Tell whether clients authenticate with SASL."""
+        return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
+
+
+def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:
+    """Read `listeners` and `listener.security.protocol.map`.
+
+    Raises:
+        ConfigError: one is no address, has no security protocol, or is open to a network without both TLS
+            and SASL.
+    """
+    protocols = dict(
+        _pairs(config.listener_security_protocol_map, "listener.security.protocol.map")
+    )
+    found = [
+        ListenerAddress(name, host, port, _protocol(protocols, name))
+        for name, host, port in parse_listeners("listeners", config.listeners)
+    ]
+    if not found:
+        raise ConfigError("listeners names no address, such as PLAINTEXT://127.0.0.1:9092")
+    names = Counter(each.name for each in found)
+    for each in found:
+        if names[each.name] > 1:
+            raise ConfigError(
+                f"listeners has {each.name} twice; give each listener a name of its own"
+            )
+        if not is_loopback(each.host) and not (each.uses_tls and each.uses_sasl):
+            raise ConfigError(
+                f"the listener {each.name} on {each.host or 'all interfaces'} is open to the network with"
+                f" {each.protocol}: listen on 127.0.0.1, or set it to SASL_SSL in"
+                " listener.security.protocol.map, with a certificate and users"
+            )
+    return found
+
+
+def parse_listeners(key: str, text: str) -> list[tuple[str, str, int]]:
+    """Split `NAME://host:port,...`.
+
+    Raises:
+        ConfigError: one has not this form.
+    """
+    found = []
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        name, separator, address = part.partition("://")
+        host, colon, port = address.rpartition(":")
+        if (
+            not (name and separator and colon and port.isascii() and port.isdigit())
+            or int(port) > 65_535
+        ):
+            raise ConfigError(f"{key}: {part!r} is not of the form NAME://host:port")
+        found.append((name.upper(), host.strip("[]"), int(port)))
+    return found
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _protocol(protocols: dict[str, str], name: str) -> str:
+    protocol = protocols.get(name, name if name in _PROTOCOLS else "")
+    if protocol not in _PROTOCOLS:
+        raise ConfigError(
+            f"the listener {name} has no security protocol: listener.security.protocol.map needs"
+            f" {name}: and one of {', '.join(_PROTOCOLS)}"
+        )
+    return protocol
+
+
+def _pairs(text: str, key: str) -> list[tuple[str, str]]:
+    pairs = []
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        name, colon, value = part.partition(":")
+        if not (name and colon and value):
+            raise ConfigError(f"{key}: {part!r} is not of the form NAME:value")
+        pairs.append((name.upper(), value.upper()))
+    return pairs
+
+
+class Limits:
+    """What all connections of a broker share: their number, and the memory of large requests."""
+
+    def __init__(self, config: "BrokerConfig") -> None:
+        self._max_connections = config.max_connections
+        self._max_per_ip = config.max_connections_per_ip
+        self._max_bytes = config.queued_max_request_bytes
+        self._bytes = 0
+        self._by_peer: Counter[str] = Counter()
+        self._total = 0
+        self._hungry: deque[Connection] = deque()
+
+    def problem(self, peer: str) -> str | None:
+        """Say which limit another connection from there would break; None: it is welcome."""
+        if self._total >= self._max_connections:
+            return f"there are max.connections={self._max_connections} already"
+        if self._by_peer[peer] >= self._max_per_ip:
+            return f"there are max.connections.per.ip={self._max_per_ip} from {peer} already"
+        return None
+
+    def opened(self, peer: str) -> None:
+        """Count a connection."""
+        self._total += 1
+        self._by_peer[peer] += 1
+
+    def lost(self, peer: str) -> None:
+        """Count a connection out."""
+        self._total -= 1
+        self._by_peer[peer] -= 1
+        if not self._by_peer[peer]:
+            del self._by_peer[peer]
+
+    def reserve(self, connection: Connection, size: int) -> bool:
+        """Promise memory while there is some left at all, as Kafka's memory pool does; else call back later."""
+        if self._bytes >= self._max_bytes:
+            if connection not in self._hungry:
+                self._hungry.append(connection)
+            return False
+        self._bytes += size
+        return True
+
+    def release(self, size: int) -> None:
+        """Take memory back, and let the next ones have it."""
+        self._bytes -= size
+        while self._hungry and self._bytes < self._max_bytes:
+            self._hungry.popleft().memory_free()
+
+    @property
+    def connections(self) -> int:
+        """Count the open connections."""
+        return self._total
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Count the memory that is promised to large requests."""
+        return self._bytes
+
+
+class Listener:
+    """One address of one node, and its connections."""
+
+    def __init__(
+        self,
+        node: "Node",
+        address: ListenerAddress,
+        limits: Limits,
+        scheduler: Scheduler,
+        config: "BrokerConfig",
+    ) -> None:
+        self.node = node
+        self.address = address
+        self.max_request_bytes = config.socket_request_max_bytes
+        self.connections: set[Connection] = set()
+        self.now_ms = scheduler.now_ms
+        self.reserve = limits.reserve
+        self.release = limits.release
+        self._limits = limits
+        self._scheduler = scheduler
+        self._config = config
+        self._idle_ms = config.connections_max_idle_ms
+        self._counted: set[Connection] = set()
+        self._socket: socket.socket | None = None
+        self._server: asyncio.Server | None = None
+        self._sweep: Timer | None = None
+        self.soon: Callable[[Callable[[], Any]], Any] = lambda call: call()
+
+    def bind(self, port: int | None = None) -> int:
+        """Take the port; clients may connect from now on and wait.
+
+        Args:
+            port: the port to take again after a stop; None: the one of the configuration.
+
+        Raises:
+            ConfigError: the address is taken, or not this machine's.
+        """
+        host = self.address.host
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        made = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((host, self.address.port if port is None else port))
+            made.listen(self._config.socket_listen_backlog_size)
+            made.setblocking(False)
+        except OSError as error:
+            made.close()
+            raise ConfigError(
+                f"the listener {self.address.name} on {host}:{port}: {error}"
+            ) from error
+        self._socket = made
+        return int(made.getsockname()[1])
+
+    async def serve(self, tls: Any = None) -> None:
+        """Accept connections on the port that `bind` took."""
+        loop = asyncio.get_running_loop()
+        self.soon = loop.call_soon
+        assert self._socket is not None
+        more: dict[str, Any] = {} if tls is None else {"ssl": tls, "ssl_handshake_timeout": 30}
+        self._server = await loop.create_server(
+            lambda: Connection(self),
+            sock=self._socket,
+            backlog=self._config.socket_listen_backlog_size,
+            **more,
+        )
+        self._arm_sweep()
+
+    def close(self) -> None:
+        """Stop listening and end all connections at once."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        elif self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        for connection in list(self.connections):
+            connection.abort()
+
+    def opened(self, connection: Connection, transport: asyncio.BaseTransport) -> None:
+        """Welcome a connection, or end it where a limit says so."""
+        self.connections.add(connection)
+        problem = self._limits.problem(connection.peer)
+        if problem is not None:
+            _LOG.info("node %d: refusing %s: %s", self.node.node_id, connection.peer, problem)
+            connection.abort()
+            return
+        self._counted.add(connection)
+        self._limits.opened(connection.peer)
+        if self.address.uses_tls or self.address.uses_sasl:
+            from groupsdk.broker.server.authentication import prepare
+
+            prepare(connection, self.address, self.node, transport)
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self.connections.discard(connection)
+        if connection in self._counted:
+            self._counted.discard(connection)
+            self._limits.lost(connection.peer)
+
+    def _arm_sweep(self) -> None:
+        delay_ms = min(max(self._idle_ms // 2, 1), _LONGEST_SWEEP_MS)
+        self._sweep = self._scheduler.after(delay_ms, self._sweep_idle)
+
+    def _sweep_idle(self) -> None:
+        latest_ms = self.now_ms() - self._idle_ms
+        for connection in list(self.connections):
+            if connection.active_ms <= latest_ms:
+                connection.close(f"idle for connections.max.idle.ms={self._idle_ms}")
+        self._arm_sweep()

@@ -1,0 +1,136 @@
+"""One node of a cluster: an id, listeners, and the connections to them."""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from groupsdk.broker.cluster import Cluster
+from groupsdk.broker.server.faults import Faults
+from groupsdk.broker.server.listener import Limits, Listener, listener_addresses, parse_listeners
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.server.fetch_sessions import FetchSessions
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class Node:
+    """A broker as clients see it; all nodes of a cluster share its topics, logs and coordinators.
+
+    Args:
+        node_id: as in Metadata.
+        cluster: what it serves.
+        limits: on connections and memory, shared with the other nodes of the process.
+        first: whether it is the node that takes the ports of the configuration; the others take free ones.
+        faults: what is to go wrong.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        cluster: Cluster,
+        limits: Limits,
+        *,
+        first: bool = True,
+        faults: "Faults | None" = None,
+    ) -> None:
+        self.node_id = node_id
+        self.cluster = cluster
+        self.faults = Faults() if faults is None else faults
+        self.running = False
+        self.authentication: Any = None
+        self._first = first
+        self._limits = limits
+        self._ports: dict[str, int] = {}
+        self._listeners: list[Listener] = []
+        self._advertised = {
+            name: (host, port)
+            for name, host, port in parse_listeners(
+                "advertised.listeners", cluster.config.advertised_listeners
+            )
+        }
+        self._fetch_sessions: FetchSessions | None = None
+        self.addresses = listener_addresses(cluster.config)
+
+    def bind(self) -> None:
+        """Take the ports: those of the last time after a stop.
+
+        Raises:
+            ConfigError: an address is taken, or not this machine's.
+        """
+        config, scheduler = self.cluster.config, self.cluster.scheduler
+        made: list[Listener] = []
+        try:
+            for address in self.addresses:
+                listener = Listener(self, address, self._limits, scheduler, config)
+                made.append(listener)
+                known = self._ports.get(address.name, None if self._first else 0)
+                self._ports[address.name] = listener.bind(known)
+        except BaseException:
+            for listener in made:
+                listener.close()
+            raise
+        self._listeners = made
+
+    async def serve(self) -> None:
+        """Accept connections on the ports that `bind` took."""
+        for listener in self._listeners:
+            tls = None
+            if listener.address.uses_tls:
+                from groupsdk.broker.server.tls import server_context
+
+                tls = server_context(self.cluster.config)
+            await listener.serve(tls)
+        self.running = True
+        for listener in self._listeners:
+            host, port = self.endpoint(listener.address.name)
+            _LOG.info(
+                "node %d: listening on %s://%s:%d", self.node_id, listener.address.name, host, port
+            )
+
+    def stop(self) -> None:
+        """Stop listening and end all connections at once; `bind` and `serve` start it anew."""
+        self.running = False
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = []
+        self._fetch_sessions = None
+
+    @property
+    def listener_names(self) -> list[str]:
+        """The names of the listeners, in the order of the configuration."""
+        return [address.name for address in self.addresses]
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """The listeners, while it runs."""
+        return self._listeners
+
+    def endpoint(self, listener: str) -> tuple[str, int]:
+        """Return the host and port that clients of a listener are told to connect to."""
+        advertised = self._advertised.get(listener)
+        if advertised is not None and self._first:
+            return advertised
+        address = next(each for each in self.addresses if each.name == listener)
+        return address.host or "127.0.0.1", self._ports.get(listener, address.port)
+
+    @property
+    def fetch_sessions(self) -> "FetchSessions":
+        """The fetch sessions that clients have here (KIP-227)."""
+        if self._fetch_sessions is None:
+            from groupsdk.broker.server.fetch_sessions import FetchSessions
+
+            slots = self.cluster.config.max_incremental_fetch_session_cache_slots
+            self._fetch_sessions = FetchSessions(slots)
+        return self._fetch_sessions
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that the listeners have or had, by name."""
+        return dict(self._ports)
+
+    def known_ports(self, ports: Mapping[str, int]) -> None:
+        """Take the ports of an earlier time again."""
+        self._ports.update(ports)

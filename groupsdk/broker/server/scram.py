@@ -1,0 +1,194 @@
+"""Check users by SCRAM (RFC 5802) and keep what that needs, never a password."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+from typing import Final, NamedTuple
+
+from typing_extensions import override
+
+from groupsdk.broker.store import Store
+from groupsdk.errors import GroupSdkError
+
+
+MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+"""Hash by mechanism."""
+MECHANISM_NUMBERS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""Mechanism by its number in AlterUserScramCredentials."""
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
+_KIND: Final = "scram"
+_CHANNEL_BINDINGS: Final = ("n,", "y,")
+
+
+class ScramError(GroupSdkError):
+    """A client's message is not what SCRAM says, or its proof is wrong."""
+
+
+class ScramCredential(NamedTuple):
+    """What a server keeps of a password (Kafka's `ScramCredential`)."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    @override
+    def __repr__(self) -> str:
+        """Show no key."""
+        return f"ScramCredential(iterations={self.iterations})"
+
+
+def credential(mechanism: str, password: str) -> ScramCredential:
+    """Make a credential from a password, with a new salt."""
+    salt = os.urandom(24)
+    name = MECHANISMS[mechanism]
+    salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, MIN_ITERATIONS)
+    return from_salted(mechanism, salt, salted, MIN_ITERATIONS)
+
+
+def from_salted(mechanism: str, salt: bytes, salted: bytes, iterations: int) -> ScramCredential:
+    """Make a credential from a salted password, as AlterUserScramCredentials brings it."""
+    name = MECHANISMS[mechanism]
+    client_key = hmac.digest(salted, b"Client Key", name)
+    server_key = hmac.digest(salted, b"Server Key", name)
+    return ScramCredential(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
+
+
+class ScramCredentials:
+    """The credentials of all users, in the catalogue; users given with a password get theirs on demand."""
+
+    def __init__(self, store: Store, passwords: dict[str, str]) -> None:
+        self._store = store
+        self._passwords = passwords
+        self._made: dict[tuple[str, str], ScramCredential] = {}
+        self._stored: dict[tuple[str, str], ScramCredential] = {}
+        for kind, key, value in store.facts():
+            if kind == _KIND:
+                mechanism, _, user = key.partition(":")
+                salt, stored_key, server_key = (bytes.fromhex(part) for part in value[:3])
+                self._stored[user, mechanism] = ScramCredential(
+                    salt, stored_key, server_key, int(value[3])
+                )
+
+    def find(self, user: str, mechanism: str) -> ScramCredential | None:
+        """Return a user's credential; None: there is none."""
+        found = self._stored.get((user, mechanism)) or self._made.get((user, mechanism))
+        if found is None and user in self._passwords:
+            found = self._made[user, mechanism] = credential(mechanism, self._passwords[user])
+        return found
+
+    def put(self, user: str, mechanism: str, value: ScramCredential | None) -> None:
+        """Keep a user's credential; None takes it away."""
+        key = f"{mechanism}:{user}"
+        if value is None:
+            self._store.write([(_KIND, key, None)])
+            self._stored.pop((user, mechanism), None)
+            return
+        texts = [part.hex() for part in value[:3]]
+        self._store.write([(_KIND, key, [*texts, value.iterations])])
+        self._stored[user, mechanism] = value
+
+    def stored(self, user: str) -> dict[str, int]:
+        """Return the iterations of a user's stored credentials, by mechanism."""
+        return {
+            mechanism: found.iterations
+            for (name, mechanism), found in sorted(self._stored.items())
+            if name == user
+        }
+
+    def users(self) -> list[str]:
+        """List the users with a stored credential."""
+        return sorted({user for user, _ in self._stored})
+
+
+class ScramServer:
+    """The server's side of one SCRAM exchange.
+
+    Args:
+        mechanism: "SCRAM-SHA-256" or "SCRAM-SHA-512".
+        credentials: of all users.
+    """
+
+    def __init__(self, mechanism: str, credentials: ScramCredentials) -> None:
+        self._mechanism = mechanism
+        self._hash = MECHANISMS[mechanism]
+        self._credentials = credentials
+        self._credential: ScramCredential | None = None
+        self._user = ""
+        self._header = ""
+        self._nonce = ""
+        self._messages = ""
+        self.principal: str | None = None
+        """Who it is, once that is proved."""
+
+    def evaluate(self, message: bytes) -> bytes:
+        """Take the client's next message and return the answer.
+
+        Raises:
+            ScramError: the client is not who it says, or speaks no SCRAM.
+        """
+        try:
+            text = message.decode()
+        except UnicodeDecodeError:
+            raise ScramError("a SCRAM message that is not UTF-8") from None
+        if self.principal is not None:
+            raise ScramError("a SCRAM message after the last one")
+        return self._final(text) if self._credential is not None else self._first(text)
+
+    def _first(self, text: str) -> bytes:
+        if not text.startswith(_CHANNEL_BINDINGS):
+            raise ScramError("a first SCRAM message without a header, or with channel binding")
+        flag, authzid, bare = (*text.split(",", 2), "", "")[:3]
+        self._header = f"{flag},{authzid},"
+        fields = _fields(bare)
+        user, nonce = fields.get("n"), fields.get("r")
+        if not user or not nonce:
+            raise ScramError("a first SCRAM message without a user or a nonce")
+        self._user = user.replace("=2C", ",").replace("=3D", "=")
+        wanted = authzid.removeprefix("a=")
+        if wanted and wanted != user:
+            raise ScramError("SCRAM for another user than the one who authenticates")
+        found = self._credentials.find(self._user, self._mechanism)
+        if found is None:
+            raise ScramError("no such user for this mechanism")
+        self._credential = found
+        self._nonce = nonce + base64.b64encode(os.urandom(18)).decode()
+        salt = base64.b64encode(found.salt).decode()
+        answer = f"r={self._nonce},s={salt},i={found.iterations}"
+        self._messages = f"{bare},{answer}"
+        return answer.encode()
+
+    def _final(self, text: str) -> bytes:
+        found = self._credential
+        assert found is not None
+        without, separator, proof_text = text.rpartition(",p=")
+        fields = _fields(without)
+        binding = base64.b64encode(self._header.encode()).decode()
+        if not separator or fields.get("c") != binding or fields.get("r") != self._nonce:
+            raise ScramError("a final SCRAM message that does not fit the first")
+        try:
+            proof = base64.b64decode(proof_text, validate=True)
+        except (binascii.Error, ValueError):
+            raise ScramError("a SCRAM proof that is not base64") from None
+        messages = f"{self._messages},{without}".encode()
+        signature = hmac.digest(found.stored_key, messages, self._hash)
+        if len(proof) != len(signature):
+            raise ScramError("a SCRAM proof of the wrong length")
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        stored_key = hashlib.new(self._hash, client_key).digest()
+        if not hmac.compare_digest(stored_key, found.stored_key):
+            raise ScramError("a wrong password")
+        self.principal = f"User:{self._user}"
+        server_signature = hmac.digest(found.server_key, messages, self._hash)
+        return b"v=" + base64.b64encode(server_signature)
+
+
+def _fields(text: str) -> dict[str, str]:
+    fields = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        fields[name] = value
+    return fields

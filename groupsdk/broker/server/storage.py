@@ -1,0 +1,88 @@
+"""Open what a broker keeps: the data directory, and the catalogue in it."""
+
+import logging
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from groupsdk.broker.catalogue import INTERNAL_TOPICS, Catalogue, new_cluster_id
+from groupsdk.broker.log.checkpoints import read_text
+from groupsdk.broker.log.directory import META_PROPERTIES, LogDirectory
+from groupsdk.broker.log.files import Files
+from groupsdk.broker.store import FILE_NAME, SqliteStore, Store
+
+
+_LOG = logging.getLogger(__name__)
+_MEMORY_PATH: Final = "data"
+_FIRST_NODE: Final = 1
+
+
+class Storage(NamedTuple):
+    """What is open."""
+
+    directory: LogDirectory
+    catalogue: Catalogue
+
+
+def open_storage(files: Files, path: Path | None, store: Store | None) -> Storage:
+    """Take a data directory.
+
+    Topics in it that the catalogue does not know, as in a directory that Kafka wrote, are taken into it.
+
+    Args:
+        files: disk or memory.
+        path: the directory; None in memory.
+        store: where the catalogue is; None: in a file in the directory.
+
+    Raises:
+        LogDirectoryError: another broker uses it, or it is of another cluster than its catalogue.
+        StoreError: the catalogue cannot be used.
+    """
+    root = _MEMORY_PATH if path is None else str(path)
+    known = _meta(files, root)
+    cluster_id = known.get("cluster.id")
+    node_id = known.get("node.id", known.get("broker.id", str(_FIRST_NODE)))
+    if store is None:
+        cluster_id = cluster_id or new_cluster_id()
+        directory = LogDirectory.open(files, root, cluster_id=cluster_id, node_id=_number(node_id))
+        try:
+            # only now, as the directory is ours
+            catalogue = Catalogue(SqliteStore(Path(root) / FILE_NAME), cluster_id)
+        except BaseException:
+            directory.close()
+            raise
+    else:
+        catalogue = Catalogue(store, cluster_id)
+        directory = LogDirectory.open(
+            files, root, cluster_id=catalogue.cluster_id, node_id=_number(node_id)
+        )
+    _adopt(directory, catalogue)
+    return Storage(directory, catalogue)
+
+
+def _meta(files: Files, root: str) -> dict[str, str]:
+    text = read_text(files, f"{root}/{META_PROPERTIES}") or ""
+    pairs = (line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else _FIRST_NODE
+
+
+def _adopt(directory: LogDirectory, catalogue: Catalogue) -> None:
+    counts: dict[str, int] = {}
+    ids: dict[str, UUID] = {}
+    for (name, partition), topic_id in directory.found.items():
+        if name in catalogue.topics or name == "__cluster_metadata":
+            continue
+        counts[name] = max(counts.get(name, 0), partition + 1)
+        if topic_id is not None:
+            ids[name] = topic_id
+    if counts:
+        configs = {name: {"cleanup.policy": "compact"} for name in INTERNAL_TOPICS & counts.keys()}
+        leaders = {name: [_FIRST_NODE] * count for name, count in counts.items()}
+        catalogue.create_topics(leaders, configs, ids)
+        _LOG.info(
+            "topics taken over as they are in the data directory: %s", ", ".join(sorted(counts))
+        )

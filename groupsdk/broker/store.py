@@ -1,0 +1,175 @@
+"""Keep small facts of a cluster where they last: in an SQLite file, or in memory only."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from groupsdk.errors import GroupSdkError
+
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+FILE_NAME: Final = "catalogue.sqlite"
+_FORMAT: Final = 1
+
+
+class StoreError(GroupSdkError):
+    """The file of a store cannot be read or written, or is of another format."""
+
+
+Change = tuple[str, str, Any]
+"""(kind, key, value); a value of None takes the fact away."""
+
+
+class Store(Protocol):
+    """Facts by kind and key; a value is what JSON can carry."""
+
+    def facts(self) -> Iterator[tuple[str, str, Any]]:
+        """Go through everything: (kind, key, value)."""
+
+    def write(self, changes: Iterable[Change]) -> None:
+        """Make changes, all of them or none; they last when it returns.
+
+        Raises:
+            StoreError: nothing was changed.
+        """
+
+    def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
+        """Change one fact if it is still `old` (None: not there); tell whether it was.
+
+        Raises:
+            StoreError: nothing was changed.
+        """
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class MemoryStore:
+    """A store that ends with its process; it outlives a broker that is started again on it."""
+
+    def __init__(self) -> None:
+        self._facts: dict[tuple[str, str], Any] = {}
+
+    def facts(self) -> Iterator[tuple[str, str, Any]]:
+        """Go through everything."""
+        for (kind, key), value in list(self._facts.items()):
+            yield kind, key, value
+
+    def write(self, changes: Iterable[Change]) -> None:
+        """Make changes."""
+        for kind, key, value in changes:
+            if value is None:
+                self._facts.pop((kind, key), None)
+            else:
+                self._facts[kind, key] = value
+
+    def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
+        """Change one fact if it is still `old`."""
+        if self._facts.get((kind, key)) != old:
+            return False
+        self.write([(kind, key, new)])
+        return True
+
+    def close(self) -> None:
+        """Keep everything, as the next broker may go on with it."""
+
+
+class SqliteStore:
+    """A store in one SQLite file, synced with every change.
+
+    Raises:
+        StoreError: the file is damaged, of another format, or not ours to write.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import sqlite3  # takes 9 ms, and a broker in memory has no use for it
+
+        self._path = path
+        self._failure = sqlite3.Error
+        try:
+            self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._base.execute("PRAGMA synchronous = FULL")
+            self._prepare(self._base)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _prepare(self, base: "sqlite3.Connection") -> None:
+        found = base.execute("PRAGMA user_version").fetchone()[0]
+        if found not in (0, _FORMAT):
+            raise StoreError(
+                f"{self._path} is of format {found}, this groupsdk knows {_FORMAT}: use the one that wrote it"
+            )
+        if found == 0:
+            base.executescript(
+                "BEGIN; CREATE TABLE IF NOT EXISTS fact ("
+                "kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, key)"
+                f") WITHOUT ROWID; PRAGMA user_version = {_FORMAT}; COMMIT;"
+            )
+
+    def facts(self) -> Iterator[tuple[str, str, Any]]:
+        """Go through everything.
+
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        import json
+
+        try:
+            for kind, key, text in self._base.execute("SELECT kind, key, value FROM fact"):
+                yield kind, key, json.loads(text)
+        except (self._failure, ValueError) as error:
+            raise self._explained(error) from error
+
+    def write(self, changes: Iterable[Change]) -> None:
+        """Make changes in one transaction."""
+        try:
+            self._base.execute("BEGIN IMMEDIATE")
+            try:
+                for kind, key, value in changes:
+                    self._put(kind, key, value)
+                self._base.execute("COMMIT")
+            except BaseException:
+                self._base.execute("ROLLBACK")
+                raise
+        except self._failure as error:
+            raise self._explained(error) from error
+
+    def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
+        """Change one fact if it is still `old`, in one transaction."""
+        import json
+
+        try:
+            self._base.execute("BEGIN IMMEDIATE")
+            try:
+                row = self._base.execute(
+                    "SELECT value FROM fact WHERE kind = ? AND key = ?", (kind, key)
+                ).fetchone()
+                held: bool = (None if row is None else json.loads(row[0])) == old
+                if held:
+                    self._put(kind, key, new)
+                self._base.execute("COMMIT")
+            except BaseException:
+                self._base.execute("ROLLBACK")
+                raise
+        except self._failure as error:
+            raise self._explained(error) from error
+        return held
+
+    def _put(self, kind: str, key: str, value: Any) -> None:
+        import json
+
+        if value is None:
+            self._base.execute("DELETE FROM fact WHERE kind = ? AND key = ?", (kind, key))
+        else:
+            text = json.dumps(value, separators=(",", ":"))
+            self._base.execute("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", (kind, key, text))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
+    def _explained(self, error: Exception) -> StoreError:
+        return StoreError(f"the catalogue {self._path}: {error}")

@@ -1,0 +1,85 @@
+"""Write the end of a transaction to every partition that it touched, and tell its coordinator."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from groupsdk.broker.catalogue import OFFSETS_TOPIC
+from groupsdk.broker.runtime.contract import MarkerPartitions, ProducerStamp
+from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import GroupSdkError
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.cluster import Cluster
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class MarkerWriter:
+    """Write markers by local calls, after the reply to the producer is on its way.
+
+    Args:
+        cluster: whose partitions they are.
+    """
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+
+    def write(self, markers: MarkerPartitions) -> None:
+        """Write the markers soon."""
+        self._cluster.defer(lambda: self._write(markers))
+
+    def _write(self, markers: MarkerPartitions) -> None:
+        cluster = self._cluster
+        outcomes = {place: self._mark(markers, *place) for place in markers.partitions}
+        coordinators = cluster.transactions
+        runtime = coordinators.find(coordinators.partition_for(markers.transactional_id))
+        if runtime is None:
+            return  # it moved: whoever has it now writes the markers again
+        shard = runtime.shard
+        assert isinstance(shard, TransactionCoordinatorShard)
+        runtime.apply(
+            shard.markers_written(
+                markers.transactional_id,
+                markers.producer_id,
+                markers.producer_epoch,
+                outcomes,
+                cluster.now_ms(),
+            )
+        )
+
+    def _mark(self, markers: MarkerPartitions, topic: str, partition: int) -> ErrorCode:
+        cluster = self._cluster
+        leader = cluster.leader(topic, partition)
+        if leader is None:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        node = cluster.nodes.get(leader)
+        if node is None or not node.running:
+            return ErrorCode.NETWORK_EXCEPTION
+        runtime = None
+        if topic == OFFSETS_TOPIC:
+            found = cluster.groups.runtime_at(leader, partition)
+            if not isinstance(found, CoordinatorRuntime):
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            runtime = found
+        try:
+            cluster.log(topic, partition).append_marker(
+                markers.producer_id,
+                markers.producer_epoch,
+                committed=markers.committed,
+                coordinator_epoch=markers.coordinator_epoch,
+                now_ms=cluster.now_ms(),
+                leader_epoch=cluster.leader_epoch(topic, partition),
+            )
+        except GroupSdkError as error:
+            _LOG.warning("%s-%d: no marker: %s", topic, partition, error)
+            code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
+            return ErrorCode.of(code)
+        if runtime is not None:
+            stamp = ProducerStamp(markers.producer_id, markers.producer_epoch)
+            runtime.marked(stamp, committed=markers.committed)
+        cluster.appended((topic, partition))
+        return ErrorCode.NONE
