@@ -277,7 +277,7 @@ def test_a_few_bytes_never_become_millions_of_records_at_once() -> None:
     tracemalloc.start()
     try:
         assert sum(1 for _ in read_records(batch)) == count
-        # the output, its growth and its copy; a list of the records would take twenty times as much
+        # the output, its growth and its copy; a list of the records would take fifteen times as much
         assert tracemalloc.get_traced_memory()[1] < 5 * len(plain)
     finally:
         tracemalloc.stop()
