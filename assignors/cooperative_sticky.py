@@ -113,7 +113,7 @@ def _lost(hands: Mapping[str, Hand], claims: Mapping[str, Partitions]) -> dict[s
     for member_id, claim in claims.items():
         hand = hands[member_id]
         # Nearly every member keeps just what it claims, and that is mostly the same object even.
-        if hand is claim or hand == claim:
+        if not claim or hand is claim or hand == claim:
             continue
         for topic, numbers in claim.items():
             kept = hand.get(topic, ())

@@ -70,7 +70,7 @@ def _deal(
     for row in sorted(needs):
         wanted = needs[row]
         if apart:
-            new: dict[int, Hand] = {member: {} for member in wanted}
+            new: dict[int, Hand] = {}
             Pool(pools[row]).deal(wanted, new)
             for member, hand in new.items():
                 before = hands.get(member)
@@ -78,9 +78,6 @@ def _deal(
                     hand if before is None else arranger.merged(before, _size(before), hand)
                 )
         else:
-            for member in wanted:
-                if member not in hands:
-                    hands[member] = {}
             Pool(pools[row]).deal(wanted, hands)
     if len(needs) > 1 and not apart:
         # Rows are in order of topics only where each is one topic.

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 
 from assignors.sticky.hands import Hand
 
@@ -23,7 +23,7 @@ class Pool:
             for numbers in map(free.__getitem__, self._topics)
         ]
 
-    def deal(self, needs: Mapping[int, int], hands: Mapping[int, Hand]) -> None:
+    def deal(self, needs: Mapping[int, int], hands: dict[int, Hand]) -> None:
         """Give each member as many as it needs, one to each of them in turn.
 
         So neighbours, which are of the same topic, go to different members.
@@ -33,6 +33,9 @@ class Pool:
             hands: what each member gets is added here; of these topics nothing may be in it before.
         """
         if len(self._topics) == 1:
+            for member in needs:
+                if member not in hands:
+                    hands[member] = {}
             self._deal_topic(needs, hands)
         else:
             self._deal_topics(needs, hands)
@@ -52,7 +55,7 @@ class Pool:
                 for seat, member in enumerate(active):
                     hands[member][topic] = numbers[seat:end:stride]
 
-    def _deal_topics(self, needs: Mapping[int, int], hands: Mapping[int, Hand]) -> None:
+    def _deal_topics(self, needs: Mapping[int, int], hands: dict[int, Hand]) -> None:
         topics = list(chain.from_iterable(map(repeat, self._topics, map(len, self._groups))))
         # Most members get one partition of a topic: those share their tuples.
         one_of = list(zip(range(max(group[-1] for group in self._groups) + 1)))
@@ -61,23 +64,29 @@ class Pool:
             singles += (
                 one_of[: len(group)] if isinstance(group, range) else map(one_of.__getitem__, group)
             )
-        names: list[str] = []
-        blank: dict[str, tuple[int, ...]] = {}
+        edges = list(accumulate(map(len, self._groups), initial=0))
         for active, start, end in _rounds(needs):
             stride = len(active)
-            for seat, member in enumerate(active, start):
-                hand = hands[member]
-                if topics[seat:end:stride] != names:
-                    names = topics[seat:end:stride]
+            # Neighbours get of the same topics, up to the seats that come to the first partition of one.
+            turns = {0, *((edge - start) % stride for edge in edges if start < edge < end)}
+            names: list[str] = []
+            blank: Hand = {}
+            for seat, member in enumerate(active):
+                if seat in turns:
+                    names = topics[start + seat : end : stride]
                     blank = dict.fromkeys(names, ())
-                got = singles[seat:end:stride]
-                if len(blank) == len(names) and hand.keys().isdisjoint(names):
-                    if not hand:
-                        # Neighbours mostly get of the same topics: a copy is made sooner than filled.
-                        hand.update(blank)
-                    hand.update(zip(names, got, strict=True))
+                got = singles[start + seat : end : stride]
+                hand = hands.get(member)
+                if hand is None:
+                    # A copy is made sooner than filled.
+                    hand = hands[member] = blank.copy()
+                    if len(blank) == len(names):
+                        hand.update(zip(names, got, strict=True))
+                    else:
+                        hand.update(_runs(names, got))
                 else:
-                    _add_runs(hand, names, tuple(chain.from_iterable(got)))
+                    for topic, numbers in _runs(names, got):
+                        hand[topic] = hand.get(topic, ()) + numbers
 
 
 def _rounds(needs: Mapping[int, int]) -> Iterator[tuple[list[int], int, int]]:
@@ -95,8 +104,10 @@ def _rounds(needs: Mapping[int, int]) -> Iterator[tuple[list[int], int, int]]:
         active = [member for member in active if needs[member] > level]
 
 
-def _add_runs(hand: Hand, topics: Sequence[str], numbers: tuple[int, ...]) -> None:
-    """Add partitions that are in order, all those of a topic at once, after what there is of it."""
+def _runs(
+    topics: Sequence[str], singles: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield partitions that are in order, all those of a topic at once."""
     start, size = 0, len(topics)
     while start < size:
         topic = topics[start]
@@ -104,6 +115,8 @@ def _add_runs(hand: Hand, topics: Sequence[str], numbers: tuple[int, ...]) -> No
         end = start + 1
         if end < size and topics[end] == topic:
             end = bisect_right(topics, topic, end)
-        run = numbers[start:end]
-        hand[topic] = hand[topic] + run if topic in hand else run
+        yield (
+            topic,
+            tuple(chain.from_iterable(singles[start:end])) if end > start + 1 else singles[start],
+        )
         start = end
