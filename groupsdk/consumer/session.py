@@ -57,7 +57,7 @@ class ConsumerSession:
         self.calls = CoordinatorCalls(self.member.ask, clock, backoff, Random())
         self.committer = Committer(self.calls, self.member.snapshot, clock)
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._auto_commit_at_ms: int | None = None
+        self._auto_commit_at_ms = 0
         self._looking: Future[Response] | None = None
         self._fetching: tuple[int, Future[Response], frozenset[TopicPartition]] | None = None
         self._fetch_at_ms = 0
@@ -162,6 +162,8 @@ class ConsumerSession:
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
         """Own these from now on."""
+        if not self.coordinator.owned.difference(partitions):  # the first ones
+            self._auto_commit_at_ms = self.clock.now_ms() + self.config.auto_commit_interval_ms
         self.reader.take(partitions)
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
@@ -186,8 +188,6 @@ class ConsumerSession:
         if not self.config.enable_auto_commit or not self.coordinator.owned:
             return
         now_ms = self.clock.now_ms()
-        if self._auto_commit_at_ms is None:
-            self._auto_commit_at_ms = now_ms + self.config.auto_commit_interval_ms
         if now_ms < self._auto_commit_at_ms:
             return
         self._auto_commit_at_ms = now_ms + self.config.auto_commit_interval_ms

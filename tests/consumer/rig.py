@@ -1,0 +1,403 @@
+"""Run a `GroupConsumer` in virtual time: a group that it is alone in, and records that are made up."""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    TopicPartition as NativePartition,
+)
+from typing_extensions import override
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.clock import Clock, ManualClock
+from groupsdk.config import MemberConfig
+from groupsdk.consumer.calls import CoordinatorCalls
+from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.consumer.consumer import GroupConsumer
+from groupsdk.consumer.reader import Reader
+from groupsdk.consumer.session import ConsumerSession
+from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.drivers.member_base import Pause
+from groupsdk.drivers.threads.member import GroupMember
+from groupsdk.membership.actions import Send
+from groupsdk.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from groupsdk.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.support.fake_host import AnyRequest, FakeHost
+
+
+MEMBER_ID = "consumer-1"
+SETTINGS: dict[str, Any] = {
+    "bootstrap.servers": "broker:9092",
+    "group.id": "g",
+    "session.timeout.ms": 10_000,
+    "heartbeat.interval.ms": 1_000,
+    "max.poll.interval.ms": 60_000,
+    "auto.offset.reset": "earliest",
+    "partition.assignment.strategy": "range",
+}
+
+
+def partitions(*names: str) -> list[TopicPartition]:
+    """Read "t-0" and the like."""
+    return [
+        TopicPartition(topic, int(number))
+        for topic, _, number in (name.rpartition("-") for name in names)
+    ]
+
+
+class Group(FakeHost):
+    """The coordinator of a group with one member, which leads it."""
+
+    def __init__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> None:
+        super().__init__(config, clock, mailbox)
+        self.topics: dict[str, int] = {"t": 3}
+        self.internal: set[str] = set()
+        self.offsets: dict[TopicPartition, int] = {}
+        self.commits: list[OffsetCommitRequest] = []
+        self.codes: defaultdict[type[Any], deque[int]] = defaultdict(deque)
+        """Request class to the error codes of the next answers; 0 beyond these."""
+        self.given: Mapping[str, bytes] | None = None
+        """What the member is assigned, in place of what it planned."""
+        self.generation = 0
+        self.unstable: set[TopicPartition] = set()
+        self.requests: list[AnyRequest] = []
+
+    @override
+    def _serve(self, send: Send) -> None:
+        if self.scripts[type(send.request)]:
+            super()._serve(send)
+            return
+        self.requests.append(send.request)
+        codes = self.codes[type(send.request)]
+        code = codes.popleft() if codes else 0
+        match send.request:
+            case JoinGroupRequest(protocols=protocols):
+                self.generation += 1
+                first = protocols[0]
+                self.driver.answer(
+                    JoinGroupResponse(
+                        generation_id=self.generation,
+                        protocol_type="consumer",
+                        protocol_name=first.name,
+                        leader=MEMBER_ID,
+                        member_id=MEMBER_ID,
+                        members=(JoinGroupResponseMember(MEMBER_ID, None, first.metadata),),
+                    )
+                    if not code
+                    else JoinGroupResponse(error_code=code, protocol_name=None)
+                )
+            case SyncGroupRequest(assignments=plan, protocol_name=name):
+                mine = {each.member_id: each.assignment for each in plan}
+                if self.given is not None:
+                    mine = dict(self.given)
+                self.driver.answer(
+                    SyncGroupResponse(
+                        error_code=code,
+                        protocol_type="consumer",
+                        protocol_name=name,
+                        assignment=mine.get(MEMBER_ID, b""),
+                    )
+                )
+            case OffsetCommitRequest():
+                self.driver.answer(self._commit(send.request, code))
+            case OffsetFetchRequest():
+                self.driver.answer(self._fetch(send.request, code))
+            case MetadataRequest(topics=asked):
+                names = self.topics if asked is None else [str(each.name) for each in asked]
+                self.driver.answer(MetadataResponse(topics=tuple(map(self._topic, names))))
+            case _:
+                super()._serve(send)
+
+    def _topic(self, name: str) -> MetadataResponseTopic:
+        count = self.topics.get(name)
+        if count is None:
+            return MetadataResponseTopic(error_code=3, name=name)
+        return MetadataResponseTopic(
+            name=name,
+            is_internal=name in self.internal,
+            partitions=tuple(MetadataResponsePartition(0, number) for number in range(count)),
+        )
+
+    def _commit(self, request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
+        self.commits.append(request)
+        for topic in request.topics if not code else ():
+            for each in topic.partitions:
+                where = TopicPartition(topic.name, each.partition_index)
+                self.offsets[where] = each.committed_offset
+        return OffsetCommitResponse(
+            topics=tuple(
+                OffsetCommitResponseTopic(
+                    topic.name,
+                    tuple(
+                        OffsetCommitResponsePartition(each.partition_index, code)
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+    def _fetch(self, request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
+        (group,) = request.groups
+        assert request.require_stable
+        return OffsetFetchResponse(
+            groups=(
+                OffsetFetchResponseGroup(
+                    group.group_id,
+                    tuple(
+                        OffsetFetchResponseTopics(
+                            topic.name,
+                            tuple(
+                                self._stored(TopicPartition(topic.name, number))
+                                for number in topic.partition_indexes
+                            ),
+                        )
+                        for topic in group.topics or ()
+                    ),
+                    code,
+                ),
+            )
+        )
+
+    def _stored(self, partition: TopicPartition) -> OffsetFetchResponsePartitions:
+        code = 88 if partition in self.unstable else 0
+        offset = -1 if code else self.offsets.get(partition, -1)
+        return OffsetFetchResponsePartitions(partition.partition, offset, -1, "", code)
+
+    def committed(self) -> list[dict[str, int]]:
+        """Return the offsets of each commit, as {"t-0": 5}."""
+        return [
+            {
+                f"{topic.name}-{each.partition_index}": each.committed_offset
+                for topic in request.topics
+                for each in topic.partitions
+            }
+            for request in self.commits
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of confluent-kafka, as far as a consumer looks at it."""
+
+    where: TopicPartition
+    number: int
+
+    def topic(self) -> str:
+        return self.where.topic
+
+    def partition(self) -> int:
+        return self.where.partition
+
+    def offset(self) -> int:
+        return self.number
+
+    def leader_epoch(self) -> int | None:
+        return None
+
+    def error(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return f"{self.where.topic}-{self.where.partition}@{self.number}".encode()
+
+
+class FakeNative:
+    """The consumer of confluent-kafka, over `ends[partition]` records of each partition."""
+
+    def __init__(self) -> None:
+        self.ends: defaultdict[TopicPartition, int] = defaultdict(lambda: 0)
+        self.assigned: dict[TopicPartition, int] = {}
+        self.assigned_at: dict[TopicPartition, int] = {}
+        self.delivered: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.closed = False
+        self.idle: Any = None
+        """Called with the seconds that nothing came for."""
+
+    def incremental_assign(self, natives: list[NativePartition]) -> None:
+        for each in natives:
+            where = TopicPartition(each.topic, each.partition)
+            assert where not in self.assigned, f"{where} is assigned already"
+            self.assigned_at[where] = each.offset
+            self.assigned[where] = self._start(where, each.offset)
+
+    def incremental_unassign(self, natives: list[NativePartition]) -> None:
+        for each in natives:
+            where = TopicPartition(each.topic, each.partition)
+            del self.assigned[where]
+            self.delivered.pop(where, None)
+
+    def _start(self, where: TopicPartition, offset: int) -> int:
+        return {OFFSET_BEGINNING: 0, OFFSET_END: self.ends[where]}.get(offset, offset)
+
+    def position(self, natives: list[NativePartition]) -> list[NativePartition]:
+        return [
+            NativePartition(
+                each.topic,
+                each.partition,
+                self.delivered.get(TopicPartition(each.topic, each.partition), OFFSET_INVALID),
+            )
+            for each in natives
+        ]
+
+    def seek(self, native: NativePartition) -> None:
+        where = TopicPartition(native.topic, native.partition)
+        self.assigned[where] = self._start(where, native.offset)
+        self.delivered.pop(where, None)
+
+    def pause(self, natives: list[NativePartition]) -> None:
+        self.paused |= {TopicPartition(each.topic, each.partition) for each in natives}
+
+    def resume(self, natives: list[NativePartition]) -> None:
+        self.paused -= {TopicPartition(each.topic, each.partition) for each in natives}
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        found: list[Record] = []
+        for where in sorted(self.assigned):
+            while (
+                where not in self.paused
+                and len(found) < count
+                and self.assigned[where] < self.ends[where]
+            ):
+                found.append(Record(where, self.assigned[where]))
+                self.assigned[where] += 1
+                self.delivered[where] = self.assigned[where]
+        if not found and timeout and self.idle is not None:
+            self.idle(timeout)
+        return found
+
+    def poll(self, timeout: float) -> Record | None:
+        found = self.consume(1, timeout)
+        return found[0] if found else None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class _VirtualCalls(CoordinatorCalls):
+    advance: Any
+
+    @override
+    def wait(self, answer: Any, timeout_ms: int) -> bool:
+        if not answer.done():
+            self.advance(min(timeout_ms, 2**20))
+        return bool(answer.done())
+
+    @override
+    def pause(self, delay_ms: int) -> None:
+        self.advance(delay_ms)
+
+
+class Bench:
+    """A consumer, its group, its records and its clock."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock(1_000_000)
+        self.native = FakeNative()
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        self.config = ConsumerConfig.of(SETTINGS | dotted)
+        bench = self
+
+        class Member(GroupMember):
+            """Waits in virtual time."""
+
+            @override
+            def _wait(self, pause: Pause) -> None:
+                bench.group.wait(pause)
+
+        class Session(ConsumerSession):
+            @override
+            def make_member(self) -> GroupMember:
+                return Member(
+                    self.coordinator, bench.config.member, bench.clock, lambda *_: bench.group
+                )
+
+        class Consumer(GroupConsumer):
+            @override
+            def _make_native(self, settings: dict[str, Any]) -> Any:
+                return bench.native
+
+            @override
+            def _make_session(self) -> ConsumerSession:
+                reader: Reader = self._reader
+                session = Session(bench.config, reader, bench.clock)
+                session.calls.__class__ = _VirtualCalls
+                session.calls.advance = bench.advance  # type: ignore[attr-defined]  # of the class above
+                return session
+
+        self.consumer = Consumer(self.config, clock=self.clock)
+        self.session = self.consumer._session
+        self.group = Group(self.config.member, self.clock, self.session.member._mailbox)
+        self.native.idle = lambda seconds: self.advance(int(seconds * 1000))
+
+    def advance(self, delta_ms: int) -> None:
+        """Let time pass."""
+        self.group.advance(delta_ms)
+
+    def fill(self, count: int, *names: str) -> None:
+        """Put so many records into each partition."""
+        for each in partitions(*(names or ("t-0", "t-1", "t-2"))):
+            self.native.ends[each] += count
+
+    def read(self, count: int = 1_000, timeout: float = 1.0) -> list[str]:
+        """Consume, and return what came as "t-0@5"."""
+        return [
+            (message.value() or b"").decode() for message in self.consumer.consume(count, timeout)
+        ]
+
+
+class Listener:
+    """Notes what it is told, and raises what a test wants."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.raises: dict[str, Exception] = {}
+        self.hooks: dict[str, Any] = {}
+
+    def on_partitions_assigned(self, given: Any) -> None:
+        self._note("assigned", [f"{each.topic}-{each.partition}" for each in given])
+
+    def on_partitions_revoked(self, given: Any) -> None:
+        self._note("revoked", [f"{each.topic}-{each.partition}" for each in given])
+
+    def on_partitions_lost(self, given: Any) -> None:
+        self._note("lost", [f"{each.topic}-{each.partition}" for each in given])
+
+    def on_generation_changed(self, generation: Any) -> None:
+        self._note("generation", generation.generation_id)
+
+    def _note(self, name: str, value: Any) -> None:
+        self.calls.append((name, value))
+        if name in self.hooks:
+            self.hooks[name](value)
+        if name in self.raises:
+            raise self.raises.pop(name)

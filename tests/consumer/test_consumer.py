@@ -1,0 +1,360 @@
+"""Test the consumer as a whole, in virtual time."""
+
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, TopicPartition as NativePartition
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.consumer import ConsumerConfig, GroupConsumer
+from groupsdk.errors import (
+    CommitFailedError,
+    ConcurrentUseError,
+    ConfigError,
+    MemberClosedError,
+    NoGenerationError,
+    NoOffsetError,
+)
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest
+from tests.consumer.rig import Bench, Listener, partitions
+from tests.membership.driving import beaten
+
+
+def joined(bench: Bench, *, count: int = 0, listener: object | None = None) -> Bench:
+    """Subscribe and take part, with so many records in each partition that are read already."""
+    bench.fill(count)
+    bench.consumer.subscribe("t", listener=listener)
+    bench.read(timeout=0.3)
+    return bench
+
+
+def test_records_of_all_partitions_come_once() -> None:
+    bench = joined(Bench())
+    bench.fill(2)
+    assert bench.read() == [f"t-{n}@{i}" for n in range(3) for i in range(2)]
+    assert bench.read(timeout=0) == []
+    assert bench.consumer.assignment() == partitions("t-0", "t-1", "t-2")
+
+
+def test_reading_goes_on_at_committed_offsets_and_else_where_the_reset_says() -> None:
+    bench = Bench(auto_offset_reset="latest")
+    bench.group.offsets[TopicPartition("t", 0)] = 3
+    bench.fill(5)
+    bench.consumer.subscribe(["t"])
+    assert bench.read() == ["t-0@3", "t-0@4"]
+    bench.fill(1)
+    assert bench.read() == ["t-0@5", "t-1@5", "t-2@5"]
+
+
+def test_without_a_reset_a_missing_offset_is_an_error_until_somebody_seeks() -> None:
+    bench = Bench(auto_offset_reset="none")
+    bench.fill(5)
+    bench.group.offsets[TopicPartition("t", 0)] = 4
+    bench.consumer.subscribe("t")
+    with pytest.raises(NoOffsetError, match=r"t-1, t-2.*seek"):
+        bench.read()
+    for number in (1, 2):
+        bench.consumer.seek(NativePartition("t", number, 3))
+    assert bench.read() == ["t-0@4", "t-1@3", "t-1@4", "t-2@3", "t-2@4"]
+
+
+def test_poll_and_iteration_give_one_record_at_a_time() -> None:
+    bench = joined(Bench())
+    bench.fill(3, "t-1")
+    message = bench.consumer.poll(1)
+    assert message is not None
+    assert message.value() == b"t-1@0"
+    got = []
+    for each in bench.consumer:
+        got.append(each.value())
+        if len(got) == 2:
+            bench.consumer.wakeup()
+    assert got == [b"t-1@1", b"t-1@2"]
+    assert bench.consumer.poll(0) is None
+
+
+def test_a_listener_hears_everything_in_order() -> None:
+    listener = Listener()
+    bench = joined(Bench(), listener=listener)
+    assert listener.calls == [("generation", 1), ("assigned", ["t-0", "t-1", "t-2"])]
+    listener.calls.clear()
+    bench.consumer.enforce_rebalance("test")
+    bench.read(timeout=0.3)
+    assert listener.calls == [
+        ("revoked", ["t-0", "t-1", "t-2"]),
+        ("generation", 2),
+        ("assigned", ["t-0", "t-1", "t-2"]),
+    ]
+    listener.calls.clear()
+    bench.consumer.close()
+    assert listener.calls == [("revoked", ["t-0", "t-1", "t-2"])]
+    assert bench.native.closed
+
+
+def test_functions_do_as_a_listener() -> None:
+    bench = Bench()
+    given: list[Any] = []
+    bench.consumer.subscribe("t", on_assign=given.append)
+    bench.read(timeout=0.3)
+    assert given == [partitions("t-0", "t-1", "t-2")]
+    with pytest.raises(ConfigError, match="listener or functions"):
+        bench.consumer.subscribe("t", on_assign=given.append, listener=Listener())
+
+
+def test_cooperative_members_keep_reading_and_hear_of_a_generation_all_the_same() -> None:
+    listener = Listener()
+    bench = joined(Bench(partition_assignment_strategy="cooperative-sticky"), listener=listener)
+    listener.calls.clear()
+    bench.consumer.enforce_rebalance("test")
+    bench.read(timeout=0.3)
+    assert listener.calls == [("generation", 2), ("assigned", [])]
+    assert set(bench.native.assigned) == set(partitions("t-0", "t-1", "t-2"))
+
+
+@pytest.mark.parametrize("callback", ["assigned", "revoked", "generation"])
+def test_what_a_listener_raises_comes_out_and_the_rebalance_goes_on(callback: str) -> None:
+    listener = Listener()
+    bench = joined(Bench(), listener=listener)
+    listener.raises[callback] = RuntimeError("mine")
+    bench.consumer.enforce_rebalance("test")
+    with pytest.raises(RuntimeError, match="mine"):
+        bench.read()
+    bench.fill(1)
+    assert sorted(bench.read()) == ["t-0@0", "t-1@0", "t-2@0"]
+    names = [name for name, _ in listener.calls]
+    assert names == ["generation", "assigned", "revoked", "generation", "assigned"]
+
+
+def test_records_are_committed_before_partitions_are_given_up() -> None:
+    bench = joined(Bench(), count=4)
+    bench.consumer.enforce_rebalance("test")
+    bench.read(timeout=0.3)
+    assert bench.group.committed() == [{"t-0": 4, "t-1": 4, "t-2": 4}]
+    bench.fill(1)
+    assert bench.read() == ["t-0@4", "t-1@4", "t-2@4"]
+
+
+def test_auto_commit_stores_what_was_returned_before_and_nothing_twice() -> None:
+    bench = joined(Bench(auto_commit_interval_ms=1_000), count=4)
+    bench.fill(2, "t-0")
+    bench.advance(1_000)
+    bench.consumer.consume(1, 0)
+    assert bench.group.committed() == [{"t-0": 4, "t-1": 4, "t-2": 4}]
+    bench.advance(1_000)
+    bench.consumer.consume(1, 0)  # the record of the call before counts as processed now
+    assert bench.group.committed()[1:] == [{"t-0": 5}]
+    bench.consumer.close()
+    assert bench.group.committed()[2:] == [{"t-0": 6}]
+
+
+def test_without_auto_commit_only_commit_commits() -> None:
+    bench = joined(Bench(enable_auto_commit=False), count=2)
+    bench.advance(20_000)
+    bench.read(timeout=0)
+    assert not bench.group.commits
+    told: list[Any] = []
+    bench.consumer.commit(callback=lambda error, offsets: told.append((error, len(offsets))))
+    assert bench.group.committed() == [{"t-0": 2, "t-1": 2, "t-2": 2}]
+    assert told == []
+    bench.read(timeout=0)
+    assert told == [(None, 3)]
+    bench.fill(1, "t-1")
+    message = bench.consumer.poll(1)
+    bench.consumer.commit(message, asynchronous=False)
+    bench.consumer.commit(offsets=[NativePartition("t", 2, 1)], asynchronous=False)
+    assert bench.group.committed()[1:] == [{"t-1": 3}, {"t-2": 1}]
+    found = bench.consumer.committed(partitions("t-1", "t-2", "x-0"))
+    assert [each.offset for each in found] == [3, 1, OFFSET_INVALID]
+
+
+def test_only_stored_offsets_are_committed_where_the_user_says_what_is_processed() -> None:
+    bench = joined(Bench(enable_auto_offset_store=False), count=4)
+    bench.consumer.store_offsets(offsets=[NativePartition("t", 1, 2)])
+    with pytest.raises(ValueError, match="not assigned"):
+        bench.consumer.store_offsets(offsets=[NativePartition("x", 1, 2)])
+    bench.consumer.enforce_rebalance("test")
+    bench.read(timeout=0.3)
+    assert bench.group.committed() == [{"t-1": 2}]
+    with pytest.raises(ConfigError, match=r"enable\.auto\.offset\.store"):
+        Bench().consumer.store_offsets(offsets=[])
+
+
+def test_nothing_is_returned_or_committed_once_the_session_may_be_over() -> None:
+    listener = Listener()
+    bench = joined(Bench(), count=1, listener=listener)
+    bench.fill(1)
+    bench.group.scripts[HeartbeatRequest].extend([None] * 3)
+    bench.clock.advance(11_000)  # the process slept
+    assert not bench.consumer.snapshot().holds
+    assert not bench.session.may_read()
+    with pytest.raises(CommitFailedError, match="gone on without"):
+        bench.consumer.commit(asynchronous=False)
+
+
+def test_a_member_that_is_expelled_loses_its_partitions() -> None:
+    listener = Listener()
+    bench = joined(Bench(), count=1, listener=listener)
+    listener.calls.clear()
+    bench.group.scripts[HeartbeatRequest].append(beaten(25))
+    bench.advance(1_500)
+    assert bench.consumer.generation().generation_id == -1
+    with pytest.raises(NoGenerationError):
+        bench.consumer.snapshot().to_confluent()
+    bench.read(timeout=0.3)
+    assert listener.calls[0] == ("lost", ["t-0", "t-1", "t-2"])
+    assert not bench.group.commits
+    assert listener.calls[-1] == ("assigned", ["t-0", "t-1", "t-2"])
+
+
+def test_paused_partitions_rest_until_they_are_resumed() -> None:
+    bench = joined(Bench())
+    bench.consumer.pause(partitions("t-0"))
+    bench.fill(1)
+    assert bench.read() == ["t-1@0", "t-2@0"]
+    assert bench.consumer.paused() == partitions("t-0")
+    bench.consumer.resume(partitions("t-0"))
+    assert bench.read() == ["t-0@0"]
+    with pytest.raises(ValueError, match="x-1: not assigned"):
+        bench.consumer.pause(partitions("x-1"))
+
+
+def test_a_new_subscription_rebalances_and_the_old_topic_is_given_up() -> None:
+    listener = Listener()
+    bench = joined(Bench(partition_assignment_strategy="cooperative-sticky"), listener=listener)
+    bench.group.topics["u"] = 1
+    listener.calls.clear()
+    bench.consumer.subscribe("u", listener=listener)
+    bench.read(timeout=0.3)
+    assert bench.consumer.assignment() == partitions("u-0")
+    assert listener.calls == [
+        ("revoked", ["t-0", "t-1", "t-2"]),
+        ("generation", 2),
+        ("assigned", ["u-0"]),
+    ]
+    joins = [each for each in bench.group.requests if isinstance(each, JoinGroupRequest)]
+    assert joins[-1].reason == "the subscription has changed"
+
+
+def test_a_topic_that_grows_is_noticed_by_the_leader() -> None:
+    bench = joined(Bench(metadata_max_age_ms=30_000))
+    bench.group.topics["t"] = 4
+    for _ in range(40):
+        bench.read(timeout=1)
+    assert bench.consumer.assignment() == partitions("t-0", "t-1", "t-2", "t-3")
+    joins = [each for each in bench.group.requests if isinstance(each, JoinGroupRequest)]
+    assert joins[-1].reason == "topic t has 4 partitions, and had 3 when the group was assigned"
+
+
+def test_a_pattern_finds_topics_that_come_later_and_no_internal_ones() -> None:
+    bench = Bench(metadata_max_age_ms=30_000)
+    bench.group.topics = {"t.a": 1, "t.internal": 1, "x": 1}
+    bench.group.internal = {"t.internal"}
+    bench.consumer.subscribe("^t[.]")
+    bench.read(timeout=0.3)
+    assert bench.consumer.assignment() == partitions("t.a-0")
+    bench.group.topics["t.b"] = 1
+    for _ in range(40):
+        bench.read(timeout=1)
+    assert bench.consumer.assignment() == partitions("t.a-0", "t.b-0")
+    assert bench.consumer.subscription() == ("t.a", "t.b")
+
+
+def test_a_topic_that_does_not_exist_yet_is_looked_for_soon() -> None:
+    bench = Bench()
+    bench.group.topics = {}
+    bench.consumer.subscribe("t")
+    bench.read(timeout=0.3)
+    assert bench.consumer.assignment() == []
+    bench.group.topics = {"t": 1}
+    for _ in range(3):
+        bench.read(timeout=1)
+    assert bench.consumer.assignment() == partitions("t-0")
+
+
+def test_positions_before_and_after_records() -> None:
+    bench = joined(Bench())
+    assert [each.offset for each in bench.consumer.position(partitions("t-0"))] == [OFFSET_INVALID]
+    bench.fill(5, "t-0")
+    bench.read()
+    bench.consumer.seek(NativePartition("t", 0, 2))
+    assert [each.offset for each in bench.consumer.position(partitions("t-0"))] == [2]
+    assert bench.read() == ["t-0@2", "t-0@3", "t-0@4"]
+    assert [each.offset for each in bench.consumer.position(partitions("t-0"))] == [5]
+
+
+def test_a_listener_may_say_where_to_begin() -> None:
+    listener = Listener()
+    bench = Bench()
+    bench.fill(5)
+    listener.hooks["assigned"] = lambda _: bench.consumer.seek(NativePartition("t", 1, 4))
+    bench.consumer.subscribe("t", listener=listener)
+    assert bench.read().count("t-1@4") == 1
+    assert bench.native.assigned_at[TopicPartition("t", 1)] == 4
+
+
+def test_unsubscribing_leaves_the_group_until_the_next_subscription() -> None:
+    listener = Listener()
+    bench = joined(Bench(), count=1, listener=listener)
+    bench.consumer.unsubscribe()
+    assert listener.calls[-1] == ("revoked", ["t-0", "t-1", "t-2"])
+    assert any(isinstance(s.request, LeaveGroupRequest) for s in _sent(bench))
+    with pytest.raises(ConfigError, match="subscribe"):
+        bench.read()
+    bench.consumer.subscribe("t")
+    bench.read(timeout=0.3)
+    assert bench.consumer.assignment() == partitions("t-0", "t-1", "t-2")
+
+
+def _sent(bench: Bench) -> list[Any]:
+    return [action for _, action in bench.group.driver.log if hasattr(action, "request")]
+
+
+def test_a_listener_may_not_poll_and_nobody_may_use_a_closed_consumer() -> None:
+    listener = Listener()
+    bench = Bench()
+    listener.hooks["assigned"] = lambda _: bench.consumer.poll(0)
+    bench.consumer.subscribe("t", listener=listener)
+    with pytest.raises(ConcurrentUseError, match="not poll"):
+        bench.read()
+    bench.consumer.close()
+    bench.consumer.close()
+    with pytest.raises(MemberClosedError):
+        bench.consumer.poll(0)
+
+
+def test_two_threads_are_told_apart() -> None:
+    listener = Listener()
+    bench = Bench()
+    raised: list[BaseException] = []
+
+    def other() -> None:
+        try:
+            bench.consumer.poll(0)
+        except ConcurrentUseError as error:
+            raised.append(error)
+
+    def run(_: object) -> None:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+
+    listener.hooks["assigned"] = run
+    bench.consumer.subscribe("t", listener=listener)
+    bench.read(timeout=0.3)
+    assert "another thread" in str(raised[0])
+
+
+def test_settings_may_come_ready_made_or_be_refused_by_librdkafka() -> None:
+    config = ConsumerConfig.of({"bootstrap.servers": "b:1", "group.id": "g"})
+    with pytest.raises(ConfigError, match="not both"):
+        GroupConsumer(config, group_id="h")
+    with pytest.raises(ConfigError, match=r'librdkafka refuses.*"fetch\.mim\.bytes"'):
+        GroupConsumer({"bootstrap.servers": "b:1", "group.id": "g", "fetch.mim.bytes": 1})
+    with GroupConsumer(config) as consumer:
+        assert consumer.member_id() == ""
+        assert consumer.generation_if_stable() is None
+        assert consumer.metrics() == {}
+        assert consumer.events() == ()
