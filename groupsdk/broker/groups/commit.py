@@ -78,11 +78,14 @@ class Commits:
         retention_ms = request.retention_time_ms
         expire_ms = _NO_EXPIRY if retention_ms == _NO_EXPIRY else now_ms + retention_ms
         answer = commit_answer(
-            (
-                topic.name,
-                self._write(request.group_id, topic.name, topic.partitions, expire_ms, turn),
-            )
-            for topic in request.topics
+            [
+                (
+                    topic.name,
+                    self._write(request.group_id, topic.name, topic.partitions, expire_ms, turn),
+                )
+                for topic in request.topics
+                if topic.partitions
+            ]
         )
         if not turn.records:
             turn.reply(context.token, answer)
@@ -106,6 +109,7 @@ class Commits:
         answer = transaction_answer(
             (topic, self._write(request.group_id, topic.name, topic.partitions, _NO_EXPIRY, turn))
             for topic in request.topics
+            if topic.partitions
         )
         if not turn.records:
             turn.reply(context.token, answer)

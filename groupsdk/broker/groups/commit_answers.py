@@ -1,6 +1,6 @@
 """Build the answers to commits of offsets."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from groupsdk.error_code import ErrorCode
@@ -25,8 +25,11 @@ PartitionErrors = list[tuple[int, ErrorCode]]
 _ABORTABLE_FROM = 4
 
 
-def commit_answer(topics: Iterable[tuple[str, PartitionErrors]]) -> OffsetCommitResponse:
+def commit_answer(topics: Sequence[tuple[str, PartitionErrors]]) -> OffsetCommitResponse:
     """Answer a commit, partition by partition."""
+    if len(topics) == 1 and len(topics[0][1]) == 1:
+        name, ((index, error),) = topics[0]
+        return _single(name, index, error)
     return OffsetCommitResponse(
         0,
         tuple(
@@ -41,8 +44,11 @@ def commit_answer(topics: Iterable[tuple[str, PartitionErrors]]) -> OffsetCommit
 def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     """Refuse a commit: an error of the group is repeated for every partition."""
     return commit_answer(
-        (topic.name, [(each.partition_index, error) for each in topic.partitions])
-        for topic in request.topics
+        [
+            (topic.name, [(each.partition_index, error) for each in topic.partitions])
+            for topic in request.topics
+            if topic.partitions
+        ]
     )
 
 
@@ -72,6 +78,7 @@ def transaction_error(
     return transaction_answer(
         (topic, [(each.partition_index, error) for each in topic.partitions])
         for topic in request.topics
+        if topic.partitions
     )
 
 
@@ -88,3 +95,9 @@ def _for_producers(error: ErrorCode, api_version: int) -> ErrorCode:
 @lru_cache(maxsize=4096)
 def _partition(index: int, error: ErrorCode) -> OffsetCommitResponsePartition:
     return OffsetCommitResponsePartition(index, error)
+
+
+@lru_cache(maxsize=4096)
+def _single(name: str, index: int, error: ErrorCode) -> OffsetCommitResponse:
+    # most commits are of one partition, and mostly the same ones
+    return OffsetCommitResponse(0, (OffsetCommitResponseTopic(name, (_partition(index, error),)),))
