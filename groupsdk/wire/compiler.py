@@ -47,6 +47,20 @@ def decoder(message: type[M], version: int) -> Decode:
     return found
 
 
+def lenient_decoder(message: type[M], version: int) -> Decode:
+    """Compile a decode function that leaves bytes behind the message alone; keep it, as it is not kept here.
+
+    For the requests that a broker reads: Kafka's do not look behind a request, and librdkafka 2.16 sends
+    Metadata from version 11 on with three bytes too many.
+
+    Raises (the function, too):
+        DecodeError: the version is not declared, or the bytes are no such message.
+    """
+    if version not in message.api:
+        raise DecodeError(_undeclared(message, version))
+    return compile_decoder(message, version, to_the_end=False)
+
+
 def encode(message: Message, version: int) -> bytes:
     """Encode the body of a message, without header and length prefix.
 

@@ -21,9 +21,15 @@ from groupsdk.wire.schema import (
 from groupsdk.wire.source import SourceWriter
 
 
-def compile_decoder(message: type[Message], version: int) -> Decode:
-    """Compile the decode function of a message class for a version that its `Api` has."""
-    return _Decoder(message, version).compile()
+def compile_decoder(message: type[Message], version: int, *, to_the_end: bool = True) -> Decode:
+    """Compile the decode function of a message class for a version that its `Api` has.
+
+    Args:
+        message: the class.
+        version: its version.
+        to_the_end: whether bytes behind the message are an error.
+    """
+    return _Decoder(message, version).compile(to_the_end=to_the_end)
 
 
 def _open_twin(declared: type[Struct]) -> type:
@@ -70,7 +76,7 @@ class _Decoder(SourceWriter):
         self._waiting: list[tuple[str, str]] = []  # (format, variable) of integers not read yet
         self._has_gil: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
-    def compile(self) -> Decode:
+    def compile(self, *, to_the_end: bool) -> Decode:
         """Generate and execute the function."""
         self.names.update(
             failures=primitives.DECODE_FAILURES, failed=self._failed, wrong_end=self._wrong_end
@@ -79,7 +85,7 @@ class _Decoder(SourceWriter):
             self.line("e = len(d)")
             with self.block("try:"):
                 result = self.struct(self.message)
-                self.line("if p == e:")
+                self.line("if p == e:" if to_the_end else "if p <= e:")
                 self.line(f"    return {result}")
             self.line("except failures as error:")
             self.line("    raise failed(error, e) from error")

@@ -91,3 +91,18 @@ def test_any_buffer_is_decoded() -> None:
 
     assert compiler.decode(HeartbeatRequest, 4, bytearray(data)) == HeartbeatRequest("g")
     assert compiler.decode(HeartbeatRequest, 4, memoryview(data)) == HeartbeatRequest("g")
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_broker_leaves_alone_what_is_behind_a_request(version: int) -> None:
+    read = compiler.lenient_decoder(HeartbeatRequest, version)
+    data = compiler.encode(HeartbeatRequest("g", 7, "m"), version)
+
+    assert read(data, 0) == HeartbeatRequest("g", 7, "m")
+    assert read(data + b"\0\0\0", 0) == HeartbeatRequest("g", 7, "m")
+    with pytest.raises(DecodeError):
+        read(data[:-1], 0)
+    with pytest.raises(DecodeError):
+        compiler.decode(HeartbeatRequest, version, data + b"\0\0\0")
+    with pytest.raises(DecodeError, match="not for 9"):
+        compiler.lenient_decoder(HeartbeatRequest, 9)
