@@ -84,6 +84,11 @@ class Logs:
         self._stopped = False
 
     @property
+    def path(self) -> str:
+        """The data directory."""
+        return self._directory.path
+
+    @property
     def defaults(self) -> LogConfig:
         """What holds for topics without settings of their own."""
         if self._defaults is None:

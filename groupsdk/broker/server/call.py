@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupsdk.broker.server.apis import APIS
 from groupsdk.wire.api import request_class
-from groupsdk.wire.compiler import decoder, encoder
+from groupsdk.wire.compiler import encoder, lenient_decoder
 from groupsdk.wire.schema import ApiKey, Request, Response
 
 
@@ -29,7 +29,7 @@ class Route:
         served = APIS[api_key]
         self.api_key = api_key
         self.version = version
-        self.decode = decoder(message, version)
+        self.decode = lenient_decoder(message, version)
         self.encode = encoder(message.response_class, version)
         self.flexible = message.api.is_flexible(version)
         self.flexible_answer = self.flexible and api_key != ApiKey.API_VERSIONS

@@ -186,12 +186,13 @@ class Connection(asyncio.Protocol):
             out.clear()
 
     def _resume(self) -> None:
-        if self._busy or self._blocked or self.closed:
-            return
-        if len(self._buffer) >= self._wanted:
+        if self._may_serve() and len(self._buffer) >= self._wanted:
             self._serve(self._buffer)
-        if self._paused and not self._busy and not self._blocked and not self.closed:
+        if self._paused and self._may_serve():
             self._unpause()
+
+    def _may_serve(self) -> bool:
+        return not (self._busy or self._blocked or self.closed)
 
     def _pause(self) -> None:
         if not self._paused and not self.closed:
@@ -228,7 +229,7 @@ class Connection(asyncio.Protocol):
 
     def _serve_all(self, source: bytes | bytearray) -> int:
         position, end = 0, len(source)
-        while not (self._busy or self._blocked or self.closed):
+        while self._may_serve():
             if end - position < 4:
                 self._wanted = 4
                 break

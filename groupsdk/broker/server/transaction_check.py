@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
-IMPLICIT_PRODUCE: Final = 12
-"""From this version of Produce on, writing to a partition makes it part of the transaction (KIP-890)."""
 IMPLICIT_OFFSETS: Final = 5
+"""The same of TxnOffsetCommit and the partition of its group."""
 _RETRY_MS: Final = 20
 _RETRIES: Final = 5
 _UNREACHABLE: Final = frozenset(

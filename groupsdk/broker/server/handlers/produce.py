@@ -27,6 +27,8 @@ _BY_ID: Final = 13
 _ZSTD_FROM: Final = 7
 _ZSTD: Final = 4
 _CURRENT_FORMAT: Final = 2
+IMPLICIT_PRODUCE: Final = 12
+"""From this version of Produce on, writing to a partition makes it part of the transaction (KIP-890)."""
 
 Place = tuple[str, int]
 
@@ -43,6 +45,11 @@ class _Write:
         self.header: BatchHeader | None = None
         self.answer: PartitionProduceResponse | None = None
 
+    @property
+    def transactional(self) -> bool:
+        """Tell whether it is part of a transaction."""
+        return self.header is not None and self.header.is_transactional
+
     def refuse(self, code: int, text: str | None = None) -> None:
         self.answer = PartitionProduceResponse(self.index, code, -1, error_message=text)
 
@@ -51,7 +58,7 @@ def produce(call: Call, request: ProduceRequest) -> Response | None:
     """Append what may be appended, and answer partition by partition."""
     writes = [_prepared(call, topic) for topic in request.topic_data]
     flat = [write for topic in writes for write in topic]
-    transactional = [w for w in flat if w.header is not None and w.header.is_transactional]
+    transactional = [write for write in flat if write.transactional]
     transactional_id = request.transactional_id
     if transactional and (
         transactional_id is None or not allowed(call, "write", "transactional_id", transactional_id)
@@ -121,7 +128,7 @@ def _check_transaction(
     writes: list[list[_Write]],
     pending: list[_Write],
 ) -> None:
-    from groupsdk.broker.server.transaction_check import IMPLICIT_PRODUCE, check, produce_error
+    from groupsdk.broker.server.transaction_check import check, produce_error
 
     version = call.version
     add = version >= IMPLICIT_PRODUCE
@@ -186,7 +193,11 @@ def _append(call: Call, write: _Write, hints: LeaderHints) -> PartitionProduceRe
     try:
         log = cluster.led_log(node.node_id, topic.name, index)
         info = log.append(
-            records, leader_epoch=topic.partitions[index].leader_epoch, now_ms=cluster.now_ms()
+            records,
+            leader_epoch=topic.partitions[index].leader_epoch,
+            now_ms=cluster.now_ms(),
+            # a producer of KIP-890 has a new epoch with each transaction, and starts at 0 with it
+            first_sequence_zero=write.transactional and call.version >= IMPLICIT_PRODUCE,
         )
     except ClusterError as error:
         leader = LeaderIdAndEpoch()

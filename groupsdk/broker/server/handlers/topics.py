@@ -1,0 +1,312 @@
+"""Answer CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
+
+from collections import Counter
+from typing import Final
+from uuid import UUID
+
+from groupsdk.broker.catalogue import INTERNAL_TOPICS, collision, topic_name_problem
+from groupsdk.broker.cluster import ClusterError
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.errors import InvalidLogConfigError
+from groupsdk.broker.server.access import allowed, cluster_allowed
+from groupsdk.broker.server.call import Call
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import GroupSdkError
+from groupsdk.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from groupsdk.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from groupsdk.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from groupsdk.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from groupsdk.wire.schema import NO_UUID
+
+
+MAX_PARTITIONS: Final = 10_000
+"""How many partitions one request may create, as in Kafka."""
+_BY_ID: Final = 6
+_TOPIC_SOURCE: Final = 1
+_DEFAULT_SOURCE: Final = 5
+
+
+def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create the topics that can be, one answer each."""
+    names = Counter(each.name for each in request.topics)
+    results = []
+    seen: set[str] = set()
+    room = MAX_PARTITIONS
+    for asked in request.topics:
+        if names[asked.name] > 1:
+            if asked.name not in seen:
+                seen.add(asked.name)
+                text = "Duplicate topic name."
+                results.append(_refused(asked.name, ErrorCode.INVALID_REQUEST, text))
+            continue
+        try:
+            result = _create(call, asked, room, validate_only=request.validate_only)
+            room -= result.num_partitions
+        except ClusterError as error:
+            result = _refused(asked.name, error.error_code, str(error))
+        results.append(result)
+    return CreateTopicsResponse(topics=tuple(results))
+
+
+def _refused(name: str, code: ErrorCode, text: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name, error_code=code, error_message=text)
+
+
+def _create(
+    call: Call, asked: CreatableTopic, room: int, *, validate_only: bool
+) -> CreatableTopicResult:
+    cluster = call.node.cluster
+    name = asked.name
+    if not cluster_allowed(call, "create") and not allowed(call, "create", "topic", name):
+        raise ClusterError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise ClusterError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+    topics = cluster.catalogue.topics
+    if name in topics:
+        raise ClusterError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = collision(name, topics)
+    if other is not None:
+        raise ClusterError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )
+    leaders = _leaders(call, asked)
+    if len(leaders) > room:
+        raise ClusterError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of partitions per request: at most {MAX_PARTITIONS}",
+        )
+    entries = {each.name: each.value for each in asked.configs if each.value is not None}
+    config = _parsed(call, entries)
+    topic_id = NO_UUID
+    if not validate_only:
+        if None in leaders:
+            (topic,) = cluster.create_topics({name: len(leaders)}, {name: entries})
+        else:
+            placed = [leader for leader in leaders if leader is not None]
+            (topic,) = cluster.catalogue.create_topics({name: placed}, {name: entries})
+        topic_id = topic.topic_id
+    return _created(call, name, topic_id, len(leaders), entries, config)
+
+
+def _leaders(call: Call, asked: CreatableTopic) -> list[int | None]:
+    """Return who is to lead each partition; None: whoever comes next."""
+    nodes = call.node.cluster.nodes
+    if asked.assignments:
+        if asked.num_partitions != -1 or asked.replication_factor != -1:
+            raise ClusterError(
+                ErrorCode.INVALID_REQUEST,
+                "A manual partition assignment was specified, but the number of partitions or the"
+                " replication factor was given, too",
+            )
+        by_index = {each.partition_index: each.broker_ids for each in asked.assignments}
+        if sorted(by_index) != list(range(len(asked.assignments))):
+            raise ClusterError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "partitions should be a consecutive 0-based integer sequence",
+            )
+        for broker_ids in by_index.values():
+            if not broker_ids or not set(broker_ids) <= nodes.keys():
+                raise ClusterError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    "a replica is on a broker that is not there",
+                )
+        return [by_index[index][0] for index in sorted(by_index)]
+    config = call.node.cluster.config
+    count = config.num_partitions if asked.num_partitions == -1 else asked.num_partitions
+    if count < 1:
+        raise ClusterError(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    factor = asked.replication_factor
+    if factor == 0 or factor < -1:
+        raise ClusterError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1."
+        )
+    if factor > len(nodes):
+        raise ClusterError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): The target replication factor of"
+            f" {factor} cannot be reached because only {len(nodes)} broker(s) are registered.",
+        )
+    # more than any request may have is refused by its number, before it takes memory
+    return [None] * min(count, MAX_PARTITIONS + 1)
+
+
+def _parsed(call: Call, entries: dict[str, str]) -> LogConfig:
+    try:
+        return LogConfig.parse(entries, call.node.cluster.logs.defaults)
+    except InvalidLogConfigError as error:
+        raise ClusterError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _created(
+    call: Call,
+    name: str,
+    topic_id: UUID,
+    partitions: int,
+    entries: dict[str, str],
+    config: LogConfig,
+) -> CreatableTopicResult:
+    if not allowed(call, "describe_configs", "topic", name):
+        return CreatableTopicResult(
+            name,
+            topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=None,
+        )
+    shown = tuple(
+        CreatableTopicConfigs(
+            key, value, False, _TOPIC_SOURCE if key in entries else _DEFAULT_SOURCE, False
+        )
+        for key, value in sorted(config.properties().items())
+    )
+    return CreatableTopicResult(
+        name,
+        topic_id,
+        error_message=None,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=shown if call.version >= 5 else (),
+    )
+
+
+def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete topics by name or, from version 6 on, by id."""
+    asked: list[tuple[str | None, UUID]] = (
+        [(each.name, each.topic_id) for each in request.topics]
+        if call.version >= _BY_ID
+        else [(name, NO_UUID) for name in request.topic_names]
+    )
+    return DeleteTopicsResponse(responses=tuple(_delete(call, *each) for each in asked))
+
+
+def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResult:
+    cluster = call.node.cluster
+    if topic_id != NO_UUID:
+        by_id = cluster.catalogue.topics_by_id.get(topic_id)
+        if by_id is None or not allowed(call, "describe", "topic", by_id.name):
+            return DeletableTopicResult(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        name = by_id.name
+    code = ErrorCode.NONE
+    topic = cluster.catalogue.topics.get(name or "")
+    if not allowed(call, "delete", "topic", name or ""):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif not cluster.config.delete_topic_enable:
+        code = ErrorCode.TOPIC_DELETION_DISABLED
+    elif topic.name in INTERNAL_TOPICS:
+        code = ErrorCode.INVALID_REQUEST
+    else:
+        topic_id = topic.topic_id
+        cluster.delete_topic(topic.name)
+    return DeletableTopicResult(name, topic_id, code, None if code is ErrorCode.NONE else code.text)
+
+
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Let topics grow."""
+    results = []
+    for asked in request.topics:
+        try:
+            _grow(call, asked, validate_only=request.validate_only)
+            results.append(CreatePartitionsTopicResult(asked.name))
+        except ClusterError as error:
+            results.append(CreatePartitionsTopicResult(asked.name, error.error_code, str(error)))
+    return CreatePartitionsResponse(results=tuple(results))
+
+
+def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> None:
+    cluster = call.node.cluster
+    if not allowed(call, "alter", "topic", asked.name):
+        raise ClusterError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    topic = cluster.catalogue.topics.get(asked.name)
+    if topic is None:
+        raise ClusterError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.is_internal:
+        # the partition of a group is found by their number
+        raise ClusterError(ErrorCode.INVALID_REQUEST, "an internal topic cannot grow")
+    have = len(topic.partitions)
+    if asked.count <= have:
+        relation = "equal to" if asked.count == have else "fewer than"
+        raise ClusterError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {asked.name} currently has {have} partition(s); {asked.count} would be"
+            f" {relation} that.",
+        )
+    more = asked.count - have
+    if more > MAX_PARTITIONS:
+        raise ClusterError(
+            ErrorCode.POLICY_VIOLATION, f"at most {MAX_PARTITIONS} partitions per request"
+        )
+    if asked.assignments is not None and len(asked.assignments) not in {0, more}:
+        raise ClusterError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{more} partition(s) are to be added, but {len(asked.assignments)} assigned",
+        )
+    placed = [each.broker_ids[:1] for each in asked.assignments or ()]
+    if any(not ids or ids[0] not in cluster.nodes for ids in placed):
+        raise ClusterError(ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    if validate_only:
+        return
+    if placed:
+        cluster.catalogue.add_partitions(asked.name, [ids[0] for ids in placed])
+    else:
+        cluster.add_partitions(asked.name, asked.count)
+
+
+def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Delete records before an offset; -1 means all that there are."""
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                topic.name,
+                tuple(
+                    _delete_records(call, topic.name, each.partition_index, each.offset)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _delete_records(
+    call: Call, name: str, partition: int, offset: int
+) -> DeleteRecordsPartitionResult:
+    node = call.node
+    if not allowed(call, "delete", "topic", name):
+        return DeleteRecordsPartitionResult(partition, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if name in INTERNAL_TOPICS:
+        return DeleteRecordsPartitionResult(partition, -1, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    try:
+        start = node.cluster.led_log(node.node_id, name, partition).delete_records(offset)
+    except GroupSdkError as error:
+        code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
+        return DeleteRecordsPartitionResult(partition, -1, code)
+    return DeleteRecordsPartitionResult(partition, start)
