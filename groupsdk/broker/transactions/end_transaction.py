@@ -64,22 +64,32 @@ def end_transaction(
 
 
 def fence(
-    metadata: TransactionMetadata, *, failed_before: bool, transaction_version: int, now_ms: int
+    metadata: TransactionMetadata,
+    producer_ids: ProducerIdAllocator,
+    *,
+    failed_before: bool,
+    transaction_version: int,
+    now_ms: int,
 ) -> Fence:
     """Abort an ongoing transaction and refuse its producer.
 
     Args:
         metadata: of the transactional id, ONGOING.
+        producer_ids: where the next producer id comes from, once the epochs of this one are used up.
         failed_before: whether the record of an earlier fence could not be written; that one has raised
             the epoch already, and no producer was ever given it.
         transaction_version: the coordinator's own: with 2 the abort itself raises the epoch.
         now_ms: the time.
+
+    Raises:
+        ProducerIdError: a new producer id is needed, and there is none.
     """
     if transaction_version >= EPOCH_BUMP_VERSION:
-        in_memory, version = metadata, EPOCH_BUMP_VERSION
-    else:
-        in_memory, version = metadata if failed_before else metadata.fenced(), 0
-    prepared = in_memory.prepare(commit=False, client_transaction_version=version, now_ms=now_ms)
+        return Fence(
+            _prepared_with_bump(metadata, producer_ids, commit=False, now_ms=now_ms), metadata
+        )
+    in_memory = metadata if failed_before else metadata.fenced()
+    prepared = in_memory.prepare(commit=False, client_transaction_version=0, now_ms=now_ms)
     return Fence(prepared, in_memory)
 
 
@@ -127,9 +137,21 @@ def _end_with_bump(
         return _repeated(metadata.state, committed=request.committed)
     if request.committed and metadata.state is not TransactionState.ONGOING:
         return ErrorCode.INVALID_TXN_STATE
+    return _prepared_with_bump(metadata, producer_ids, commit=request.committed, now_ms=now_ms)
+
+
+def _prepared_with_bump(
+    metadata: TransactionMetadata,
+    producer_ids: ProducerIdAllocator,
+    *,
+    commit: bool,
+    now_ms: int,
+) -> TransactionMetadata:
+    # A fence needs the next id as well: its producer may repeat its EndTxn, and be told the raised epoch.
+    # (Kafka 4.1 does without and hands out the epoch that it keeps for fencing; 4.3 does as here.)
     next_id = producer_ids.next_id() if metadata.epoch_exhausted else NO_PRODUCER_ID
     return metadata.prepare(
-        commit=request.committed,
+        commit=commit,
         client_transaction_version=EPOCH_BUMP_VERSION,
         now_ms=now_ms,
         next_producer_id=next_id,

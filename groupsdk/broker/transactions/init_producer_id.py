@@ -88,6 +88,7 @@ def init_producer_id(
     if metadata.state is TransactionState.ONGOING:
         return fence(
             metadata,
+            producer_ids,
             failed_before=known.failed_fence,
             transaction_version=config.transaction_version,
             now_ms=now_ms,

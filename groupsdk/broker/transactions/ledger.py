@@ -21,6 +21,7 @@ from groupsdk.broker.transactions.log_records import (
     write_tombstone,
 )
 from groupsdk.broker.transactions.metadata import TransactionMetadata
+from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator, ProducerIdError
 from groupsdk.broker.transactions.state import EXPIRABLE, TransactionState
 from groupsdk.broker.transactions.transaction import Transaction
 from groupsdk.error_code import ErrorCode
@@ -52,10 +53,14 @@ class TransactionLedger:
     Args:
         coordinator_epoch: carried by the markers.
         config: the settings.
+        producer_ids: where the id comes from that follows one whose epochs are used up.
     """
 
-    def __init__(self, coordinator_epoch: int, config: TransactionConfig) -> None:
+    def __init__(
+        self, coordinator_epoch: int, config: TransactionConfig, producer_ids: ProducerIdAllocator
+    ) -> None:
         self._coordinator_epoch = coordinator_epoch
+        self._producer_ids = producer_ids
         self._config = config
         self._transactions: dict[str, Transaction] = {}
         self._staged: dict[str, list[_Staged]] = {}
@@ -303,13 +308,18 @@ class TransactionLedger:
             metadata.transactional_id,
             *(metadata.producer_id, metadata.producer_epoch, metadata.timeout_ms),
         )
-        version = self._config.transaction_version
-        abort = fence(
-            metadata,
-            failed_before=transaction.failed_fence,
-            transaction_version=version,
-            now_ms=now_ms,
-        )
+        try:
+            abort = fence(
+                metadata,
+                self._producer_ids,
+                failed_before=transaction.failed_fence,
+                transaction_version=self._config.transaction_version,
+                now_ms=now_ms,
+            )
+        except ProducerIdError as error:
+            logger.warning("%s: no producer id: %s", metadata.transactional_id, error)
+            self._timeouts.arm(metadata.transactional_id, self._timeout_ms(metadata, now_ms))
+            return NOTHING
         return self.stage_prepared(abort.prepared, now_ms, abort)
 
     def _expired(self, transaction: Transaction, now_ms: int) -> Result:

@@ -80,7 +80,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
     ) -> None:
         self._config = config
         self._producer_ids = producer_ids
-        self._ledger = TransactionLedger(coordinator_epoch, config)
+        self._ledger = TransactionLedger(coordinator_epoch, config, producer_ids)
         self._refusal: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     # the log

@@ -225,11 +225,15 @@ def test_every_fence(
         return of.producer_id, of.producer_epoch, of.last_producer_epoch
 
     ongoing = metadata(producer_epoch=known[0], last_producer_epoch=known[1])
-    fenced = fence(ongoing, failed_before=failed_before, transaction_version=version, now_ms=2_000)
+    ids = ProducerIdAllocator(MemoryBlockStore(8_000))
+    fenced = fence(
+        ongoing, ids, failed_before=failed_before, transaction_version=version, now_ms=2_000
+    )
     assert fenced.prepared.state is S.PREPARE_ABORT
     assert fenced.in_memory.state is S.ONGOING
     assert epochs(fenced.prepared) == (7, *prepared)
     assert epochs(fenced.in_memory) == (7, *in_memory)
     assert fenced.prepared.client_transaction_version == (2 if version == 2 else 0)
-    # a fence takes no new producer id: its epoch is the one kept for it
-    assert fenced.prepared.next_producer_id == -1
+    # whoever is told the epoch after the last one has to have another producer id with it
+    rotates = version == 2 and known[0] == 32_766
+    assert fenced.prepared.next_producer_id == (8_000 if rotates else -1)

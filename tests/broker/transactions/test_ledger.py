@@ -1,6 +1,7 @@
 """Tests what a shard does by itself: markers, timeouts, expiry, and failed appends."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,11 @@ from groupsdk.broker.runtime.contract import NOTHING, CoordinatorRecord, MarkerP
 from groupsdk.broker.transactions.config import TransactionConfig
 from groupsdk.broker.transactions.ledger import TransactionLedger
 from groupsdk.broker.transactions.log_records import write_metadata, write_tombstone
+from groupsdk.broker.transactions.producer_ids import (
+    MAX_PRODUCER_ID,
+    MemoryBlockStore,
+    ProducerIdAllocator,
+)
 from groupsdk.broker.transactions.state import TransactionState as S
 from groupsdk.error_code import ErrorCode as E
 from tests.broker.transactions.driving import TV1, TV2, Coordinator, metadata
@@ -183,7 +189,7 @@ def test_memory_only_values_are_lost_in_a_crash(broker: Coordinator) -> None:
 
 
 def test_records_of_another_log_win_over_what_was_staged() -> None:
-    ledger = TransactionLedger(1, TransactionConfig())
+    ledger = TransactionLedger(1, TransactionConfig(), ProducerIdAllocator(MemoryBlockStore()))
     ledger.start(0)
     ledger.stage(metadata(S.EMPTY, producer_epoch=9))
     ledger.stage(metadata(S.ONGOING, producer_epoch=9))
@@ -195,7 +201,7 @@ def test_records_of_another_log_win_over_what_was_staged() -> None:
 
 
 def test_unknown_records_are_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    ledger = TransactionLedger(1, TransactionConfig())
+    ledger = TransactionLedger(1, TransactionConfig(), ProducerIdAllocator(MemoryBlockStore()))
     ledger.replay(CoordinatorRecord(bytes.fromhex("0007000178"), b"\0\0"))
     ledger.replay(write_tombstone("never known"))
     assert [*ledger] == []
@@ -313,6 +319,29 @@ def test_many_at_once_come_in_batches_of_a_bounded_size() -> None:
 def test_nothing_is_due_where_nothing_is_known(broker: Coordinator) -> None:
     assert broker.shard.deadline_ms is None
     assert broker.shard.advance(10**15) == NOTHING
+
+
+def test_a_timeout_waits_for_the_producer_id_that_it_needs(
+    broker: Coordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer_id, _ = begun(broker, 0)
+    value = broker.log[-1].value
+    assert value is not None
+    last = (32_766).to_bytes(2)
+    broker.log.append(replace(broker.log[-1], value=value[:10] + last + value[12:]))
+    store, broker.store = broker.store, MemoryBlockStore(MAX_PRODUCER_ID)
+    broker.restart()
+    broker.wait(100_000)
+    assert broker.state() is S.ONGOING
+    assert "x: no producer id: no block of 1000 producer ids is left" in caplog.text
+    broker.store = store
+    broker.restart()
+    broker.wait(100_000)
+    broker.write_markers()
+    assert broker.state() is S.COMPLETE_ABORT
+    # its producer, which repeats what it believes, is given an epoch that it may have
+    response = broker.end((producer_id, 32_766), commit=False, version=TV2)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (0, 1_000, 0)
 
 
 # appends that fail
