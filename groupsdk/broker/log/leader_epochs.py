@@ -71,8 +71,9 @@ class LeaderEpochs:
         self._save(before)
 
     def note(self, epoch: int, offset: int) -> bool:
-        """Do as `assign`, without writing the file; tells whether the epoch is new."""
-        if epoch < 0 or (self._epochs and epoch == self._epochs[-1]):
+        """Note a batch that is found in the log, without writing the file; tells whether that is news."""
+        known = self._epochs and (epoch == self._epochs[-1] or offset < self._starts[-1])
+        if epoch < 0 or known:
             return False
         self._add(epoch, offset)
         return True
@@ -121,6 +122,10 @@ class LeaderEpochs:
         """Return the epoch of the leader that wrote an offset; -1: not known."""
         found = bisect_right(self._starts, offset) - 1
         return self._epochs[found] if found >= 0 else UNDEFINED
+
+    def agree(self, epoch: int, offset: int) -> bool:
+        """Tell whether a batch with this epoch can be at this offset; -1 can be anywhere."""
+        return epoch == UNDEFINED or self.epoch_at(offset) in (UNDEFINED, epoch)
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Find where an epoch ended.

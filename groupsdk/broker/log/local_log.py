@@ -78,7 +78,7 @@ class LocalLog:
     def config(self, config: LogConfig) -> None:
         self._config = config
         for segment in self.segments:
-            segment.config = config
+            segment.configure(config)
 
     @property
     def last_stable_offset(self) -> int:

@@ -84,8 +84,7 @@ class Recovery:
         Raises:
             StorageError: the disk failed.
         """
-        swap.finish(self._files, self._directory, self._config)
-        names = self._names()
+        names = swap.finish(self._files, self._directory)
         self._epochs.load()
         self._load_segments(self._bases(names))
         offsets = self._snapshots.offsets(names)
@@ -103,12 +102,6 @@ class Recovery:
             self._snapshots,
             max(self._log_start_offset, self._segments[0].base_offset),
         )
-
-    def _names(self) -> list[str]:
-        try:
-            return self._files.names(self._directory)
-        except OSError as error:
-            raise storage_error("listing", self._directory, error) from error
 
     def _bases(self, names: Sequence[str]) -> list[int]:
         """List the segments, and remove indexes that belong to none."""
@@ -188,11 +181,17 @@ class Recovery:
 
     def _scan(self, segment: Segment, number: int) -> bool:
         """Rebuild a segment; tells whether the log ends here, as its tail was cut off."""
+        doubts = 0
+        # only compaction leaves gaps, and it never touches the last segment
+        gaps = self._config.compact or number + 1 < len(self._segments)
         try:
-            for stored in segment.rebuild(self._epochs):
+            for stored in segment.rebuild(gaps=gaps):
                 header = stored.header
-                new = self._epochs.note(header.partition_leader_epoch, header.base_offset)
-                self._new_epochs = self._new_epochs or new
+                epoch, offset = header.partition_leader_epoch, header.base_offset
+                if not self._epochs.agree(epoch, offset):
+                    doubts += 1
+                elif self._epochs.note(epoch, offset):
+                    self._new_epochs = True
                 for aborted in replay(self._producers, stored, segment.path):
                     segment.txn_index.append(aborted)
         except CorruptLogError as error:
@@ -211,6 +210,14 @@ class Recovery:
                     each.files.remove()
                 del self._segments[number + 1 :]
                 return True
+        if doubts:
+            # nothing is cut for it: what is wrong may be the file of the epochs
+            _LOG.warning(
+                "%s: %d batches have another leader epoch than the one that is known for them; they will"
+                " not be served",
+                *(segment.path, doubts),
+            )
+            segment.distrust()
         if number + 1 < len(self._segments):
             segment.save_indexes()
         return False

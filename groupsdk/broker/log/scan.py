@@ -1,5 +1,6 @@
 """Go through the batches of a segment file, each checked."""
 
+import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -7,11 +8,17 @@ from groupsdk.broker.log.errors import CorruptLogError, storage_error
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.leader_epochs import LeaderEpochs
 from groupsdk.errors import DecodeError
-from groupsdk.wire.records.batch import HEADER_SIZE, BatchHeader, read_header, verify
+from groupsdk.limits import MAX_INT32
+from groupsdk.wire.records.batch import HEADER_SIZE, LENGTH_END, BatchHeader, read_header, verify
 
 
 CHUNK_BYTES: Final = 256 * 1024
 """How much is read at once; a batch that is larger is read as a whole."""
+
+
+PEEK: Final = struct.Struct(">qi11xi")
+"""Base offset, length and last offset delta of a batch: enough to walk from one to the next."""
+_WALK_BYTES: Final = 8192
 
 
 class Stored(NamedTuple):
@@ -55,6 +62,7 @@ def scan(
     *,
     start: int = 0,
     lowest_offset: int = 0,
+    gaps: bool = True,
     epochs: LeaderEpochs | None = None,
 ) -> Iterator[Stored]:
     """Give the batches of a segment file one after the other, each with its checksum checked.
@@ -68,6 +76,7 @@ def scan(
         size: how much of it is the log's.
         start: where a batch starts.
         lowest_offset: what the first batch's offset is at least.
+        gaps: whether offsets may be missing, as compaction leaves them.
         epochs: the partition's leader epochs, if they are known.
 
     Raises:
@@ -85,13 +94,47 @@ def scan(
             if stop > end:
                 wanted = max(CHUNK_BYTES, header.size_in_bytes)
                 break
-            _check(header, data, at, path, position + at, lowest, epochs)
+            _check_offset(header, path, position + at, lowest, gaps)
+            _check(header, data, at, path, position + at, epochs)
             yield Stored(header, position + at, data, at)
             lowest = header.last_offset + 1
             at = stop
         if at == 0 and (end < HEADER_SIZE or wanted <= end):
             raise corrupt(path, position, f"the file ends {end} bytes into a batch")
         position += at
+
+
+def walk(files: Files, path: str, size: int, position: int, offset: int) -> tuple[int, int]:
+    """Find the first batch whose last offset is not below this one, by the headers alone.
+
+    Args:
+        files: where the file is.
+        path: its path.
+        size: how much of it is the log's.
+        position: where a batch starts that is not behind the one wanted.
+        offset: the offset.
+
+    Returns:
+        The batch's position and size; the end and 0 where there is none.
+
+    Raises:
+        CorruptLogError: what is there is no chain of batches.
+        StorageError: the disk failed.
+    """
+    while position < size:
+        data = read_file(files, path, position, min(_WALK_BYTES, size - position))
+        at, last = 0, len(data) - PEEK.size
+        while at <= last:
+            base, length, delta = PEEK.unpack_from(data, at)
+            if length < HEADER_SIZE - LENGTH_END:
+                raise corrupt(path, position + at, f"a batch of length {length}")
+            if base + delta >= offset:
+                return position + at, LENGTH_END + length
+            at += LENGTH_END + length
+        if at == 0:
+            raise corrupt(path, position, f"the file ends {len(data)} bytes into a batch")
+        position += at
+    return size, 0
 
 
 def _header(data: bytes, at: int, path: str, position: int, size: int) -> BatchHeader:
@@ -108,28 +151,28 @@ def _header(data: bytes, at: int, path: str, position: int, size: int) -> BatchH
     return header
 
 
+def _check_offset(header: BatchHeader, path: str, position: int, lowest: int, gaps: bool) -> None:
+    offset = header.base_offset
+    if offset < lowest or (offset > lowest and not gaps) or offset - lowest > MAX_INT32:
+        raise corrupt(path, position, f"the offset {offset} comes after {lowest - 1}")
+
+
 def _check(
     header: BatchHeader,
     data: bytes,
     at: int,
     path: str,
     position: int,
-    lowest: int,
     epochs: LeaderEpochs | None,
 ) -> None:
-    if header.base_offset < lowest:
-        raise corrupt(path, position, f"the offset {header.base_offset} comes after {lowest - 1}")
     try:
         verify(data, header, at)
     except DecodeError as error:
         raise corrupt(path, position, error) from error
-    if epochs is None or header.partition_leader_epoch < 0:
-        return
-    known = epochs.epoch_at(header.base_offset)
-    if known not in (-1, header.partition_leader_epoch):
+    if epochs is not None and not epochs.agree(header.partition_leader_epoch, header.base_offset):
         raise corrupt(
             path,
             position,
             f"the batch at offset {header.base_offset} has the leader epoch"
-            f" {header.partition_leader_epoch}, where {known} is known",
+            f" {header.partition_leader_epoch}, where {epochs.epoch_at(header.base_offset)} is known",
         )

@@ -1,7 +1,6 @@
 """One segment of a partition's log: a file of batches with its indexes (Kafka: LogSegment)."""
 
 import logging
-import struct
 import zlib
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +12,7 @@ from groupsdk.broker.log.errors import CorruptLogError
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.leader_epochs import LeaderEpochs
 from groupsdk.broker.log.offset_index import ENTRY_SIZE, CorruptIndexError, OffsetIndex
-from groupsdk.broker.log.scan import Stored, corrupt, read_file, scan
+from groupsdk.broker.log.scan import PEEK, Stored, corrupt, read_file, scan, walk
 from groupsdk.broker.log.segment_files import (
     INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -23,14 +22,12 @@ from groupsdk.broker.log.segment_files import (
 from groupsdk.broker.log.spans import Spans
 from groupsdk.broker.log.time_index import TimeIndex
 from groupsdk.broker.log.txn_index import TxnIndex
-from groupsdk.wire.records.batch import HEADER_SIZE, LENGTH_END, BatchHeader, read_header
+from groupsdk.wire.records.batch import LENGTH_END, BatchHeader
 from groupsdk.wire.records.checksum import Buffer
 
 
 _LOG = logging.getLogger(__name__)
-_PEEK: Final = struct.Struct(">qi11xi")
-"""Base offset, length and last offset delta: enough to walk from batch to batch."""
-_WALK_BYTES: Final = 8192
+_MAX_TIMESTAMP_AT: Final = 35
 _NO_BATCH: Final = (-1, 0, 0, 0)
 
 
@@ -61,7 +58,8 @@ class Segment:
     ) -> None:
         self.files = SegmentFiles(files, directory, base_offset, suffix)
         self.base_offset = base_offset
-        self.config = config
+        self._path_hash = zlib.crc32(self.files.log.encode())
+        self.configure(config)
         self.created_ms = created_ms
         self.size = 0
         self.end_offset = base_offset
@@ -79,6 +77,7 @@ class Segment:
         self._newest = _NO_BATCH
         self._untrusted = 0
         self._checked = Spans()
+        self._index_loaded = False
         self._saved = True
 
     @override
@@ -89,6 +88,15 @@ class Segment:
     def path(self) -> str:
         """The file with the batches."""
         return self.files.log
+
+    def configure(self, config: LogConfig) -> None:
+        """Take new settings."""
+        self._max_bytes = config.segment_bytes
+        # the same for one segment at every look, and different ones for the partitions of a topic
+        jitter_ms = min(config.segment_jitter_ms, config.roll_ms)
+        self._max_wait_ms = config.roll_ms - (self._path_hash % jitter_ms if jitter_ms else 0)
+        self._max_entries = config.segment_index_bytes // ENTRY_SIZE - 1
+        self._interval = config.index_interval_bytes
 
     def write(self, data: Buffer) -> None:
         """Write batches at the end; `note` has to be called for each of them.
@@ -115,7 +123,7 @@ class Segment:
             self.first_timestamp = timestamp
         if timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
-        if self._since_entry > self.config.index_interval_bytes:
+        if self._since_entry > self._interval:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
             self._since_entry = 0
@@ -134,18 +142,17 @@ class Segment:
             max_timestamp: its latest timestamp.
             now_ms: the time, which counts where the segment has no timestamps.
         """
-        config = self.config
         if not self.size:
             return not self.offset_index.fits(last_offset)
-        if self.size + size > config.segment_bytes or self.sealed:
+        if self.size + size > self._max_bytes or self.sealed:
             return True
         if self.first_timestamp is not None and self.first_timestamp >= 0:
             waited_ms = max_timestamp - self.first_timestamp
         else:
             waited_ms = now_ms - self.created_ms
         return (
-            waited_ms > config.roll_ms - self._jitter_ms()
-            or (len(self.offset_index) + 2) * ENTRY_SIZE > config.segment_index_bytes
+            waited_ms > self._max_wait_ms
+            or len(self.offset_index) >= self._max_entries
             or not self.offset_index.fits(last_offset)
         )
 
@@ -199,22 +206,20 @@ class Segment:
         base, position, size, end = self._newest
         if offset >= base >= 0:
             return (position, size) if offset < end else (self.size, 0)
-        position = self.offset_index.lookup(offset)[1]
-        while position < self.size:
-            wanted = min(_WALK_BYTES, self.size - position)
-            data = read_file(self.files.files, self.path, position, wanted)
-            at, last = 0, len(data) - _PEEK.size
-            while at <= last:
-                base, length, delta = _PEEK.unpack_from(data, at)
-                if length < HEADER_SIZE - LENGTH_END:
-                    raise corrupt(self.path, position + at, f"a batch of length {length}")
-                if base + delta >= offset:
-                    return position + at, LENGTH_END + length
-                at += LENGTH_END + length
-            if at == 0:
-                raise corrupt(self.path, position, f"the file ends {len(data)} bytes into a batch")
-            position += at
-        return self.size, 0
+        entry_offset, position = self.offset_index.lookup(offset)
+        if entry_offset >= 0 and self._index_loaded and not self._is_entry(entry_offset, position):
+            if not self._reindex():
+                raise corrupt(self.path, position, f"no batch ends at offset {entry_offset} here")
+            position = self.offset_index.lookup(offset)[1]
+        return walk(self.files.files, self.path, self.size, position, offset)
+
+    def _is_entry(self, offset: int, position: int) -> bool:
+        """Tell whether the batch at a position ends at an offset, as an index file says."""
+        data = read_file(self.files.files, self.path, position, PEEK.size)
+        if len(data) < PEEK.size:
+            return False
+        base, _, delta = PEEK.unpack(data)
+        return bool(base + delta == offset)
 
     def scan(self, start: int = 0, epochs: LeaderEpochs | None = None) -> Iterator[Stored]:
         """Give all batches from a position on, each checked.
@@ -223,11 +228,10 @@ class Segment:
             CorruptLogError: a batch is damaged, or the file ends within it; all before it were given.
             StorageError: the disk failed.
         """
-        lowest = 0 if start else self.base_offset
         return scan(
             *(self.files.files, self.path, self.size),
             start=start,
-            lowest_offset=lowest,
+            lowest_offset=self.base_offset,
             epochs=epochs,
         )
 
@@ -251,18 +255,22 @@ class Segment:
         if index is None or times is None:
             raise CorruptIndexError("the index files are missing")
         self.offset_index = OffsetIndex.decode(index, base, self.size)
+        self._index_loaded = True
         self.time_index = TimeIndex.decode(times, base)
         self.txn_index = TxnIndex.decode(files.read_index(TXN_INDEX_SUFFIX) or b"", base)
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last
         if end_offset is None:
             self._load_tail()
 
-    def rebuild(self, epochs: LeaderEpochs | None = None) -> Iterator[Stored]:
+    def rebuild(self, *, gaps: bool = True) -> Iterator[Stored]:
         """Give all batches, each checked, and build the indexes anew on the way.
 
         What was given is trusted from then on. Where it raises, the segment ends before the batch in
         question, and its file goes on: `cut` or `keep_rest` have to follow. The aborted transactions are
         the caller's to add.
+
+        Args:
+            gaps: whether offsets may be missing, as compaction leaves them.
 
         Raises:
             CorruptLogError: a batch is damaged, or the file ends within it.
@@ -271,7 +279,7 @@ class Segment:
         size = self.files.size()
         self._forget()
         files, path = self.files.files, self.path
-        for stored in scan(files, path, size, lowest_offset=self.base_offset, epochs=epochs):
+        for stored in scan(files, path, size, lowest_offset=self.base_offset, gaps=gaps):
             self.note(stored.header, stored.header.base_offset)
             yield stored
 
@@ -284,7 +292,7 @@ class Segment:
         return self.files.cut(self.size)
 
     def keep_rest(self, end_offset: int) -> None:
-        """Count what stands behind a damaged batch as part of the segment; it is checked when it is read.
+        """Keep a file with damage in it as it is; each part is checked when it is read.
 
         Args:
             end_offset: the offset behind the last record.
@@ -292,11 +300,16 @@ class Segment:
         Raises:
             StorageError: the disk failed.
         """
-        self._checked.add(0, self.size)
-        self.size = self._untrusted = self.files.size()
+        self.size = self.files.size()
         self.end_offset = end_offset
         self.sealed = True
         self._newest = _NO_BATCH
+        self.distrust()
+
+    def distrust(self) -> None:
+        """Check everything again when it is read."""
+        self._untrusted = self.size
+        self._checked = Spans()
 
     def save_indexes(self, *, durable: bool = False) -> None:
         """Write the index files, unless they are as they should be.
@@ -325,11 +338,6 @@ class Segment:
         if self.size:
             self.files.sync()
 
-    def _jitter_ms(self) -> int:
-        # the same for one segment at every look, and different ones for the partitions of a topic
-        most = min(self.config.segment_jitter_ms, self.config.roll_ms)
-        return zlib.crc32(self.path.encode()) % most if most else 0
-
     def _forget(self) -> None:
         self.size = 0
         self.end_offset = self.base_offset
@@ -342,6 +350,7 @@ class Segment:
         self._newest = _NO_BATCH
         self._untrusted = 0
         self._checked = Spans()
+        self._index_loaded = False
 
     def _load_tail(self) -> None:
         """Find the end offset, and what the next append needs to know, from the last index entry on."""
@@ -354,49 +363,37 @@ class Segment:
             size = header.size_in_bytes
             self._newest = (header.base_offset, stored.position, size, self.end_offset)
         self._since_entry = self.size - position
-        self._checked.add(position, self.size)
-        first = read_file(self.files.files, self.path, 0, HEADER_SIZE)
-        self.first_timestamp = read_header(first).max_timestamp
+        first = read_file(self.files.files, self.path, _MAX_TIMESTAMP_AT, 8)
+        self.first_timestamp = int.from_bytes(first, signed=True)
 
     def _check_before_reading(
         self, offset: int, max_bytes: int, epochs: LeaderEpochs | None
     ) -> int:
         """Check what was found on disk and not yet looked at; returns up to where it may be given."""
-        start = self.offset_index.lookup(offset)[1]
-        if start >= self._untrusted:
-            return self.size
         try:
             position, size = self.locate(offset)
         except CorruptLogError:
-            position, size = start, self.size
-        stop = min(position + max(size, max_bytes), self.size, self._untrusted)
-        if self._checked.covers(start, stop):
+            position, size = -1, 0
+        start = self.offset_index.lookup(offset)[1]
+        if start >= self._untrusted:
             return self.size
-        first = self.offset_index.before(start)
-        try:
-            return self._check(first, offset, max_bytes, epochs)
-        except CorruptLogError:
-            if not len(self.offset_index) or not self._reindex(epochs):
-                raise
-            return self._check(0, offset, max_bytes, epochs)
+        stop = min(position + max(size, max_bytes), self.size, self._untrusted)
+        if position >= 0 and self._checked.covers(start, stop):
+            return self.size
+        return self._check(self.offset_index.before(start), offset, max_bytes, epochs)
 
     def _check(self, start: int, offset: int, max_bytes: int, epochs: LeaderEpochs | None) -> int:
         """Check what a read will walk over and give, and that what follows has higher offsets.
 
         A damaged batch behind the first one wanted is none of this read's business, but its end.
         """
-        entry_offset, entry = self.offset_index.lookup(offset)
         stop = position = start
         wanted, last = -1, -1
         limit = self.size
         try:
             for stored in self.scan(start, epochs):
-                header, position = stored.header, stored.position
-                stop, last = position + header.size_in_bytes, header.last_offset
-                if position <= entry < stop and (
-                    position != entry or header.base_offset > entry_offset >= 0
-                ):
-                    raise corrupt(self.path, entry, "the index points where no such batch starts")
+                position, last = stored.position, stored.header.last_offset
+                stop = position + stored.header.size_in_bytes
                 if wanted < 0 and last >= offset:
                     wanted = position + max_bytes
                 if 0 <= wanted <= stop:
@@ -416,13 +413,13 @@ class Segment:
             self._untrusted = 0
         return limit
 
-    def _reindex(self, epochs: LeaderEpochs | None) -> bool:
+    def _reindex(self) -> bool:
         """Build the offset index anew where the log itself is in order; tells whether it is."""
         fresh = OffsetIndex(self.base_offset)
         since = 0
         try:
-            for stored in self.scan(0, epochs):
-                if since > self.config.index_interval_bytes:
+            for stored in self.scan():
+                if since > self._interval:
                     fresh.append(stored.header.last_offset, stored.position)
                     since = 0
                 since += stored.header.size_in_bytes
@@ -430,4 +427,6 @@ class Segment:
             return False
         _LOG.warning("%s: its index was damaged; it is built anew", self.path)
         self.offset_index = fresh
+        self._index_loaded = False
+        self._saved = False
         return True

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import CorruptLogError, storage_error
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.scan import scan
@@ -46,13 +45,18 @@ def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
     cleaned.files.rename("")
 
 
-def finish(files: Files, directory: str, config: LogConfig) -> None:
+def finish(files: Files, directory: str) -> list[str]:
     """Complete what was decided before a crash, and remove what was not.
+
+    Returns:
+        The names in the directory afterwards.
 
     Raises:
         StorageError: the disk failed.
     """
     names = _names(files, directory)
+    if not any(_LEFT_OVER.fullmatch(name) for name in names):
+        return names
     logs = sorted(int(match[1]) for name in names if (match := _LOG_NAME.fullmatch(name)))
     for name in names:
         match = _SWAPPED_LOG.fullmatch(name)
@@ -65,6 +69,7 @@ def finish(files: Files, directory: str, config: LogConfig) -> None:
                 files.remove(path)
             except OSError as error:
                 raise storage_error("removing", path, error) from error
+    return _names(files, directory)
 
 
 def _complete(files: Files, directory: str, base_offset: int, logs: list[int]) -> None:
