@@ -15,6 +15,7 @@ peer that is not as good has a "!".
 import argparse
 import contextlib
 import gc
+import json
 import multiprocessing
 import resource
 import shutil
@@ -48,7 +49,7 @@ from groupsdk.subscriptions import decode_subscriptions, encode_assignments, enc
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.types import GroupMembers
-from tests.benchmarks.report import Result
+from tests.benchmarks.report import DIRECTORY, Result
 from tests.benchmarks.sticky_check import is_balanced, least_moves, moves
 from tests.benchmarks.sticky_shapes import ROWS, Row, build, rack, replica_racks
 from tests.support.java import compiled
@@ -60,7 +61,8 @@ _NOTE = (
     ' tenth of the members. "cooperative" is `assign` alone on ready objects, as for franz-go; "with the wire"'
     ' adds decoding all subscriptions and encoding all assignments; "sticky" reads all members\' user data, as'
     " do Java (kafka-clients 4.1.0), kafka-python and aiokafka. MiB: what `assign` allocates at most, its result"
-    ' included. "!": not as balanced as ours, or more moves. "-": not run, as a smaller group of the shape took too long.'
+    ' included. "checked": OR-tools proved it balanced, with the fewest moves. "!": not as balanced as ours, or'
+    ' more moves. "-": not run, as a smaller group of the shape took too long.'
 )
 _CLIENTS = "org.apache.kafka:kafka-clients:4.1.0"
 _STOPPED = (-9, -24, 137, 152)
@@ -159,7 +161,7 @@ def check_ours(case: Case) -> str:
     least = least_moves(case.cluster, subscriptions, case.claims, assigned)
     if (off_rack, ours) != least:
         return f"NOT MINIMAL: {ours} moves, {off_rack} off rack; least are {least[1]}, {least[0]}"
-    return f"balanced, {ours} moves are least"
+    return "optimal"
 
 
 # ---- peers in Python --------------------------------------------------------------------------------
@@ -328,18 +330,10 @@ _PEERS = ("Java", "franz-go", "kafka-python", "aiokafka")
 def run(
     *, only: Sequence[str] = (), limit: int = 60, rounds: int = 5, peers: bool, check: bool
 ) -> Result:
-    """Measure the rows whose names have one of the texts, or all; each is printed when it is done."""
-    result = Result(
-        "sticky_assignor",
-        "Sticky: CPU seconds of one assignment",
-        [
-            *("partitions x members", "moves", "cooperative", "with the wire", "MiB", "sticky"),
-            *(_PEERS if peers else ()),
-            *(("checked",) if check else ()),
-        ],
-        notes=[_NOTE],
-        raw={},
-    )
+    """Measure the rows whose names have one of the texts, or all; each is printed when it is done.
+
+    The others are in the result as they were measured last on this machine, if they were.
+    """
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="groupsdk-sticky-"))
         others = Peers(Path(directory), limit) if peers else None
@@ -347,23 +341,42 @@ def run(
             if only and not any(text in row.name for text in only):
                 continue
             case = make_case(row)
-            cells = _ours(case, rounds)
-            figures = dict(zip(result.header[1:], cells[1:], strict=False))
+            figures = _ours(case, rounds)
             if others:
                 # The peers before the check, which leaves most garbage behind.
-                theirs = others.times(case, *_squares_and_moves(case))
-                cells += theirs
-                figures |= zip(_PEERS, theirs, strict=True)
-                result.behind += _behind(row.name, figures)
+                figures |= zip(_PEERS, others.times(case, *_squares_and_moves(case)), strict=True)
             if check:
-                cells.append(check_ours(case))
-            result.rows.append(cells)
+                figures["checked"] = check_ours(case)
+            print(f"| {row.name} | {' | '.join(figures.values())} |", flush=True)
+            _kept(row).parent.mkdir(parents=True, exist_ok=True)
+            _kept(row).write_text(json.dumps(figures), encoding="utf-8")
+    return _result()
+
+
+def _kept(row: Row) -> Path:
+    return DIRECTORY / "sticky_assignor" / f"{row.name}.json"
+
+
+def _result() -> Result:
+    """Put together what was measured last of each row."""
+    columns = ("moves", "cooperative", "with the wire", "MiB", "sticky", *_PEERS, "checked")
+    result = Result(
+        "sticky_assignor",
+        "Sticky: CPU seconds of one assignment",
+        ["partitions x members", *columns],
+        notes=[_NOTE],
+        raw={},
+    )
+    for row in ROWS:
+        if _kept(row).is_file():
+            figures = json.loads(_kept(row).read_text(encoding="utf-8"))
+            result.rows.append([row.name, *(figures.get(column, "-") for column in columns)])
+            result.behind += _behind(row.name, figures)
             result.raw[row.name] = figures
-            print(f"| {' | '.join(cells)} |", flush=True)
     return result.finish()
 
 
-def _ours(case: Case, rounds: int) -> list[str]:
+def _ours(case: Case, rounds: int) -> dict[str, str]:
     subscriptions = case.subscriptions()
     assignor = CooperativeStickyAssignor()
     alone = cpu_seconds(lambda: assignor.assign(case.cluster, subscriptions), rounds)
@@ -379,8 +392,13 @@ def _ours(case: Case, rounds: int) -> list[str]:
     mib = tracemalloc.get_traced_memory()[1] / 2**20
     tracemalloc.stop()
     moved = _squares_and_moves(case)[1]
-    seconds = [f"{each:.2g}" for each in (alone, wire, sticky)]
-    return [case.row.name, f"{moved:,}", *seconds[:2], f"{mib:.2g}", seconds[2]]
+    return {
+        "moves": f"{moved:,}",
+        "cooperative": f"{alone:.2g}",
+        "with the wire": f"{wire:.2g}",
+        "MiB": f"{mib:.2g}",
+        "sticky": f"{sticky:.2g}",
+    }
 
 
 def _squares_and_moves(case: Case) -> tuple[int, int]:
@@ -393,7 +411,7 @@ def _behind(name: str, figures: Mapping[str, str]) -> Iterator[str]:
     """Yield the peers that were sooner; each is compared with ours that does what it does."""
     for peer in _PEERS:
         ours = figures["cooperative" if peer == "franz-go" else "sticky"]
-        theirs = figures[peer]
+        theirs = figures.get(peer, "-")
         if theirs[0].isdigit() and float(theirs.rstrip(" !")) < float(ours):
             yield f"{name}: {peer} takes {theirs}"
 

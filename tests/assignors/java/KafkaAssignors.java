@@ -6,11 +6,13 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -21,6 +23,7 @@ import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscrip
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.clients.consumer.RoundRobinAssignor;
+import org.apache.kafka.clients.consumer.StickyAssignor;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
@@ -33,6 +36,7 @@ import org.apache.kafka.common.TopicPartition;
  *  "members": [{"id": "m", "topics": ["t"], "instance": null, "rack": null}]}
  *   ->  {"m": [["t", 0], ...]}: every member, its partitions in the order that Kafka lists them in
  * with "rounds": n   ->  the CPU nanoseconds of each of n calls
+ * with "data" in a member   ->  its user data, in hexadecimal
  * with "lists": [["t"]]   ->  a number in place of a member's topics is the place of its list in there
  */
 public class KafkaAssignors {
@@ -43,13 +47,13 @@ public class KafkaAssignors {
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             JsonNode question = JSON.readTree(line);
-            ConsumerPartitionAssignor assignor = question.get("assignor").asText().equals("range")
-                ? new RangeAssignor() : new RoundRobinAssignor();
+            ConsumerPartitionAssignor assignor = assignor(question.get("assignor").asText());
             Cluster cluster = cluster(question.get("topics"));
             Map<String, Subscription> members = members(question);
             if (question.has("rounds")) {
                 ArrayNode times = JSON.createArrayNode();
                 for (int round = 0; round < question.get("rounds").asInt(); round++) {
+                    rewind(members);
                     long start = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
                     assignor.assign(cluster, new GroupSubscription(members));
                     times.add(ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - start);
@@ -59,6 +63,22 @@ public class KafkaAssignors {
                 out.println(JSON.writeValueAsString(
                     answer(assignor.assign(cluster, new GroupSubscription(members)))));
             }
+        }
+    }
+
+    private static ConsumerPartitionAssignor assignor(String name) {
+        switch (name) {
+            case "range": return new RangeAssignor();
+            case "roundrobin": return new RoundRobinAssignor();
+            case "sticky": return new StickyAssignor();
+            default: throw new IllegalArgumentException(name);
+        }
+    }
+
+    /** Makes user data readable once more, as assignors read it where it stands. */
+    private static void rewind(Map<String, Subscription> members) {
+        for (Subscription each : members.values()) {
+            if (each.userData() != null) each.userData().rewind();
         }
     }
 
@@ -92,7 +112,9 @@ public class KafkaAssignors {
         for (JsonNode member : question.get("members")) {
             JsonNode wanted = member.get("topics");
             List<String> topics = wanted.isInt() ? lists.get(wanted.asInt()) : strings(wanted);
-            Subscription subscription = new Subscription(topics, null, Collections.emptyList(), -1,
+            String data = member.path("data").textValue();
+            ByteBuffer userData = data == null ? null : ByteBuffer.wrap(HexFormat.of().parseHex(data));
+            Subscription subscription = new Subscription(topics, userData, Collections.emptyList(), -1,
                 Optional.ofNullable(member.path("rack").textValue()));
             subscription.setGroupInstanceId(Optional.ofNullable(member.path("instance").textValue()));
             subscriptions.put(member.get("id").asText(), subscription);
