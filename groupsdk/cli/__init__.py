@@ -1,0 +1,1 @@
+"""The command `groupsdk`: one class for each of its commands."""
