@@ -62,10 +62,12 @@ def is_due(log: LocalLog, now_ms: int) -> bool:
     if not log.config.compact:
         return False
     part = cleanable_range(log, now_ms)
-    dirty = [each for each in log.segments if part.start < each.end_offset <= part.stop]
-    dirty_bytes = sum(each.size for each in dirty)
-    if not dirty_bytes:
+    dirty = [
+        each for each in log.segments if each.size and part.start < each.end_offset <= part.stop
+    ]
+    if not dirty:
         return False
+    dirty_bytes = sum(each.size for each in dirty)
     clean_bytes = sum(each.size for each in log.segments if each.end_offset <= part.start)
     first_ms = min(
         each.max_timestamp if each.first_timestamp is None else each.first_timestamp
