@@ -83,6 +83,7 @@ class GroupConsumer:
         self._guard = threading.RLock()
         self._polling = False
         self._woken = False
+        self._closing = False
         self._closed = False
         self._stepped_ms: int | None = None
 
@@ -94,6 +95,11 @@ class GroupConsumer:
 
     def _make_session(self) -> ConsumerSession:
         return ConsumerSession(self._config, self._reader, self._clock)
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The settings."""
+        return self._config
 
     # Subscribing.
 
@@ -211,6 +217,8 @@ class GroupConsumer:
         wait_ms = 0
         while True:
             session.step(wait_ms)
+            if self._closed:  # by a listener
+                return None
             self._stepped_ms = self._clock.now_ms()
             if session.may_read():
                 wait_ms = 0
@@ -388,14 +396,15 @@ class GroupConsumer:
         Raises:
             Exception: whatever the listener raised; the consumer is closed all the same.
         """
-        if self._closed:
+        if self._closed or self._closing:
             return
         with self._user(closing=True):
-            self._closed = True
+            self._closing = True
             try:
                 self._session.member.close(timeout, operation)
                 self._session.committer.settle()
             finally:
+                self._closed = True
                 self._reader.close()
 
     def __enter__(self) -> Self:
@@ -425,11 +434,11 @@ class GroupConsumer:
             )
         outer = self._polling
         try:
-            if self._closed and not closing:
+            if self._closed:
                 raise MemberClosedError("the consumer is closed")
             if driving and outer:
                 raise ConcurrentUseError("a listener may use its consumer, but not poll it")
-            self._polling = driving or outer
+            self._polling = driving or closing or outer
             yield
         finally:
             self._polling = outer

@@ -34,6 +34,7 @@ class Reader:
         self.reading: set[TopicPartition] = set()
         """Being read, paused ones as well."""
         self.paused: set[TopicPartition] = set()
+        self.closed = False
         self.epoch = 0
         """Grows whenever something is taken or released: what was asked about it before is void."""
         self._reset = reset
@@ -182,6 +183,7 @@ class Reader:
 
     def close(self) -> None:
         """End the consumer."""
+        self.closed = True
         self.native.close()
 
 

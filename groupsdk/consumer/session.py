@@ -71,6 +71,8 @@ class ConsumerSession:
         self.committer.settle()
         self._auto_commit()
         self.member.poll(wait_ms / 1000)
+        if self.reader.closed:  # by a listener
+            return
         self._look_at_topics()
         if self.reader.waiting:
             self._begin(wait_ms)
@@ -149,7 +151,9 @@ class ConsumerSession:
         if not self.config.enable_auto_commit:
             return
         try:
-            self.committer.commit(self.processed(partitions), self._callback_timeout_ms())
+            offsets = self.processed(partitions)
+            self.committer.commit(offsets, self._callback_timeout_ms())
+            self.note_committed(offsets)
         except GroupSdkError as error:
             logger.warning(
                 "group=%s member=%s generation=%d: offsets were not committed before revocation, and their"

@@ -1,0 +1,290 @@
+"""Process records on several threads: in order within a partition, with back-pressure."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import Message, TopicPartition as NativePartition
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.clock import Clock, Deadline, SystemClock
+from groupsdk.consumer.consumer import GroupConsumer
+from groupsdk.consumer.subscription import TopicLike
+from groupsdk.errors import ConfigError, GroupSdkError
+
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Message], object]
+"""Processes one record; what it raises ends `run`."""
+
+OnError = Callable[[Message, Exception], bool]
+"""Decides about a record that cannot be processed: True passes over it, False ends `run`."""
+
+_POLL_S: Final = 0.05
+
+
+class _Lane:
+    """The records of one partition that are yet to be processed; one thread at a time is in it."""
+
+    __slots__ = ("busy", "cancelled", "done_offset", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[Message] = deque()
+        self.busy: Future[None] | None = None
+        self.cancelled = False
+        self.done_offset: int | None = None
+        """The offset after the last record that is processed."""
+
+
+class PartitionProcessor:
+    """Runs a handler for each record: partitions side by side, the records of one in their order.
+
+    A partition whose handler is slow is paused, and the member goes on polling: it keeps its membership
+    however long a record takes. An offset is stored once its record is processed, and committed with the
+    next auto-commit, before the partition is given up, and at the end.
+
+    Before a partition is given up, the handler at work on it is waited for up to `revoke_timeout`; the
+    records behind it are dropped, as their next owner reads them. What is lost is dropped at once.
+
+    Args:
+        consumer: made with ``enable.auto.offset.store=false``; it is used by `run` alone.
+        handler: processes a record, on one of the threads.
+        workers: how many threads.
+        max_waiting: how many records of one partition may wait before it is paused.
+        batch: how many records to ask librdkafka for at a time.
+        on_error: decides about a record whose handler raised; without it the exception comes out of `run`.
+        revoke_timeout: seconds to wait for handlers at a revocation; less than max.poll.interval.ms.
+        clock: the time; for tests.
+
+    Raises:
+        ConfigError: the consumer commits what was only read, or a number is out of bounds.
+    """
+
+    def __init__(
+        self,
+        consumer: GroupConsumer,
+        handler: Handler,
+        *,
+        workers: int = 8,
+        max_waiting: int = 500,
+        batch: int = 500,
+        on_error: OnError | None = None,
+        revoke_timeout: float = 30.0,
+        clock: Clock | None = None,
+    ) -> None:
+        if consumer.config.enable_auto_offset_store:
+            raise ConfigError(
+                "a processor says itself what is processed: make its consumer with"
+                " enable.auto.offset.store=false"
+            )
+        if workers < 1 or max_waiting < 1 or batch < 1:
+            raise ConfigError("workers, max_waiting and batch must be 1 or more")
+        self._consumer = consumer
+        self._handler = handler
+        self._on_error = on_error
+        self._max_waiting = max_waiting
+        self._batch = batch
+        self._revoke_timeout_ms = int(revoke_timeout * 1000)
+        self._clock = clock or SystemClock()
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._lock = threading.Lock()
+        self._failure: BaseException | None = None
+        self._stopping = False
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="groupsdk-processing")
+
+    def subscribe(self, topics: TopicLike | Iterable[TopicLike]) -> None:
+        """Subscribe the consumer, with this processor as its listener."""
+        self._consumer.subscribe(topics, listener=self)
+
+    def run(self) -> None:
+        """Process records until `stop`.
+
+        Raises:
+            GroupSdkError: what went wrong with the membership.
+            Exception: what a handler raised, unless `on_error` passed over it; the record is not committed.
+        """
+        while not self._stopping:
+            self.step()
+
+    def step(self, timeout: float = _POLL_S) -> int:
+        """Do one round: take records, hand them to the threads, store what is processed.
+
+        Returns:
+            How many records were taken.
+
+        Raises:
+            Exception: as `run`.
+        """
+        self._store()
+        self._raise_failure()
+        batch = self._consumer.consume(self._batch, timeout)
+        self._sort(batch)
+        self._balance()
+        return len(batch)
+
+    def stop(self) -> None:
+        """Make `run` return; any thread and signal handlers may call it."""
+        self._stopping = True
+        self._consumer.wakeup()
+
+    def close(self) -> None:
+        """Wait for the handlers at work, commit and leave the group. Harmless when repeated."""
+        try:
+            self._consumer.close()
+        finally:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # What the consumer tells, see `RebalanceListener`.
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Make room for what is new."""
+        for partition in partitions:
+            self._lanes[partition] = _Lane()
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Wait for the handlers at work on these, commit what they processed, and drop what waits."""
+        try:
+            self._await_handlers(partitions)
+            self._store()
+            self._consumer.commit(asynchronous=False, timeout=self._revoke_timeout_ms / 1000)
+        except GroupSdkError as error:
+            logger.warning("offsets were not committed, and their records come again: %s", error)
+        finally:
+            self._drop(partitions)
+
+    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Drop all of it."""
+        self._drop(partitions)
+
+    def _await_handlers(self, partitions: Iterable[TopicPartition]) -> None:
+        working = []
+        with self._lock:
+            for partition in partitions:
+                lane = self._lanes.get(partition)
+                if lane is not None:
+                    lane.cancelled = True
+                    if lane.busy is not None:
+                        working.append(lane.busy)
+        deadline = Deadline(self._clock, self._revoke_timeout_ms)
+        for future in working:
+            if not self._wait(future, deadline.remaining_ms(self._revoke_timeout_ms)):
+                logger.warning(
+                    "a handler is still at work on a partition that is given up, after %d ms: the next"
+                    " owner reads its record again",
+                    self._revoke_timeout_ms,
+                )
+                return
+
+    # Details.
+
+    def _sort(self, batch: Iterable[Message]) -> None:
+        """Put records into the lanes of their partitions, and have a thread go to work on each."""
+        touched: dict[TopicPartition, _Lane] = {}
+        for message in batch:
+            error = message.error()
+            topic, partition = message.topic(), message.partition()
+            if error is not None or topic is None or partition is None:
+                logger.warning("librdkafka: %s", error)
+                continue
+            where = TopicPartition(topic, partition)
+            lane = self._lanes.get(where)
+            if lane is not None:
+                touched[where] = lane
+                lane.queue.append(message)
+        with self._lock:
+            for each in touched.values():
+                if each.busy is None and not each.cancelled:
+                    each.busy = self._pool.submit(self._work, each)
+
+    def _work(self, lane: _Lane) -> None:
+        """Process what is in a lane, on a thread of the pool."""
+        while True:
+            with self._lock:
+                if lane.cancelled or self._failure is not None or not lane.queue:
+                    lane.busy = None
+                    return
+                message = lane.queue.popleft()
+            failure = self._handle(message)
+            with self._lock:
+                if failure is None:
+                    lane.done_offset = (message.offset() or 0) + 1
+                else:
+                    if self._failure is None:
+                        self._failure = failure
+                    lane.cancelled = True
+
+    def _handle(self, message: Message) -> BaseException | None:
+        try:
+            self._handler(message)
+        except Exception as error:  # noqa: BLE001  # comes out of run()
+            try:
+                passed_over = self._on_error is not None and self._on_error(message, error)
+            except Exception as second:  # noqa: BLE001  # likewise
+                return second
+            return None if passed_over else error
+        except BaseException as error:  # noqa: BLE001  # likewise: a thread of the pool would keep it
+            return error
+        return None
+
+    def _store(self) -> None:
+        with self._lock:
+            done = []
+            for (topic, number), lane in self._lanes.items():
+                if lane.done_offset is not None:
+                    done.append(NativePartition(topic, number, lane.done_offset))
+                    lane.done_offset = None
+        if done:
+            self._consumer.store_offsets(offsets=done)
+
+    def _balance(self) -> None:
+        """Pause partitions of which too much waits, and resume those that have caught up."""
+        paused = set(self._consumer.paused())
+        full = []
+        drained = []
+        for where, lane in self._lanes.items():
+            waiting = len(lane.queue)
+            if waiting >= self._max_waiting and where not in paused:
+                full.append(where)
+            elif waiting <= self._max_waiting // 2 and where in paused:
+                drained.append(where)
+        if full:
+            self._consumer.pause(full)
+        if drained:
+            self._consumer.resume(drained)
+
+    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            for partition in partitions:
+                lane = self._lanes.pop(partition, None)
+                if lane is not None:
+                    lane.cancelled = True
+                    lane.queue.clear()
+
+    def _raise_failure(self) -> None:
+        with self._lock:
+            failure = self._failure
+        if failure is not None:
+            raise failure
+
+    def _wait(self, future: "Future[None]", timeout_ms: int) -> bool:
+        try:
+            future.result(timeout_ms / 1000)
+        except TimeoutError:
+            return False
+        return True

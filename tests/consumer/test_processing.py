@@ -1,0 +1,207 @@
+"""Test the processing of records on threads; nothing here waits for time to pass."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from groupsdk.consumer.processing import PartitionProcessor
+from groupsdk.errors import ConfigError
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from tests.consumer.rig import Bench, partitions
+from tests.membership.driving import beaten
+
+
+class Handler:
+    """Notes what it is given, partition by partition; holds what a test wants held."""
+
+    def __init__(self) -> None:
+        self.seen: defaultdict[int, list[int]] = defaultdict(list)
+        self.at_once: set[int] = set()
+        self.most_at_once = 0
+        self.gates: dict[int, threading.Event] = {}
+        self.entered: defaultdict[int, threading.Event] = defaultdict(threading.Event)
+        self.fails_at: tuple[int, int] | None = None
+
+    def __call__(self, message: Message) -> None:
+        partition, offset = message.partition() or 0, message.offset() or 0
+        assert partition not in self.at_once, "two records of a partition at once"
+        self.at_once.add(partition)
+        self.most_at_once = max(self.most_at_once, len(self.at_once))
+        self.entered[partition].set()
+        if partition in self.gates:
+            assert self.gates[partition].wait(20)
+        self.at_once.discard(partition)
+        if (partition, offset) == self.fails_at:
+            raise ValueError("poison")
+        self.seen[partition].append(offset)
+
+
+class Rig:
+    """A processor in virtual time, with real threads."""
+
+    def __init__(self, **options: Any) -> None:
+        self.bench = Bench(enable_auto_offset_store=False, auto_commit_interval_ms=1_000)
+        self.handler = Handler()
+        self.processor = PartitionProcessor(
+            self.bench.consumer, self.handler, clock=self.bench.clock, **options
+        )
+        self.processor.subscribe("t")
+        self.processor.step(0.3)
+
+    def settle(self) -> None:
+        """Wait until no handler is at work, but those that are held."""
+        held = {*self.handler.gates}
+        lanes = self.processor._lanes
+        busy = [lane.busy for where, lane in lanes.items() if where.partition not in held]
+        for future in filter(None, busy):
+            future.result(20)
+
+    def take(self) -> None:
+        """Take what there is, and have it processed."""
+        while self.processor.step(0):
+            self.settle()
+        self.settle()
+
+
+@pytest.fixture
+def rigs() -> Iterator[list[Rig]]:
+    made: list[Rig] = []
+    yield made
+    for rig in made:
+        for gate in rig.handler.gates.values():
+            gate.set()
+        rig.processor.close()
+
+
+@pytest.fixture
+def rig(rigs: list[Rig]) -> Rig:
+    rigs.append(Rig(max_waiting=10, batch=4))
+    return rigs[0]
+
+
+def test_each_partition_is_processed_in_order_beside_the_others(rig: Rig) -> None:
+    rig.bench.fill(50)
+    rig.take()
+    assert rig.handler.seen == {number: list(range(50)) for number in range(3)}
+
+
+def test_what_is_processed_is_committed_and_nothing_else(rig: Rig) -> None:
+    rig.handler.gates[1] = threading.Event()
+    rig.bench.fill(5)
+    rig.take()
+    rig.bench.advance(1_000)
+    rig.processor.step(0)
+    rig.processor.step(0)
+    assert rig.bench.group.committed() == [{"t-0": 5, "t-2": 5}]
+
+
+def test_a_slow_partition_is_paused_and_the_others_go_on(rig: Rig) -> None:
+    rig.handler.gates[1] = threading.Event()
+    rig.bench.fill(100)
+    rig.take()
+    assert rig.bench.consumer.paused() == partitions("t-1")
+    assert rig.handler.seen[0] == list(range(100))
+    assert len(rig.processor._lanes[partitions("t-1")[0]].queue) < 20
+    for _ in range(100):  # far beyond max.poll.interval.ms: who polls stays a member
+        rig.processor.step(1.0)
+    assert rig.bench.consumer.snapshot().stable
+    rig.handler.gates.pop(1).set()
+    rig.take()
+    while rig.bench.consumer.paused():
+        rig.take()
+    rig.take()
+    assert rig.handler.seen[1] == list(range(100))
+
+
+def test_a_revocation_waits_for_the_handler_at_work_and_drops_the_rest(rig: Rig) -> None:
+    gate = rig.handler.gates[1] = threading.Event()
+    rig.bench.fill(3, "t-1")
+    rig.processor.step(0)
+    assert rig.handler.entered[1].wait(20)
+    waited = threading.Event()
+    wait = rig.processor._wait
+
+    def open_then_wait(future: Any, timeout_ms: int) -> bool:
+        waited.set()
+        gate.set()
+        return wait(future, timeout_ms)
+
+    rig.processor._wait = open_then_wait  # type: ignore[method-assign]  # to see that it waits
+    rig.bench.consumer.enforce_rebalance("test")
+    rig.bench.read(timeout=0)
+    assert waited.is_set()
+    assert rig.handler.seen[1] == [0]
+    assert rig.bench.group.committed()[-1] == {"t-1": 1}
+
+
+def test_a_handler_that_hangs_holds_a_rebalance_for_so_long_only(rigs: list[Rig]) -> None:
+    rig = Rig(revoke_timeout=0.0)
+    rigs.append(rig)
+    rig.handler.gates[1] = threading.Event()
+    rig.bench.fill(3, "t-1")
+    rig.processor.step(0)
+    assert rig.handler.entered[1].wait(20)
+    rig.bench.consumer.enforce_rebalance("test")
+    rig.bench.read(timeout=0)
+    assert rig.bench.consumer.generation().generation_id == 2
+    assert not rig.bench.group.commits
+
+
+def test_what_is_lost_is_dropped_at_once(rig: Rig) -> None:
+    rig.handler.gates[1] = threading.Event()
+    rig.bench.fill(3, "t-1")
+    rig.processor.step(0)
+    assert rig.handler.entered[1].wait(20)
+    rig.bench.group.scripts[HeartbeatRequest].append(beaten(25))
+    rig.bench.advance(1_500)
+    rig.bench.native.ends.clear()
+    rig.processor.step(0)
+    assert not rig.bench.group.commits
+
+
+def test_a_poison_record_comes_out_and_is_not_committed(rigs: list[Rig]) -> None:
+    rig = Rig()
+    rigs.append(rig)
+    rig.handler.fails_at = (0, 2)
+    rig.bench.fill(5, "t-0")
+    rig.processor.step(0)
+    rig.settle()
+    with pytest.raises(ValueError, match="poison"):
+        rig.processor.step(0)
+    rig.processor.close()
+    assert rig.bench.group.committed() == [{"t-0": 2}]
+
+
+def test_a_poison_record_may_be_passed_over(rigs: list[Rig]) -> None:
+    dead_letters: list[int] = []
+
+    def pass_over(message: Message, error: Exception) -> bool:
+        assert str(error) == "poison"
+        dead_letters.append(message.offset() or 0)
+        return True
+
+    rig = Rig(on_error=pass_over)
+    rigs.append(rig)
+    rig.handler.fails_at = (0, 2)
+    rig.bench.fill(5, "t-0")
+    rig.take()
+    assert dead_letters == [2]
+    assert rig.handler.seen[0] == [0, 1, 3, 4]
+
+
+def test_run_ends_when_it_is_stopped(rig: Rig) -> None:
+    rig.bench.fill(1)
+    rig.processor.stop()
+    rig.processor.run()
+    assert rig.handler.seen == {}
+
+
+def test_a_consumer_that_commits_what_it_has_only_read_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"enable\.auto\.offset\.store"):
+        PartitionProcessor(Bench().consumer, print)
+    with pytest.raises(ConfigError, match="1 or more"):
+        PartitionProcessor(Bench(enable_auto_offset_store=False).consumer, print, workers=0)
