@@ -39,7 +39,7 @@ class _Panel:
 _PANELS = (
     _Panel(
         "Partitions moved",
-        "line: the fewest for loads like these",
+        "line: none as balanced moves fewer (a bound)",
         lambda each: each.quality.moves,
         lambda each: f"{each.quality.moves:,}",
         lambda each: each.quality.least_moves,

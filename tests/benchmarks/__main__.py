@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from groupsdk.testing import LocalKafka
-from tests.benchmarks import group_formation, heartbeat_jitter, idle_cost, import_cost
+from groupsdk.testing.local_kafka import DEFAULT_VERSION
+from tests.benchmarks import (
+    assignors,
+    group_formation,
+    heartbeat_jitter,
+    idle_cost,
+    import_cost,
+    sticky_assignor,
+    weighted_assignor,
+)
 from tests.benchmarks.observer import create_topic
 from tests.benchmarks.recording_proxy import RecordingProxy
 from tests.benchmarks.report import Result, environment, last_markdown
@@ -18,7 +27,11 @@ from tests.benchmarks.report import Result, environment, last_markdown
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 _BEGIN, _END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
-TABLES: Final = ("group_formation", "heartbeat_jitter", "idle_cost", "import_cost")
+BROKER: Final = ("group_formation", "heartbeat_jitter", "idle_cost", "import_cost")
+"""What needs a Kafka."""
+ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor")
+"""What needs none; a JDK and Go for some of the peers."""
+TABLES: Final = (*BROKER, *ASSIGNORS)
 PRINTED: Final = ("wire_codec",)
 """Scripts that print their own table, which is not for the README; run where they are named."""
 NAMES: Final = (*TABLES, *PRINTED)
@@ -26,6 +39,19 @@ NAMES: Final = (*TABLES, *PRINTED)
 
 def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list[Result]]:
     """Run these benchmarks and return Kafka's version and the results, in the order of `TABLES`."""
+    if set(names) & set(BROKER):
+        version, results = _run_on_kafka(names, options, quick=quick)
+    else:
+        version, results = DEFAULT_VERSION, []
+    others: dict[str, Callable[[], Result]] = {
+        "assignors": lambda: assignors.run(quick=quick),
+        "sticky_assignor": lambda: sticky_assignor.run(peers=not quick, check=not quick),
+        "weighted_assignor": weighted_assignor.run,
+    }
+    return version, [*results, *(others[name]() for name in ASSIGNORS if name in names)]
+
+
+def _run_on_kafka(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list[Result]]:
     with ExitStack() as stack:
         proxy = stack.enter_context(RecordingProxy())
         listeners = {"PLAINTEXT": "PLAINTEXT", heartbeat_jitter.LISTENER: "PLAINTEXT"}
@@ -44,7 +70,7 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
             "idle_cost": lambda: idle_cost.run(kafka, options, quick=quick),
             "import_cost": lambda: import_cost.run(options, quick=quick),
         }
-        return kafka.version, [runs[name]() for name in TABLES if name in names]
+        return kafka.version, [runs[name]() for name in BROKER if name in names]
 
 
 def write_readme(text: str, path: Path = README) -> None:

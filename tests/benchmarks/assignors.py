@@ -30,7 +30,7 @@ from tests.assignors.kafka_assignors import RELEASES, kafka_assignors
 from tests.benchmarks.report import Result
 
 
-LIMIT_S = 240
+LIMIT_S = 90
 _FILL_S = 0.5
 _TURNS = 500
 _JAVA_OPTIONS = ("-Xmx6g", "-XX:TieredStopAtLevel=4")

@@ -179,7 +179,7 @@ def run(kafka: KafkaAssignors) -> Simulation:
     events: list[Event] = [
         Join("member-late", wanted()),
         Leave("member-05"),
-        Subscribe("member-03", wanted()),
+        Together("member-03 subscribes anew", [Subscribe("member-03", wanted())]),
         Together("three topics grow", [SetPartitions(f"topic-{n:02}", 50) for n in range(3)]),
         Together("four members are replaced", replaced),
     ]
