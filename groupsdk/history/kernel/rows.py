@@ -1,0 +1,249 @@
+"""Lay records out as the rows of the tables: Arrow record batches of the schemas below."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from groupsdk.history.kernel.batches import Records
+from groupsdk.history.kernel.columns import Longs, big_endian, days, slices, timestamps
+from groupsdk.history.kernel.commits import Commits
+from groupsdk.wire.records.batch import CONTROL, TRANSACTIONAL
+
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_PLACE: Final = [
+    ("src_partition", pa.int32()),
+    ("src_offset", pa.int64()),
+    ("ts", _TIMESTAMP),
+    ("leader_epoch", pa.int32()),
+    ("producer_id", pa.int64()),
+    ("producer_epoch", pa.int16()),
+    ("transactional", pa.bool_()),
+    ("control", pa.bool_()),
+]
+
+RAW: Final = pa.schema(
+    [*_PLACE, ("key", pa.binary()), ("value", pa.binary()), ("day", pa.date32())]
+)
+"""Any record, as it stands in the log."""
+
+COMMITS: Final = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("committed_offset", pa.int64()),
+        ("offset_leader_epoch", pa.int32()),
+        ("metadata", pa.string()),
+        ("commit_ts", _TIMESTAMP),
+        ("expire_ts", _TIMESTAMP),
+        ("topic_id", pa.binary()),
+        ("value_version", pa.int16()),
+        ("src_partition", pa.int32()),
+        ("src_offset", pa.int64()),
+        ("ts", _TIMESTAMP),
+        ("leader_epoch", pa.int32()),
+        ("producer_id", pa.int64()),
+        ("transactional", pa.bool_()),
+        ("day", pa.date32()),
+    ]
+)
+"""A committed offset; null where it was removed."""
+
+REST: Final = pa.schema(
+    [
+        *_PLACE,
+        ("record_type", pa.int16()),
+        ("group_id", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("reason", pa.string()),
+        ("place", pa.string()),
+        ("lost", pa.int64()),
+    ]
+)
+"""Any record but a committed offset, and what could not be read (`reason` says why, `lost` how many records)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Something that could not be read."""
+
+    offset: int | None
+    place: str
+    """Which file, and where in it."""
+    reason: str
+    lost: int
+    """How many records it is; 0 where that is not known."""
+
+
+def from_arrow(batch: Any) -> Records:
+    """Take records from rows of the schema `RAW`."""
+    keys, values = batch.column("key"), batch.column("value")
+    key_data, key_starts, key_sizes = _strings(keys)
+    value_data, value_starts, value_sizes = _strings(values)
+    count = batch.num_rows
+    flags = np.where(_longs(batch, "control", 0) != 0, CONTROL, 0) | np.where(
+        _longs(batch, "transactional", 0) != 0, TRANSACTIONAL, 0
+    )
+    times = batch.column("ts").cast(pa.int64())
+    milliseconds = np.floor_divide(_filled(times, -1000), 1000)
+    return Records(
+        key_data + value_data,
+        _longs(batch, "src_offset", -1),
+        milliseconds,
+        key_starts,
+        key_sizes,
+        value_starts + len(key_data),
+        value_sizes,
+        _longs(batch, "leader_epoch", -1),
+        _longs(batch, "producer_id", -1),
+        _longs(batch, "producer_epoch", -1),
+        flags.astype(np.int64) if count else np.zeros(0, dtype=np.int64),
+    )
+
+
+def _strings(array: Any) -> tuple[bytes, Longs, Longs]:
+    array = array.cast(pa.binary())
+    borders = np.frombuffer(array.buffers()[1], dtype=np.int32)
+    longs: Longs = borders[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    sizes: Longs = np.diff(longs)
+    if array.null_count:
+        sizes = np.where(array.is_null().to_numpy(zero_copy_only=False), -1, sizes)
+    data = array.buffers()[2]
+    first, last = int(longs[0]), int(longs[-1])
+    text: bytes = data.slice(first, last - first).to_pybytes() if data else b""
+    return text, longs[:-1] - first, sizes
+
+
+def _longs(batch: Any, name: str, missing: int) -> Longs:
+    return _filled(batch.column(name).cast(pa.int64()), missing)
+
+
+def _filled(array: Any, missing: int) -> Longs:
+    if array.null_count:
+        array = array.fill_null(missing)
+    found: Longs = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _place(records: Records, rows: Longs, partition: int) -> list[Any]:
+    return [
+        pa.array(np.full(len(rows), partition, dtype=np.int32)),
+        pa.array(records.offsets[rows]),
+        timestamps(records.timestamps[rows]),
+        pa.array(records.leader_epochs[rows].astype(np.int32)),
+        pa.array(records.producer_ids[rows]),
+        pa.array(records.producer_epochs[rows].astype(np.int16)),
+        pa.array(records.is_transactional[rows]),
+        pa.array(records.is_control[rows]),
+    ]
+
+
+def _keys(records: Records, rows: Longs) -> Any:
+    sizes = records.key_sizes[rows]
+    return slices(records.data, records.key_starts[rows], np.maximum(sizes, 0), sizes < 0)
+
+
+def _values(records: Records, rows: Longs) -> Any:
+    sizes = records.value_sizes[rows]
+    return slices(records.data, records.value_starts[rows], np.maximum(sizes, 0), sizes < 0)
+
+
+def _groups(records: Records, rows: Longs) -> Any:
+    """Cut the group out of each key, which every known type has first; null where it is not to be read."""
+    starts, sizes = records.key_starts[rows], records.key_sizes[rows]
+    lengths = big_endian(records.data, "i2", starts + 2)
+    wrong = (lengths < 0) | (lengths + 4 > sizes) | records.is_control[rows]
+    found = slices(records.data, starts + np.where(wrong, 0, 4), np.where(wrong, 0, lengths), wrong)
+    try:
+        return found.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [_text(each) for each in found.to_pylist()]
+        return pa.array(texts, type=pa.string())
+
+
+def _text(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def raw_rows(records: Records, partition: int) -> Any:
+    """Lay all records out in the schema `RAW`."""
+    rows = np.arange(len(records))
+    columns = [
+        *_place(records, rows, partition),
+        _keys(records, rows),
+        _values(records, rows),
+        days(records.timestamps),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=RAW)
+
+
+def commit_rows(records: Records, commits: Commits, partition: int) -> Any:
+    """Lay committed offsets out in the schema `COMMITS`."""
+    rows, gone = commits.rows, commits.is_tombstone
+
+    def number(values: Longs, kind: str, missing: Any) -> Any:
+        return pa.array(values.astype(kind), mask=missing)
+
+    columns = [
+        commits.group_id,
+        commits.topic,
+        number(commits.partition, "i4", None),
+        number(commits.offset, "i8", gone),
+        number(commits.leader_epoch, "i4", commits.leader_epoch < 0),
+        commits.metadata,
+        timestamps(commits.commit_timestamp),
+        timestamps(commits.expire_timestamp),
+        commits.topic_id,
+        number(commits.version, "i2", gone),
+        number(np.full(len(rows), partition), "i4", None),
+        number(records.offsets[rows], "i8", None),
+        timestamps(records.timestamps[rows]),
+        number(records.leader_epochs[rows], "i4", None),
+        number(records.producer_ids[rows], "i8", None),
+        pa.array(records.is_transactional[rows]),
+        days(records.timestamps[rows]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=COMMITS)
+
+
+def rest_rows(records: Records, commits: Commits, partition: int, place: str) -> Any:
+    """Lay all but the committed offsets out in the schema `REST`, commits that cannot be decoded with them."""
+    others = np.ones(len(records), dtype=np.bool_)
+    others[commits.rows] = False
+    rows = np.flatnonzero(others)
+    reasons = [commits.undecodable.get(row) for row in rows.tolist()]
+    types = records.key_types()[rows]
+    columns = [
+        *_place(records, rows, partition),
+        pa.array(types.astype(np.int16), mask=(types < 0) | records.is_control[rows]),
+        _groups(records, rows),
+        _keys(records, rows),
+        _values(records, rows),
+        pa.array(reasons, type=pa.string()),
+        pa.array([None if reason is None else place for reason in reasons], type=pa.string()),
+        pa.array([0 if reason is None else 1 for reason in reasons], type=pa.int64()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=REST)
+
+
+def reject_rows(rejects: Iterable[Reject], partition: int) -> Any:
+    """Lay out in the schema `REST` what could not be read."""
+    rows = [
+        {
+            "src_partition": partition,
+            "src_offset": reject.offset,
+            "reason": reject.reason,
+            "place": reject.place,
+            "lost": reject.lost,
+        }
+        for reject in rejects
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=REST)
