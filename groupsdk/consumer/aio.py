@@ -1,0 +1,288 @@
+"""Use a consumer from asyncio: `AsyncGroupConsumer`."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from inspect import isawaitable
+from queue import SimpleQueue
+from typing import Any, Self, TypeVar
+
+from confluent_kafka import KafkaException, Message, TopicPartition as NativePartition
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.consumer.consumer import GroupConsumer
+from groupsdk.consumer.natives import PartitionLike
+from groupsdk.consumer.subscription import TopicLike
+from groupsdk.errors import MemberClosedError
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import Generation, GroupMembershipOperation
+
+
+T = TypeVar("T")
+
+_Job = Callable[[], object]
+
+
+class AsyncGroupConsumer:
+    """`GroupConsumer` for asyncio; the names and their meanings are the same.
+
+    The consumer runs on a thread of its own, so that neither librdkafka nor a rebalance holds the loop up,
+    and a loop that is held up delays no heartbeat. The methods of a listener may be `def` or `async def`;
+    they run on the loop, and may await the consumer, but not `poll` or `consume`.
+
+    A `poll` or `consume` that is cancelled loses nothing: what it had read already is read again.
+
+    Args:
+        settings: as for `GroupConsumer`, or a consumer that is made already and used by nobody else.
+        keywords: the same as keywords.
+
+    Raises:
+        ConfigError: a setting is unknown, missing or wrong.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | ConsumerConfig | GroupConsumer | None = None,
+        /,
+        **keywords: Any,
+    ) -> None:
+        if isinstance(settings, GroupConsumer):
+            self._consumer = settings
+        else:
+            self._consumer = GroupConsumer(settings, **keywords)
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def subscribe(
+        self, topics: TopicLike | Iterable[TopicLike], *, listener: object | None = None
+    ) -> None:
+        """Read these topics from the next `poll` on."""
+        loop = asyncio.get_running_loop()
+        on_loop = None if listener is None else _LoopListener(listener, loop, self._jobs)
+        await self._run(partial(self._consumer.subscribe, topics, listener=on_loop))
+
+    async def unsubscribe(self) -> None:
+        """Give everything up and leave the group."""
+        await self._run(self._consumer.unsubscribe)
+
+    async def poll(self, timeout: float | None = None) -> Message | None:
+        """Return the next record."""
+        batch = await self._read(lambda: _listed(self._consumer.poll(timeout)))
+        return batch[0] if batch else None
+
+    async def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Message]:
+        """Return up to so many records."""
+        return await self._read(lambda: self._consumer.consume(num_messages, timeout))
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """Yield records until the consumer is closed or woken.
+
+        Raises:
+            KafkaException: an error of librdkafka's.
+        """
+        while not self._closed:
+            message = await self.poll()
+            if message is None:
+                return
+            error = message.error()
+            if error is not None:
+                raise KafkaException(error)
+            yield message
+
+    async def commit(
+        self, message: Message | None = None, offsets: Sequence[NativePartition] | None = None
+    ) -> list[NativePartition]:
+        """Commit offsets, and wait until they are stored."""
+        commit = partial(self._consumer.commit, message, offsets, asynchronous=False)
+        return await self._run(commit)
+
+    async def store_offsets(
+        self, message: Message | None = None, offsets: Sequence[NativePartition] | None = None
+    ) -> None:
+        """Say what is processed, for the next commit."""
+        await self._run(partial(self._consumer.store_offsets, message, offsets))
+
+    async def committed(
+        self, partitions: Iterable[PartitionLike], timeout: float | None = None
+    ) -> list[NativePartition]:
+        """Return the committed offset of each partition."""
+        return await self._run(partial(self._consumer.committed, list(partitions), timeout))
+
+    async def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
+        """Return the next offset of each partition."""
+        return await self._run(partial(self._consumer.position, list(partitions)))
+
+    async def seek(self, partition: NativePartition) -> None:
+        """Go on at the offset that the partition carries."""
+        await self._run(partial(self._consumer.seek, partition))
+
+    async def pause(self, partitions: Iterable[PartitionLike]) -> None:
+        """Return no more records of these until `resume`."""
+        await self._run(partial(self._consumer.pause, list(partitions)))
+
+    async def resume(self, partitions: Iterable[PartitionLike]) -> None:
+        """Return records of these again."""
+        await self._run(partial(self._consumer.resume, list(partitions)))
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return the partitions that this consumer owns, sorted."""
+        return self._consumer.assignment()
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return generation, member id, state and assignment epoch, read at once."""
+        return self._consumer.snapshot()
+
+    def generation(self) -> Generation:
+        """Return the current generation, stable or not."""
+        return self._consumer.generation()
+
+    def wakeup(self) -> None:
+        """Make a waiting `poll` or `consume` return soon, once."""
+        self._consumer.wakeup()
+
+    async def close(
+        self,
+        timeout: float = 30.0,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> None:
+        """Commit, give everything up, leave the group. Harmless when repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        self._consumer.wakeup()
+        try:
+            await self._do(partial(self._consumer.close, timeout, operation))
+        finally:
+            self._jobs.put(None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Details.
+
+    async def _read(self, read: Callable[[], list[Message]]) -> list[Message]:
+        reading = self._start(read)
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            self._consumer.wakeup()
+            # behind the read, and before whatever comes next: nothing is committed in between
+            self._jobs.put(lambda: self._give_back(reading))
+            raise
+
+    def _give_back(self, reading: "asyncio.Future[list[Message]]") -> None:
+        batch = getattr(reading, "batch", None)
+        owned = set(self._consumer.assignment())
+        first: dict[TopicPartition, NativePartition] = {}
+        for message in batch or ():
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            if message.error() is None and topic is not None and partition is not None:
+                where = TopicPartition(topic, partition)
+                first.setdefault(where, NativePartition(topic, partition, offset or 0))
+        for where, start in first.items():
+            if where in owned:
+                self._consumer.seek(start)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise MemberClosedError("the consumer is closed")
+        return await self._do(work)
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        return await asyncio.shield(self._start(work))
+
+    def _start(self, work: Callable[[], T]) -> "_Outcome[T]":
+        """Have the consumer's thread do something."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=_work, args=(self._jobs,), name="groupsdk-consumer", daemon=True
+            )
+            self._thread.start()
+        outcome: _Outcome[T] = _Outcome(loop=asyncio.get_running_loop())
+        self._jobs.put(lambda: outcome.run(work))
+        return outcome
+
+
+class _Outcome(asyncio.Future[T]):
+    """What becomes of a job of the consumer's thread."""
+
+    batch: T | None = None
+    """The result, for the consumer's thread itself."""
+
+    def run(self, work: Callable[[], T]) -> None:
+        """Do the work; on the consumer's thread."""
+        try:
+            self.batch = work()
+        except BaseException as error:  # noqa: BLE001  # goes to whoever awaits it
+            self._tell(partial(self._fail, error))
+        else:
+            self._tell(partial(self._succeed, self.batch))
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            self.get_loop().call_soon_threadsafe(what)
+
+    def _succeed(self, result: T) -> None:
+        if not self.done():
+            self.set_result(result)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.done():
+            self.set_exception(error)
+            self.exception()  # whoever asked may have been cancelled
+
+
+class _LoopListener:
+    """Calls a listener's methods on the loop, and serves the consumer meanwhile."""
+
+    def __init__(
+        self,
+        listener: object,
+        loop: asyncio.AbstractEventLoop,
+        jobs: "SimpleQueue[_Job | None]",
+    ) -> None:
+        self._listener = listener
+        self._loop = loop
+        self._jobs = jobs
+
+    def __getattr__(self, name: str) -> Callable[[object], None]:
+        method = getattr(self._listener, name)  # AttributeError where it is left out
+
+        def call(argument: object) -> None:
+            running = asyncio.run_coroutine_threadsafe(_awaited(method, argument), self._loop)
+            running.add_done_callback(lambda _: self._jobs.put(_nothing))
+            while not running.done():
+                job = self._jobs.get()
+                if job is not None:
+                    job()
+            running.result()
+
+        return call
+
+
+async def _awaited(
+    method: Callable[[object], Awaitable[object] | object], argument: object
+) -> None:
+    result = method(argument)
+    if isawaitable(result):
+        await result
+
+
+def _nothing() -> None:
+    """Make a waiting thread look again."""
+
+
+def _work(jobs: "SimpleQueue[_Job | None]") -> None:
+    while (job := jobs.get()) is not None:
+        job()
+
+
+def _listed(message: Message | None) -> list[Message]:
+    return [] if message is None else [message]
