@@ -349,8 +349,10 @@ class TransactionLedger:
     def _take_back(
         self, transactional_id: str, staged: _Staged, error: ErrorCode, now_ms: int
     ) -> None:
-        logger.warning("%s: its record could not be written: %s", transactional_id, error.name)
         transaction = self._transactions.get(transactional_id)
+        following = None if transaction is None else transaction.round
+        level = logging.WARNING if following is None else following.level(logging.WARNING)
+        logger.log(level, "%s: its record could not be written: %s", transactional_id, error.name)
         if transaction is None:
             return
         if staged.fence is not None:

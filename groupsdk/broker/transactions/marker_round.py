@@ -97,11 +97,18 @@ class MarkerRound:
                 continue
             self._failed.add(partition)
             logger.log(
-                logging.INFO if error in RETRIED else logging.WARNING,
+                self.level(logging.INFO if error in RETRIED else logging.WARNING),
                 "%s: the marker for %s-%d is tried again, after %s",
                 *(self._transactional_id, *partition, error.name),
             )
         return bool(self._failed)
+
+    def level(self, level: int) -> int:
+        """Return at which level to log a failure: DEBUG but for the first and every power of two.
+
+        So a partition that is away for hours does not fill the log.
+        """
+        return logging.DEBUG if self._attempts & (self._attempts - 1) else level
 
     def backoff_ms(self) -> int:
         """Return how long to wait before the next repetition, and count it."""

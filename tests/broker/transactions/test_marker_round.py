@@ -71,6 +71,18 @@ def test_what_was_not_asked_for_is_ignored() -> None:
     assert markers.waiting == {A}
 
 
+def test_the_log_is_not_filled() -> None:
+    markers = following(A)
+    loud = []
+    for attempt in range(70):
+        if markers.level(logging.INFO) == logging.INFO:
+            loud.append(attempt)
+        else:
+            assert markers.level(logging.WARNING) == logging.DEBUG
+        markers.backoff_ms()
+    assert loud == [0, 1, 2, 4, 8, 16, 32, 64]
+
+
 def test_the_wait_doubles_up_to_its_limit() -> None:
     markers = following(A)
     assert [markers.backoff_ms() for _ in range(5)] == [50, 100, 200, 300, 300]
