@@ -146,7 +146,7 @@ def test_the_other_blocks_of_the_readme_run(
     process.wait_for("^unknown setting 'sesion_timeout_ms'; did you mean session.timeout.ms")
     process.wait_for("^all ran$")
     assert process.end() == 0
-    assert len(others) == 4
+    assert len(others) == 5
 
 
 def on(kafka: LocalKafka, group_id: str, code: str) -> str:
