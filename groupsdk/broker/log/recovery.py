@@ -76,6 +76,7 @@ class Recovery:
         self._snapshots = Snapshots(files, directory)
         self._segments: list[Segment] = []
         self._to_scan: set[int] = set()
+        self._epochs_known = False
         self._new_epochs = False
 
     def run(self) -> Recovered:
@@ -86,6 +87,7 @@ class Recovery:
         """
         names = swap.finish(self._files, self._directory)
         self._epochs.load()
+        self._epochs_known = bool(self._epochs.entries)
         self._load_segments(self._bases(names))
         offsets = self._snapshots.offsets(names)
         if self._segments:
@@ -188,7 +190,7 @@ class Recovery:
             for stored in segment.rebuild(gaps=gaps):
                 header = stored.header
                 epoch, offset = header.partition_leader_epoch, header.base_offset
-                if not self._epochs.agree(epoch, offset):
+                if self._epochs_known and not self._epochs.agree(epoch, offset):
                     doubts += 1
                 elif self._epochs.note(epoch, offset):
                     self._new_epochs = True

@@ -86,7 +86,7 @@ class TimeIndex:
         for number, (timestamp, delta) in enumerate(_ENTRY.iter_unpack(data)):
             if number and delta == 0 and timestamp == 0:
                 break
-            if timestamp <= last_timestamp or delta < last_offset:
+            if timestamp <= last_timestamp or delta < max(last_offset, 0):
                 raise CorruptIndexError(
                     f"entry {number} (timestamp {timestamp}, offset {base_offset + delta}) does not follow"
                     f" ({last_timestamp}, {base_offset + last_offset})"

@@ -1,0 +1,70 @@
+"""Topic configurations are read with Kafka's names and bounds."""
+
+import pytest
+
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.errors import InvalidLogConfigError
+
+
+def test_the_defaults_are_kafkas() -> None:
+    found = LogConfig().properties()
+    assert found["segment.bytes"] == "1073741824"
+    assert found["retention.ms"] == "604800000"
+    assert found["max.message.bytes"] == "1048588"
+    assert found["cleanup.policy"] == "delete"
+    assert found["message.timestamp.after.max.ms"] == "3600000"
+    assert found["preallocate"] == "false"
+    assert found["min.cleanable.dirty.ratio"] == "0.5"
+    assert LogConfig.parse(found) == LogConfig()
+
+
+def test_settings_are_read_over_defaults() -> None:
+    defaults = LogConfig(retention_ms=5)
+    config = LogConfig.parse(
+        {
+            "cleanup.policy": "compact, delete",
+            "segment.bytes": " 1048576 ",
+            "message.timestamp.type": "LogAppendTime",
+            "preallocate": "TRUE",
+            "min.cleanable.dirty.ratio": "0.1",
+        },
+        defaults,
+    )
+    assert config.compact
+    assert config.delete
+    assert config.is_log_append_time
+    assert config.preallocate
+    assert (config.segment_bytes, config.retention_ms) == (1_048_576, 5)
+    assert config.min_cleanable_dirty_ratio == 0.1
+    assert LogConfig.parse({"internal.segment.bytes": "100"}).segment_bytes == 100
+    assert not LogConfig.parse({"cleanup.policy": ""}).delete
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("nonsense", "1", "unknown topic configuration 'nonsense'"),
+        ("segment_bytes", "1", "unknown topic configuration 'segment_bytes'"),
+        ("segment.bytes", "1000", "segment.bytes=1000 is not between 1048576"),
+        ("retention.ms", "-2", "retention.ms=-2 is not between -1"),
+        ("retention.ms", "soon", "'soon' is not a number"),
+        ("preallocate", "1", "neither true nor false"),
+        ("cleanup.policy", "shrink", "'shrink' is none of compact, delete"),
+        ("compression.type", "zip", "'zip' is none of uncompressed"),
+        ("min.compaction.lag.ms", str(2**63), "is not between 0"),
+    ],
+)
+def test_a_wrong_setting_is_named(key: str, value: str, text: str) -> None:
+    with pytest.raises(InvalidLogConfigError, match=text.replace(".", r"\.")):
+        LogConfig.parse({key: value})
+
+
+def test_settings_have_to_fit_each_other() -> None:
+    with pytest.raises(InvalidLogConfigError, match="is above"):
+        LogConfig.parse({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
+
+
+def test_segments_of_compacted_topics_are_closed_in_time() -> None:
+    config = LogConfig(cleanup_policy=("compact",), segment_ms=100, max_compaction_lag_ms=50)
+    assert config.roll_ms == 50
+    assert LogConfig(segment_ms=100, max_compaction_lag_ms=50).roll_ms == 100

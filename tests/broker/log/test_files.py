@@ -1,0 +1,165 @@
+"""Files on disk and in memory do the same, and the latter lose what was not synced."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from groupsdk.broker.log.files import DiskFiles, Files, MemoryFiles
+
+
+@pytest.fixture(params=["disk", "memory"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
+    """Both kinds, with a directory to work in."""
+    if request.param == "disk":
+        return DiskFiles(max_open_files=2), str(tmp_path)
+    made = MemoryFiles()
+    made.make_directory("root")
+    return made, "root"
+
+
+def test_both_kinds_do_what_is_asked(files: tuple[Files, str]) -> None:
+    box, root = files
+    one, two = f"{root}/d/one", f"{root}/d/two"
+    assert box.names(f"{root}/d") == []
+    box.make_directory(f"{root}/d")
+    box.make_directory(f"{root}/d")
+    assert not box.exists(one)
+    with pytest.raises(FileNotFoundError):
+        box.read(one, 0, 1)
+    box.write(one, 0, b"hello")
+    box.write(one, 3, bytearray(b"p!"))
+    box.write(one, 7, memoryview(b"x"))
+    assert box.read(one, 0, 100) == b"help!\0\0x"
+    assert box.read(one, 5, 2) == b"\0\0"
+    assert box.read(one, 100, 2) == b""
+    assert box.size(one) == 8
+    box.truncate(one, 4)
+    box.sync(one)
+    box.sync(f"{root}/d")
+    box.write(two, 0, b"2")
+    box.rename(one, two)
+    assert box.read(two, 0, 10) == b"help"
+    assert box.names(f"{root}/d") == ["two"]
+    assert box.names(root) == ["d"]
+    box.remove(two)
+    box.remove(two)
+    box.write(one, 0, b"again")
+    box.rename(f"{root}/d", f"{root}/e")
+    assert box.read(f"{root}/e/one", 0, 10) == b"again"
+    box.remove_directory(f"{root}/e")
+    assert not box.exists(f"{root}/e")
+    assert box.names(root) == []
+    box.close()
+
+
+def test_a_lock_is_taken_once(files: tuple[Files, str]) -> None:
+    box, root = files
+    box.lock(f"{root}/.lock")
+    with pytest.raises(BlockingIOError, match="this process"):
+        box.lock(f"{root}/.lock")
+    box.unlock(f"{root}/.lock")
+    box.lock(f"{root}/.lock")
+    box.unlock(f"{root}/.lock")
+
+
+def test_another_process_is_kept_out_and_named(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    program = (
+        "import sys\nfrom groupsdk.broker.log.files import DiskFiles\n"
+        f"try:\n DiskFiles().lock({path!r})\nexcept BlockingIOError as e:\n print(e.strerror)\n"
+    )
+    files = DiskFiles()
+    files.lock(path)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.strip() == f"groupsdk broker, pid {os.getpid()} holds it"
+    files.unlock(path)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout == ""
+
+
+def test_open_files_are_bounded(tmp_path: Path) -> None:
+    files = DiskFiles(max_open_files=3)
+    for number in range(10):
+        files.write(str(tmp_path / str(number)), 0, b"%d" % number)
+        assert files.open_files <= 3
+    assert [files.read(str(tmp_path / str(n)), 0, 9) for n in range(10)] == [
+        b"%d" % n for n in range(10)
+    ]
+    files.close()
+    assert files.open_files == 0
+    with pytest.raises(ValueError, match="at least one"):
+        DiskFiles(max_open_files=0)
+
+
+def test_without_durability_nothing_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for durable in (False, True):
+        files = DiskFiles(durable=durable)
+        files.write(str(tmp_path / "x"), 0, b"1")
+        files.sync(str(tmp_path / "x"))
+        files.close()
+        files.sync(str(tmp_path))
+        assert len(synced) == (2 if durable else 0)
+
+
+def test_a_crash_loses_what_was_not_synced() -> None:
+    for torn, expected in ((0, b"safe"), (3, b"safe no"), (99, b"safe not")):
+        files = MemoryFiles()
+        files.write("f", 0, b"safe")
+        files.sync("f")
+        files.write("f", 4, b" not")
+        files.write("g", 0, b"gone")
+        files.lock("l")
+        files.crash(torn)
+        assert files.read("f", 0, 99) == expected
+        assert files.read("g", 0, 99) == b"gone"[:torn]
+        files.lock("l")
+    files = MemoryFiles()
+    files.write("f", 0, b"kept")
+    files.lock("l")
+    files.kill()
+    files.lock("l")
+    assert files.read("f", 0, 99) == b"kept"
+
+
+def test_a_full_disk_takes_what_fits() -> None:
+    files = MemoryFiles(capacity_bytes=5)
+    files.write("f", 0, b"abc")
+    with pytest.raises(OSError, match="No space left") as raised:
+        files.write("f", 3, b"defg")
+    assert raised.value.errno == errno.ENOSPC
+    assert files.read("f", 0, 99) == b"abcde"
+    files.write("f", 0, b"ABCDE")
+    assert repr(files) == "MemoryFiles(1 files, 5 bytes)"
+
+
+def test_every_changing_call_is_announced() -> None:
+    calls: list[str] = []
+    files = MemoryFiles(before=lambda call, _: calls.append(call))
+    files.make_directory("d")
+    files.write("d/f", 0, b"x")
+    files.sync("d/f")
+    files.truncate("d/f", 0)
+    files.rename("d/f", "d/g")
+    files.remove("d/g")
+    files.remove_directory("d")
+    assert calls == [
+        "make_directory",
+        "write",
+        "sync",
+        "truncate",
+        "rename",
+        "remove",
+        "remove_directory",
+    ]
