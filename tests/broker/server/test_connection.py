@@ -1,0 +1,162 @@
+"""Tests one connection: requests in order, bytes of any kind, clients that do not read."""
+
+import random
+import socket
+import struct
+import time
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.wire.api import encode_request
+from groupsdk.wire.messages.api_versions import ApiVersionsRequest
+from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.clients import Client, batch, connect, join_request, produce
+
+
+def still_serves(broker: EmbeddedBroker) -> bool:
+    """Says whether a new connection gets an answer."""
+    with connect(broker) as client:
+        return client.ask(ApiVersionsRequest("a", "1"), 3).error_code == 0
+
+
+def test_requests_sent_together_are_answered_in_their_order(client: Client) -> None:
+    requests = [HeartbeatRequest(f"g{n}", n, "m") for n in range(50)]
+    frames = [encode_request(each, 4, n, "c") for n, each in enumerate(requests)]
+
+    client.socket.sendall(b"".join(frames))
+
+    answers = [client.frame() for _ in requests]
+    assert [struct.unpack_from(">i", each)[0] for each in answers] == list(range(50))
+
+
+def test_a_request_behind_one_that_waits_is_answered_after_it(
+    broker: EmbeddedBroker, client: Client
+) -> None:
+    asked = FetchRequest(
+        max_wait_ms=20_000,
+        min_bytes=1,
+        topics=(FetchTopic("t", partitions=(FetchPartition(0, partition_max_bytes=1000),)),),
+    )
+    fetch = client.send(asked, 11)
+    beat = client.send(HeartbeatRequest("g", 1, "m"), 4)
+    with connect(broker) as producer:
+        produce(producer, "t", batch(b"v"))
+
+    assert client.answer(asked, fetch).responses[0].partitions[0].records
+    assert client.answer(HeartbeatRequest(), beat).error_code == 25
+
+
+def test_a_request_may_come_byte_by_byte(client: Client) -> None:
+    client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for byte in encode_request(HeartbeatRequest("g", 1, "m"), 4, 7, "c"):
+        client.socket.send(bytes([byte]))
+    assert client.frame()[:4] == struct.pack(">i", 7)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\xff\xff\xff\xff",  # a negative length
+        b"\x7f\xff\xff\xff",  # two gigabytes
+        b"\0\0\0\x02\0\x12",  # no room for a header
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",  # TLS
+        struct.pack(">ihhih", 10, 18, 0, 1, 5),  # a client id behind the end
+        struct.pack(">ihhih", 10, 18, 0, 1, -2),
+        struct.pack(">ihhih2s", 12, 18, 0, 1, 2, b"\xff\xfe"),  # no UTF-8
+        struct.pack(">ihhih", 10, 9999, 0, 1, -1),  # no such API
+        struct.pack(">ihhih", 10, 12, 99, 1, -1),  # no such version
+        struct.pack(">ihhih", 10, 12, 0, 1, -1),  # a body that is missing
+        struct.pack(">ihhih", 10, 0, 2, 1, -1),  # Produce 2 is shown, not served
+    ],
+)
+def test_what_is_no_request_ends_its_connection_alone(
+    broker: EmbeddedBroker, client: Client, sent: bytes
+) -> None:
+    with connect(broker) as bad:
+        bad.socket.sendall(sent)
+        assert bad.is_closed()
+    assert client.ask(HeartbeatRequest("g", 1, "m")).error_code == 25
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(client: Client) -> None:
+    client.socket.sendall(struct.pack(">ihhih", 10, 18, 77, 5, -1))
+
+    answer = client.frame()
+
+    assert answer == struct.pack(">ihihhh", 5, 35, 1, 18, 0, 4)
+    # and the client asks again on the same connection
+    assert client.ask(ApiVersionsRequest("a", "1"), 3).error_code == 0
+
+
+def test_random_bytes_disturb_nobody(broker: EmbeddedBroker) -> None:
+    chance = random.Random(7)
+    good = [
+        encode_request(MetadataRequest((MetadataRequestTopic(name="t"),)), 12, 1, "c"),
+        encode_request(join_request("g"), 9, 2, "c"),
+        encode_request(HeartbeatRequest("g", 1, "m"), 4, 3, "c"),
+    ]
+    for _ in range(300):
+        data = bytearray(chance.choice(good))
+        for _ in range(chance.randint(1, 6)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        with connect(broker) as bad:
+            bad.socket.sendall(data)
+    assert still_serves(broker)
+
+
+def test_a_client_that_never_reads_is_served_no_further() -> None:
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        with connect(broker) as producer:
+            for _ in range(8):
+                assert produce(producer, "t", batch(b"x" * 900_000)).error_code == 0
+        wanted = FetchPartition(0, fetch_offset=0, partition_max_bytes=10_000_000)
+        asked = FetchRequest(max_wait_ms=0, topics=(FetchTopic("t", partitions=(wanted,)),))
+        with connect(broker) as deaf:
+            deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            frame = encode_request(asked, 11, 1, "c")
+            deaf.socket.settimeout(0.2)
+            sent = 0
+            try:
+                # what the broker takes in beyond its first answers is bounded
+                for _ in range(200_000):
+                    sent += deaf.socket.send(frame)
+            except TimeoutError:
+                pass
+            assert sent < 20_000_000
+            assert still_serves(broker)
+
+
+def test_many_connections_that_say_nothing_stand_in_nobodys_way(broker: EmbeddedBroker) -> None:
+    silent = [connect(broker) for _ in range(300)]
+    try:
+        assert still_serves(broker)
+    finally:
+        for each in silent:
+            each.socket.close()
+
+
+def test_large_requests_wait_for_memory_and_small_ones_do_not() -> None:
+    with EmbeddedBroker(queued_max_request_bytes=100_000, topics={"t": 1}) as broker:
+        with connect(broker) as greedy, connect(broker) as second:
+            greedy.socket.sendall(struct.pack(">i", 90_000_000) + b"x" * 100)
+            # a round trip, so that the first one has its memory by now
+            assert still_serves(broker)
+            request = batch(b"y" * 200_000)
+            second.socket.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                produce(second, "t", request)
+            assert still_serves(broker)
+            greedy.socket.close()
+            second.socket.settimeout(20)
+            assert second.frame()
+
+
+def test_an_idle_connection_is_closed() -> None:
+    with EmbeddedBroker(connections_max_idle_ms=100) as broker, connect(broker) as client:
+        began = time.perf_counter()
+        assert client.is_closed()
+        assert time.perf_counter() - began > 0.05
