@@ -213,6 +213,23 @@ def test_members_alike_are_read_by_one_layout_and_a_new_layout_is_learned(
     assert len(alone) == 4
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"t": (1, 2), "v": (3,)}, id="another topic"),
+        pytest.param({"t": (1,), "u": (2, 3)}, id="more of another topic"),
+    ],
+)
+def test_bytes_of_the_same_length_and_first_topic_are_not_taken_for_alike(
+    other: dict[str, tuple[int, ...]],
+) -> None:
+    reader = ClaimReader()
+    claim = {"t": (1, 2), "u": (3,)}
+    for data in [encode_claim(claim, 1)] * 3:
+        assert reader.read(data, "m") == Claim(claim, 1)
+    assert reader.read(encode_claim(other, 1), "m") == Claim(other, 1)
+
+
 @pytest.mark.kafka
 @settings(deadline=None)
 @given(claim=_CLAIMS)
