@@ -118,6 +118,19 @@ def test_claim_on_a_topic_no_longer_subscribed_is_waited_for() -> None:
     assert found == {"a": {"t": (0,)}, "b": {}}
 
 
+@pytest.mark.parametrize("wanted", [pytest.param(["u"], id="another"), pytest.param([], id="none")])
+def test_claim_of_one_no_longer_subscribed_is_waited_for_by_the_owner_too(
+    wanted: list[str],
+) -> None:
+    # The owner's claim holds as a whole, and would be handed back as the object it is.
+    found = _assign(
+        {"t": 2, "u": 1},
+        {"a": (5, {"t": (0, 1)}), "b": (4, {"t": (1,)})},
+        {"a": ["t"], "b": wanted},
+    )
+    assert found["a"] == {"t": (0,)}
+
+
 def test_different_subscriptions_as_in_java() -> None:
     found = _assign(
         {"t0": 2, "t1": 3},
