@@ -1,0 +1,1 @@
+"""Connect-style task distribution: connectors say what work exists, and workers share its tasks out."""
