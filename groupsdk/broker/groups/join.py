@@ -182,7 +182,9 @@ class Joins:
         elif state is GroupState.STABLE and is_leader:
             reason = f"the leader {member_id} rejoins"
         else:
-            # it may have missed the answer: give it again
+            # it may have missed the answer: give it again. Kafka leaves the session as it is; but no
+            # accepted request shall count less than a heartbeat
+            self._registry.renew_session(member, turn.now_ms)
             turn.reply(
                 context.token,
                 join_answer(

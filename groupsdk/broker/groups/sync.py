@@ -42,6 +42,8 @@ class Syncs:
         member = group.members[request.member_id]
         if group.state is GroupState.STABLE:
             self._synced(group, member)
+            # Kafka leaves the session as it is; but no accepted request shall count less than a heartbeat
+            self._registry.renew_session(member, now_ms)
             turn.reply(context.token, sync_answer(group, member.assignment))
             return turn
         old = member.sync

@@ -218,7 +218,8 @@ class Driver:
             group_id=GROUP, members=tuple(MemberIdentity(each, **fields) for each in member_ids)
         )
         answer = self.ask(request)
-        assert answer.error_code == ErrorCode.NONE
+        if answer.error_code:
+            return [ErrorCode.of(answer.error_code)] * len(member_ids)
         return [ErrorCode.of(each.error_code) for each in answer.members]
 
     def commit(

@@ -1,0 +1,218 @@
+import pytest
+
+from groupsdk.broker.groups.config import GroupConfig
+from groupsdk.broker.runtime.contract import CoordinatorRecord
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.coordinator_records.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from tests.broker.groups.driving import GROUP, PRODUCER, SESSION_MS, Driver
+
+
+QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
+OK = ErrorCode.NONE
+TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+def read(record: CoordinatorRecord) -> tuple[OffsetCommitKey, OffsetCommitValue]:
+    key = read_key(record.key)
+    assert isinstance(key, OffsetCommitKey)
+    value = read_value(key, record.value)
+    assert isinstance(value, OffsetCommitValue)
+    return key, value
+
+
+class TestCommits:
+    def test_an_offset_is_written_and_served(self) -> None:
+        driver = Driver()
+
+        assert driver.commit({0: 5, 2: 7}, metadata="m") == [OK, OK]
+
+        assert driver.fetch(0, 1, 2) == [(5, OK), (-1, OK), (7, OK)]
+        key, value = read(driver.records[-1])
+        assert key == OffsetCommitKey(GROUP, "t", 2)
+        assert value == OffsetCommitValue(7, -1, "m", driver.now_ms)
+        assert driver.records[-1].value is not None
+        assert driver.records[-1].value[:2] == b"\0\4"
+
+    def test_without_members_it_makes_a_simple_group(self) -> None:
+        driver = Driver()
+
+        driver.commit({0: 5})
+
+        described = driver.describe()
+        assert (described.group_state, described.protocol_type) == ("Empty", "")
+        assert driver.group_values() == []
+
+    def test_a_group_may_have_no_name(self) -> None:
+        assert Driver().commit({0: 5}, group_id="") == [OK]
+
+    @pytest.mark.parametrize(
+        ("metadata", "error"),
+        [
+            (None, OK),
+            ("x" * 4_096, OK),
+            ("x" * 4_097, TOO_LARGE),
+            ("é" * 4_096, OK),
+            ("\U0001f600" * 2_048, OK),
+            ("\U0001f600" * 2_048 + "x", TOO_LARGE),
+        ],
+    )
+    def test_metadata_is_measured_in_utf16(self, metadata: str | None, error: ErrorCode) -> None:
+        driver = Driver()
+
+        assert driver.commit({0: 5}, metadata=metadata) == [error]
+
+        stored = driver.shard.offsets(GROUP)
+        assert [each.metadata for each in stored.values()] == ([] if error else [metadata or ""])
+
+    def test_what_no_record_can_carry_is_too_large_whatever_the_limit(self) -> None:
+        driver = Driver(GroupConfig(offset_metadata_max_bytes=100_000))
+
+        assert driver.commit({0: 5}, metadata="x" * 40_000) == [TOO_LARGE]
+
+    def test_the_others_of_the_request_go_through(self) -> None:
+        driver = Driver()
+        good = OffsetCommitRequestTopic(
+            "t", (partition(0), partition(1, "x" * 5_000), partition(2))
+        )
+
+        answer = driver.ask(OffsetCommitRequest(GROUP, topics=(good,)))
+
+        assert [each.error_code for each in answer.topics[0].partitions] == [OK, TOO_LARGE, OK]
+        assert driver.fetch(0, 1, 2) == [(9, OK), (-1, OK), (9, OK)]
+
+    def test_a_retention_time_is_written_with_the_version_that_has_it(self) -> None:
+        driver = Driver()
+
+        driver.commit({0: 5}, version=4, retention_time_ms=1_000)
+
+        _, value = read(driver.records[-1])
+        assert value.expire_timestamp == driver.now_ms + 1_000
+        assert driver.records[-1].value is not None
+        assert driver.records[-1].value[:2] == b"\0\1"
+
+    def test_a_members_commit_keeps_its_session(self) -> None:
+        driver = Driver(QUICK)
+        (member,) = driver.stable()
+
+        for offset in range(5):
+            driver.pass_ms(SESSION_MS - 1)
+            assert driver.commit({0: offset}, member, 1) == [OK]
+
+    @pytest.mark.parametrize(
+        ("failure", "told"),
+        [
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+            (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+            (ErrorCode.INVALID_FETCH_SIZE, ErrorCode.UNKNOWN_SERVER_ERROR),
+            (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        ],
+    )
+    def test_what_could_not_be_written_is_not_there(
+        self, failure: ErrorCode, told: ErrorCode
+    ) -> None:
+        driver = Driver()
+        driver.fail_next = failure
+
+        assert driver.commit({0: 5, 1: 6}) == [told, told]
+
+        assert driver.fetch(0, 1) == [(-1, OK), (-1, OK)]
+        assert driver.shard.group_ids == ()
+
+    def test_a_topic_without_partitions_is_not_answered(self) -> None:
+        driver = Driver()
+
+        answer = driver.ask(OffsetCommitRequest(GROUP, topics=(OffsetCommitRequestTopic("t"),)))
+
+        assert answer.topics == ()
+
+
+class TestTransactionalCommits:
+    def test_they_count_once_the_transaction_commits(self) -> None:
+        driver = Driver()
+        driver.commit({0: 1})
+
+        assert driver.commit_in_transaction({0: 5}) == [OK]
+        assert driver.log[-1].producer == PRODUCER
+        assert driver.fetch(0) == [(1, OK)]
+        unstable = [(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)]
+        assert driver.fetch(0, require_stable=True) == unstable
+
+        driver.marker(committed=True)
+        assert driver.fetch(0, require_stable=True) == [(5, OK)]
+
+    def test_they_are_dropped_when_it_aborts(self) -> None:
+        driver = Driver()
+        driver.commit_in_transaction({0: 5})
+
+        driver.marker(committed=False)
+
+        assert driver.fetch(0, require_stable=True) == [(-1, OK)]
+
+    def test_a_later_record_wins_over_the_marker(self) -> None:
+        driver = Driver()
+        driver.commit_in_transaction({0: 5, 1: 6})
+        driver.commit({0: 9})
+
+        driver.marker(committed=True)
+
+        assert driver.fetch(0, 1) == [(9, OK), (6, OK)]
+
+    def test_they_do_not_keep_a_session(self) -> None:
+        driver = Driver(QUICK)
+        (member,) = driver.stable()
+        driver.pass_ms(SESSION_MS - 1)
+
+        assert driver.commit_in_transaction(
+            {0: 1}, member_id=member, generation_id_or_member_epoch=1
+        ) == [OK]
+        driver.pass_ms(101)
+
+        assert driver.state == "Empty"
+
+    def test_a_group_needs_a_name(self) -> None:
+        assert Driver().commit_in_transaction({0: 5}, group_id="") == [ErrorCode.INVALID_GROUP_ID]
+
+    @pytest.mark.parametrize(
+        ("failure", "version", "told"),
+        [
+            (ErrorCode.NETWORK_EXCEPTION, 5, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+            (ErrorCode.PRODUCER_FENCED, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+            (ErrorCode.TRANSACTION_ABORTABLE, 3, ErrorCode.INVALID_TXN_STATE),
+            (ErrorCode.TRANSACTION_ABORTABLE, 4, ErrorCode.TRANSACTION_ABORTABLE),
+            (ErrorCode.KAFKA_STORAGE_ERROR, 5, ErrorCode.NOT_COORDINATOR),
+        ],
+    )
+    def test_what_could_not_be_written_is_told_as_producers_know_it(
+        self, failure: ErrorCode, version: int, told: ErrorCode
+    ) -> None:
+        driver = Driver()
+        driver.fail_next = failure
+
+        assert driver.commit_in_transaction({0: 5}, version=version) == [told]
+
+        assert driver.fetch(0, require_stable=True) == [(-1, OK)]
+
+    def test_without_topics_there_is_nothing_to_write(self) -> None:
+        driver = Driver()
+
+        assert driver.ask(TxnOffsetCommitRequest("x", GROUP)).topics == ()
+        assert driver.log == []
+
+
+def partition(index: int, metadata: str = "") -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(index, 9, committed_metadata=metadata)
