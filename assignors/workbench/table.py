@@ -16,7 +16,7 @@ def table(
 ) -> str:
     """Write moves, loads (least to greatest), rounds and CPU time, one block of columns an assignor.
 
-    Behind the moves, in brackets, the least that is possible without a greater load. Behind the loads an
+    Behind the moves, in brackets, a bound: without a greater load none moves fewer. Behind the loads an
     exclamation mark where fairer ones are possible; "invalid" in place of all of it if the plan is.
     """
     blocks = [
