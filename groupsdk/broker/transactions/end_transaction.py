@@ -134,7 +134,10 @@ def _end_with_bump(
     if not _epoch_is_right(metadata, current=current, repeated=repeated):
         return ErrorCode.PRODUCER_FENCED
     if metadata.prepared or repeated:
-        return _repeated(metadata.state, committed=request.committed)
+        answer = _repeated(metadata.state, committed=request.committed)
+        # The answer would carry the epoch that is kept for fencing, left by a fence without the bump.
+        kept = answer is ErrorCode.NONE and metadata.producer_epoch > LAST_EPOCH
+        return ErrorCode.PRODUCER_FENCED if kept else answer
     if request.committed and metadata.state is not TransactionState.ONGOING:
         return ErrorCode.INVALID_TXN_STATE
     return _prepared_with_bump(metadata, producer_ids, commit=request.committed, now_ms=now_ms)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from groupsdk.broker.runtime.contract import (
@@ -20,7 +20,11 @@ from groupsdk.broker.transactions.log_records import (
     write_metadata,
     write_tombstone,
 )
-from groupsdk.broker.transactions.metadata import TransactionMetadata
+from groupsdk.broker.transactions.metadata import (
+    LAST_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
 from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator, ProducerIdError
 from groupsdk.broker.transactions.state import EXPIRABLE, TransactionState
 from groupsdk.broker.transactions.transaction import Transaction
@@ -283,7 +287,23 @@ class TransactionLedger:
         metadata = transaction.metadata
         if partitions:
             return Result(markers=(self._marker(metadata, partitions),))
-        return Result(records=(self.stage(metadata.completed(now_ms)),))
+        try:
+            completed = self._with_next_id(metadata).completed(now_ms)
+        except ProducerIdError as error:
+            logger.warning("%s: no producer id: %s", metadata.transactional_id, error)
+            self._retry_later(transaction, now_ms)
+            return NOTHING
+        return Result(records=(self.stage(completed),))
+
+    def _with_next_id(self, metadata: TransactionMetadata) -> TransactionMetadata:
+        """Take the next producer id anew, where a crash has lost it: no producer may go on with the old one.
+
+        The one that was lost may have been told to the producer, which then gets INVALID_PRODUCER_ID_MAPPING.
+        """
+        lost = metadata.bumps_epoch and metadata.producer_epoch > LAST_EPOCH
+        if not lost or metadata.next_producer_id != NO_PRODUCER_ID:
+            return metadata
+        return replace(metadata, next_producer_id=self._producer_ids.next_id())
 
     def _retried(self, transaction: Transaction, now_ms: int) -> Result:
         if transaction.round is None or transaction.metadata.transactional_id in self._staged:

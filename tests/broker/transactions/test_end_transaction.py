@@ -171,6 +171,14 @@ def test_a_repetition_from_before_a_rotation(state: S, abort: E, commit: E) -> N
 
 
 @pytest.mark.parametrize("commit", [True, False])
+def test_the_epoch_kept_for_fencing_is_told_to_nobody(commit: bool) -> None:
+    state = S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT
+    known = metadata(state, producer_epoch=32_767)
+    assert decide(known, commit=commit, version=2, epoch=32_766) is FENCED
+    assert decide(known, commit=not commit, version=2, epoch=32_766) is INVALID
+
+
+@pytest.mark.parametrize("commit", [True, False])
 def test_with_a_bump_the_epoch_is_raised(commit: bool) -> None:
     prepared = decide(metadata(), commit=commit, version=2)
     assert isinstance(prepared, TransactionMetadata)

@@ -238,6 +238,26 @@ def test_the_end_at_the_last_epoch_gives_the_next_producer_id(broker: Coordinato
     assert broker.add((1_000, 0), 0) is E.NONE
 
 
+def test_a_next_producer_id_that_a_crash_lost_is_taken_anew(broker: Coordinator) -> None:
+    last = with_epoch(broker, 32_766)
+    broker.add(last, 0)
+    told = broker.end(last, version=TV2)
+    assert (told.producer_id, told.producer_epoch) == (1_000, 0)
+    broker.store, store = MemoryBlockStore(MAX_PRODUCER_ID), broker.store
+    broker.restart()
+    broker.write_markers()
+    broker.wait(10_000)
+    assert broker.state() is S.PREPARE_COMMIT, "it waits for an id"
+    broker.store = store
+    broker.restart()
+    broker.write_markers()
+    assert (broker.view().producer_id, broker.view().producer_epoch) == (2_000, 0)
+    again = broker.end(last, version=TV2)
+    assert (again.error_code, again.producer_id, again.producer_epoch) == (E.NONE, 2_000, 0)
+    assert broker.add((1_000, 0), 0) is E.INVALID_PRODUCER_ID_MAPPING
+    assert broker.add((2_000, 0), 0) is E.NONE
+
+
 def test_without_producer_ids() -> None:
     broker = Coordinator(store=MemoryBlockStore(MAX_PRODUCER_ID))
     assert broker.init().error_code == E.UNKNOWN_SERVER_ERROR

@@ -151,6 +151,8 @@ class World(Coordinator):
         """A producer writes to a partition: adds it first, unless it forgets to."""
         if client.producer is None:
             return
+        if client.serial is not None and client.last_end and client.last_end[2] == client.serial:
+            return  # it asked to end it and does not know what became of that: it may only ask again
         named = (client.transactional_id, *client.producer)
         serial = client.serial
         if serial is None:
@@ -186,7 +188,10 @@ class World(Coordinator):
             if client.last_end is None:
                 return
             producer, commit, serial = client.last_end
-        client.last_end = (producer, commit, serial)
+            if client.version != TV2 and client.serial not in (None, serial):
+                return  # without the bump it would end the next one: what KIP-890 is for
+        # An end of nothing that is refused, or lost, is not asked for again: it could end what comes next.
+        client.last_end = None if serial is None else (producer, commit, serial)
         response = self.end(
             producer,
             commit=commit,
@@ -196,6 +201,7 @@ class World(Coordinator):
         if response.error_code != ErrorCode.NONE:
             return
         assert self.owners[client.transactional_id] is client, "a fenced producer was let in"
+        client.last_end = (producer, commit, serial)
         if serial is not None:
             assert self.told.setdefault(serial, commit) is commit, "two answers"
         if client.version == TV2:
