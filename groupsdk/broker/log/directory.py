@@ -140,7 +140,8 @@ class LogDirectory:
         known = self._logs.get(key)
         if known is not None:
             return known
-        if _PARTITION.fullmatch(f"{topic}-{partition}") is None:
+        match = _PARTITION.fullmatch(f"{topic}-{partition}")
+        if match is None or match[1] != topic:
             raise LogDirectoryError(f"{topic!r} and {partition} are no topic and partition")
         directory = self._path(f"{topic}-{partition}")
         if key in self._found:

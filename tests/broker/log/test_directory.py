@@ -1,0 +1,158 @@
+"""A data directory belongs to one broker, and what is noted in it is Kafka's."""
+
+import logging
+import uuid
+from pathlib import Path
+
+import pytest
+
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.directory import LogDirectory, uuid_of, uuid_text
+from groupsdk.broker.log.errors import DirectoryLockedError, LogDirectoryError, StorageError
+from groupsdk.broker.log.files import DiskFiles, Files, MemoryFiles
+from tests.broker.log.logs import NOW_MS, SMALL, batch, pairs, read_all
+
+
+TOPIC_ID = uuid.UUID(int=0x1234567890ABCDEF)
+
+
+def opened(files: Files, path: str = "data") -> LogDirectory:
+    return LogDirectory.open(files, path, cluster_id="cluster", node_id=1)
+
+
+@pytest.fixture(params=["disk", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
+    """Both kinds of files."""
+    return (
+        (DiskFiles(), str(tmp_path / "data"))
+        if request.param == "disk"
+        else (MemoryFiles(), "data")
+    )
+
+
+def test_logs_are_there_again_after_a_clean_end(place: tuple[Files, str]) -> None:
+    files, path = place
+    directory = opened(files, path)
+    assert not directory.was_clean
+    log = directory.log("t.a-b", 3, SMALL, NOW_MS, topic_id=TOPIC_ID)
+    assert directory.log("t.a-b", 3, SMALL, NOW_MS) is log
+    for number in range(20):
+        log.append(batch(b"%d" % number), now_ms=NOW_MS)
+    log.delete_records(5)
+    directory.log("empty", 0, SMALL, NOW_MS)
+    directory.close()
+    assert files.read(f"{path}/.kafka_cleanshutdown", 0, 99) == b'{"version":0,"brokerEpoch":-1}'
+    assert files.read(f"{path}/t.a-b-3/partition.metadata", 0, 99).decode() == (
+        f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}\n"
+    )
+    assert files.read(f"{path}/log-start-offset-checkpoint", 0, 99) == b"0\n1\nt.a-b 3 5\n"
+    assert b"t.a-b 3 20\n" in files.read(f"{path}/replication-offset-checkpoint", 0, 99)
+
+    again = opened(files, path)
+    assert again.was_clean
+    assert not files.exists(f"{path}/.kafka_cleanshutdown")
+    assert again.found == {("t.a-b", 3): TOPIC_ID, ("empty", 0): None}
+    log = again.log("t.a-b", 3, SMALL, NOW_MS, topic_id=TOPIC_ID)
+    assert [offset for offset, _ in pairs(read_all(log))] == list(range(5, 20))
+    assert again.logs == {("t.a-b", 3): log}
+    again.close()
+    # the other log was not opened, and is as clean as it was
+    assert opened(files, path).was_clean
+
+
+def test_after_a_crash_everything_is_read(place: tuple[Files, str]) -> None:
+    files, path = place
+    log = opened(files, path).log("t", 0, SMALL, NOW_MS)
+    for number in range(20):
+        log.append(batch(b"%d" % number), now_ms=NOW_MS)
+    log.delete_records(5)
+    files.unlock(f"{path}/.lock")
+    again = opened(files, path)
+    assert not again.was_clean
+    assert [o for o, _ in pairs(read_all(again.log("t", 0, SMALL, NOW_MS)))] == list(range(5, 20))
+    files.unlock(f"{path}/.lock")
+
+
+def test_a_directory_in_use_is_refused_with_its_holder(place: tuple[Files, str]) -> None:
+    files, path = place
+    directory = opened(files, path)
+    with pytest.raises(DirectoryLockedError, match=r"is in use: .*this process.*\.lock"):
+        opened(files, path)
+    directory.close()
+    opened(files, path).close()
+
+
+def test_a_directory_of_another_node_or_cluster_is_refused() -> None:
+    files = MemoryFiles()
+    opened(files).close()
+    text = files.read("data/meta.properties", 0, 999).decode()
+    assert "cluster.id=cluster\n" in text
+    assert "node.id=1\nversion=1\n" in text
+    for cluster, node in (("other", 1), ("cluster", 2)):
+        with pytest.raises(LogDirectoryError, match="belongs to node 1 of the cluster cluster"):
+            LogDirectory.open(files, "data", cluster_id=cluster, node_id=node)
+    opened(files).close()  # the lock was given back
+
+
+def test_deleted_logs_leave_nothing_to_a_namesake(place: tuple[Files, str]) -> None:
+    files, path = place
+    directory = opened(files, path)
+    log = directory.log("t", 0, SMALL, NOW_MS, topic_id=TOPIC_ID)
+    for number in range(20):
+        log.append(batch(b"%d" % number), now_ms=NOW_MS)
+    log.delete_records(15)
+    directory.delete("t", 0)
+    assert not files.exists(f"{path}/t-0")
+    assert directory.found == {}
+    log = directory.log("t", 0, SMALL, NOW_MS, topic_id=uuid.UUID(int=7))
+    log.append(batch(b"new"), now_ms=NOW_MS)
+    files.unlock(f"{path}/.lock")
+    again = opened(files, path)
+    with pytest.raises(LogDirectoryError, match="another topic of this name"):
+        again.log("t", 0, SMALL, NOW_MS, topic_id=TOPIC_ID)
+    assert pairs(read_all(again.log("t", 0, SMALL, NOW_MS))) == [(0, b"new")]
+    again.close()
+
+
+def test_a_deletion_that_was_interrupted_is_completed() -> None:
+    files = MemoryFiles()
+    directory = opened(files)
+    directory.log("t", 0, SMALL, NOW_MS).append(batch(b"x"), now_ms=NOW_MS)
+
+    def fail(call: str, path: str) -> None:
+        if call == "remove_directory":
+            raise OSError(5, "Input/output error", path)
+
+    files.before = fail
+    with pytest.raises(StorageError, match="deleting failed"):
+        directory.delete("t", 0)
+    files.before = None
+    files.kill()
+    assert opened(files).found == {}
+    assert not any("delete" in name for name in files.names("data"))
+
+
+def test_a_close_that_failed_is_no_clean_end(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    directory = opened(files)
+    directory.log("t", 0, SMALL, NOW_MS).append(batch(b"x"), now_ms=NOW_MS)
+    files.capacity_bytes = 0
+    with caplog.at_level(logging.WARNING):
+        directory.close()
+    assert "was not closed as it should be" in caplog.text
+    files.capacity_bytes = None
+    again = opened(files)
+    assert not again.was_clean
+    assert pairs(read_all(again.log("t", 0, SMALL, NOW_MS))) == [(0, b"x")]
+
+
+def test_names_are_checked() -> None:
+    directory = opened(MemoryFiles())
+    for topic, partition in (("../x", 0), ("", 0), ("t", -1)):
+        with pytest.raises(LogDirectoryError, match="no topic and partition"):
+            directory.log(topic, partition, LogConfig(), NOW_MS)
+
+
+def test_ids_are_spelt_as_kafka_does() -> None:
+    assert uuid_text(TOPIC_ID) == "AAAAAAAAAAASNFZ4kKvN7w"
+    assert uuid_of(uuid_text(TOPIC_ID)) == TOPIC_ID

@@ -1,0 +1,60 @@
+"""Stored batches tell what their producers did."""
+
+import pytest
+
+from groupsdk.broker.log.errors import CorruptLogError
+from groupsdk.broker.log.producer_state import ProducerState
+from groupsdk.broker.log.replay import replay
+from groupsdk.broker.log.scan import Stored
+from groupsdk.wire.records.batch import read_header
+from groupsdk.wire.records.control import build_marker
+from groupsdk.wire.records.record import Record, build_batch, build_empty
+from tests.broker.log.logs import batch, open_log
+
+
+def stored(data: bytes) -> Stored:
+    return Stored(read_header(data), 0, data, 0)
+
+
+def test_replay_gives_the_state_that_the_appends_gave() -> None:
+    # Invariant 17.
+    log = open_log()
+    for number in range(6):
+        log.append_records([(b"k", b"v")], 5, producer_id=number % 3, producer_epoch=number // 3)
+        if number % 2:
+            log.append_marker(
+                number % 3, number // 3, committed=False, coordinator_epoch=number, now_ms=5
+            )
+    state = ProducerState()
+    aborted = [
+        entry
+        for segment in log.segments
+        for each in segment.scan()
+        for entry in replay(state, each, segment.path)
+    ]
+    assert aborted == log.aborted_transactions(0, 100)
+    assert list(state.open_transactions) == list(log.producers.open_transactions)
+    for producer_id, entry in log.producers.entries.items():
+        found = state.entries[producer_id]
+        assert (found.epoch, found.batches) == (entry.epoch, entry.batches)
+        assert found.coordinator_epoch == entry.coordinator_epoch
+
+
+def test_what_has_no_producer_or_ends_nothing_changes_nothing() -> None:
+    state = ProducerState()
+    marker = build_marker(5, 0, committed=True, coordinator_epoch=0, timestamp_ms=0)
+    for data in (batch(b"a"), build_empty(read_header(marker))):
+        assert replay(state, stored(data), "f") == []
+    assert len(state) == 0
+
+
+def test_a_control_record_that_cannot_be_read_is_damage() -> None:
+    bad = build_batch(
+        [Record(0, 0, b"\0", b"")],
+        producer_id=5,
+        producer_epoch=0,
+        transactional=True,
+        control=True,
+    )
+    with pytest.raises(CorruptLogError, match="f: at byte 0"):
+        replay(ProducerState(), stored(bad), "f")

@@ -1,0 +1,132 @@
+"""What may not be appended is refused, with the reason."""
+
+import struct
+
+import pytest
+from hypothesis import given, strategies as st
+
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    LogError,
+    MessageTooLargeError,
+    RecordListTooLargeError,
+    UnsupportedFormatError,
+)
+from groupsdk.broker.log.producer_state import Origin
+from groupsdk.broker.log.validation import check
+from groupsdk.wire.records.batch import CRC_START, read_header, verify
+from groupsdk.wire.records.checksum import crc32c
+from groupsdk.wire.records.control import build_marker
+from groupsdk.wire.records.record import Record, build_batch
+from tests.broker.log.logs import NOW_MS, batch
+
+
+def patched(position: int, layout: str, value: int, data: bytes | None = None) -> bytes:
+    """A batch with a field changed and the checksum right."""
+    found = bytearray(data or batch(b"a", b"b"))
+    struct.pack_into(layout, found, position, value)
+    struct.pack_into(">I", found, CRC_START - 4, crc32c(bytes(found[CRC_START:])))
+    return bytes(found)
+
+
+def refused(data: bytes, error: type[LogError], text: str, config: LogConfig | None = None) -> None:
+    with pytest.raises(error, match=text):
+        check(data, config or LogConfig(), NOW_MS, Origin.CLIENT)
+
+
+def test_good_batches_pass_as_they_are() -> None:
+    data = batch(b"a", b"b", compression=4) + batch(b"c")
+    found = check(data, LogConfig(), NOW_MS, Origin.CLIENT)
+    assert bytes(found.data) == data
+    assert [header.records_count for header in found.headers] == [2, 1]
+    assert found.log_append_time_ms == -1
+
+
+def test_the_bytes_have_to_be_whole_batches() -> None:
+    data = batch(b"a")
+    refused(b"", InvalidRecordError, "no record batch")
+    refused(data[:-1], CorruptMessageError, f"of {len(data)} bytes ends after {len(data) - 1}")
+    refused(data + data[:10], CorruptMessageError, "10 bytes at byte")
+    refused(data[:-2] + b"x" + data[-1:], CorruptMessageError, "checksum")
+    refused(data[:16] + b"\1" + data[17:], UnsupportedFormatError, "message format 1, not 2")
+
+
+def test_clients_may_not_say_everything() -> None:
+    marker = build_marker(5, 0, committed=True, coordinator_epoch=0, timestamp_ms=NOW_MS)
+    refused(marker, InvalidRecordError, "control records")
+    check(marker, LogConfig(), NOW_MS, Origin.COORDINATOR)
+    refused(patched(23, ">i", 4), InvalidRecordError, "counts 2 records up to the offset delta 4")
+    refused(patched(57, ">i", 0), InvalidRecordError, "counts 0 records")
+    refused(batch(b"a", producer=(5, 0)), InvalidRecordError, "the sequence number -1")
+    refused(batch(b"a", producer=(5, -1), sequence=0), InvalidRecordError, "the epoch -1")
+    refused(batch(b"a", transactional=True), InvalidRecordError, "no producer id")
+    horizon = build_batch([Record(0, NOW_MS, b"k", b"v")], delete_horizon_ms=NOW_MS)
+    refused(horizon, InvalidRecordError, "delete horizon")
+
+
+def test_sizes_are_bounded() -> None:
+    data = batch(b"x" * 100)
+    refused(
+        data,
+        MessageTooLargeError,
+        r"larger than max\.message\.bytes=99",
+        LogConfig(max_message_bytes=99),
+    )
+    refused(
+        data, RecordListTooLargeError, r"larger than segment\.bytes=99", LogConfig(segment_bytes=99)
+    )
+
+
+def test_timestamps_are_bounded() -> None:
+    config = LogConfig(message_timestamp_before_max_ms=100, message_timestamp_after_max_ms=10)
+    for timestamp in (NOW_MS - 100, NOW_MS + 10, -1):
+        check(batch(b"a", timestamp=timestamp), config, NOW_MS, Origin.CLIENT)
+    for timestamp in (NOW_MS - 101, NOW_MS + 11):
+        refused(batch(b"a", timestamp=timestamp), InvalidTimestampError, str(timestamp), config)
+    appended = build_batch([Record(0, NOW_MS, b"k", b"v")], timestamp_type=1)
+    refused(appended, InvalidTimestampError, "may not set the timestamp type")
+
+
+def test_the_log_may_give_the_time() -> None:
+    config = LogConfig(message_timestamp_type="LogAppendTime")
+    data = batch(b"a", timestamp=5) + batch(b"b", b"c", timestamp=6)
+    found = check(data, config, NOW_MS, Origin.CLIENT)
+    position = 0
+    for header in found.headers:
+        assert header == read_header(found.data, position)
+        assert (header.timestamp_type, header.max_timestamp) == (1, NOW_MS)
+        verify(found.data, header, position)
+        position += header.size_in_bytes
+    assert position == len(found.data)
+    assert found.log_append_time_ms == NOW_MS
+
+
+def test_a_compacted_topic_needs_keys() -> None:
+    config = LogConfig(cleanup_policy=("compact",))
+    check(batch(b"a", compression=1), config, NOW_MS, Origin.CLIENT)
+    refused(batch(b"a", key=None, compression=1), InvalidRecordError, "has no key", config)
+    check(batch(b"a", key=None), LogConfig(), NOW_MS, Origin.CLIENT)
+    check(batch(b"a", key=None), config, NOW_MS, Origin.COORDINATOR)
+    broken = patched(21, ">h", 1)
+    refused(broken, CorruptMessageError, "gzip", config)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_by_an_error_of_ours(data: bytes) -> None:
+    with pytest.raises(LogError):
+        check(data, LogConfig(), NOW_MS, Origin.CLIENT)
+
+
+@given(st.integers(0, 150), st.integers(1, 255))
+def test_any_flipped_byte_that_matters_is_refused(position: int, change: int) -> None:
+    data = bytearray(batch(b"a" * 40, b"b" * 40))
+    data[position] ^= change
+    if position < 8 or 12 <= position < 16:
+        # offset and leader epoch are the log's to write
+        check(data, LogConfig(), NOW_MS, Origin.CLIENT)
+    else:
+        with pytest.raises(LogError):
+            check(data, LogConfig(), NOW_MS, Origin.CLIENT)
