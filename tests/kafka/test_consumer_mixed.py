@@ -1,0 +1,267 @@
+"""Share one group among our consumers and those of every other library, each of them leading once."""
+
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from assignors import resolve
+from groupsdk.assignment import Cluster, Subscription
+from groupsdk.consumer import GroupConsumer
+from groupsdk.subscriptions import decode_assignment
+from groupsdk.testing import LocalKafka
+from groupsdk.testing.jars import fetch
+from groupsdk.testing.jvm import find_java
+from groupsdk.testing.watchdog import WATCHDOG
+from tests.support.groups import GroupSeen, describe_group
+from tests.support.java import compiled
+from tests.support.workers import eventually
+
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
+_PARTITIONS = 11
+
+_JAVA_CLASSES = {
+    "range": "RangeAssignor",
+    "roundrobin": "RoundRobinAssignor",
+    "sticky": "StickyAssignor",
+    "cooperative-sticky": "CooperativeStickyAssignor",
+}
+_ALL_FOUR = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+MATRIX = [
+    *(("java-4.1.0", assignor) for assignor in _ALL_FOUR),
+    *(("java-4.4.0", assignor) for assignor in _ALL_FOUR),
+    *(("librdkafka", assignor) for assignor in ("range", "roundrobin", "cooperative-sticky")),
+    *(("kafka-python", assignor) for assignor in _ALL_FOUR),
+    *(("aiokafka", assignor) for assignor in ("range", "roundrobin", "sticky")),
+    ("aiokafka", "range and roundrobin"),
+    *(("franz-go", assignor) for assignor in _ALL_FOUR),
+]
+
+
+class Peer:
+    """A consumer of another library, as a process; a context manager, which ends it by force."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            cwd=_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        WATCHDOG.watch(self._process.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        WATCHDOG.forget(self._process.pid)
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+
+    def leave(self) -> None:
+        """Have it leave the group and end."""
+        said, _ = self._process.communicate("leave\n", timeout=30)
+        assert said.split() == ["ready", "left"]
+
+
+class Ours:
+    """One of our consumers on a thread of its own; a context manager."""
+
+    def __init__(self, servers: str, group_id: str, topic: str, strategy: list[str]) -> None:
+        self.consumer = GroupConsumer(
+            bootstrap_servers=servers,
+            group_id=group_id,
+            partition_assignment_strategy=strategy,
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=200,
+            auto_offset_reset="earliest",
+        )
+        self.consumer.subscribe(topic, listener=self)
+        self.owned: set[tuple[str, int]] = set()
+        self.errors: list[BaseException] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def on_partitions_assigned(self, given: list[tuple[str, int]]) -> None:
+        self.owned |= set(given)
+
+    def on_partitions_revoked(self, given: list[tuple[str, int]]) -> None:
+        self.owned -= set(given)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self.consumer.consume(100, 0.1)
+        except BaseException as error:
+            self.errors.append(error)
+            raise
+        finally:
+            self.consumer.close()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def go_peer(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the built peer in Go."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("no Go here, which builds the peer on franz-go")
+    program = tmp_path_factory.mktemp("go") / "grouppeer"
+    done = subprocess.run(
+        [go, "build", "-o", str(program), "."],
+        cwd=_HERE / "go" / "grouppeer",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return str(program)
+
+
+def command_of(
+    library: str,
+    servers: str,
+    group: str,
+    topic: str,
+    assignor: str,
+    request: pytest.FixtureRequest,
+) -> list[str]:
+    """Return the command line of a peer."""
+    if library == "franz-go":
+        return [request.getfixturevalue("go_peer"), servers, group, topic, assignor]
+    if not library.startswith("java-"):
+        module = "tests.kafka.consumer_peer"
+        return [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            module,
+            library,
+            servers,
+            group,
+            topic,
+            assignor,
+        ]
+    jars = fetch([f"org.apache.kafka:kafka-clients:{library.removeprefix('java-')}"])
+    source = _HERE / "java" / "GroupPeer.java"
+    classpath = ":".join(map(str, [compiled(source, jars), *jars]))
+    name = f"org.apache.kafka.clients.consumer.{_JAVA_CLASSES[assignor]}"
+    java = str(find_java().java)
+    options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    return [java, *options, "-cp", classpath, source.stem, servers, group, topic, name]
+
+
+class Matrix:
+    """One group, our members and a peer, and how the broker sees it."""
+
+    def __init__(self, kafka: LocalKafka, group_id: str, strategy: list[str]) -> None:
+        self.address = kafka.bootstrap_servers
+        self.group_id = group_id
+        self.topic = f"topic-{group_id}"
+        self.strategy = strategy
+        self.stack = ExitStack()
+        admin = AdminClient({"bootstrap.servers": self.address})
+        for future in admin.create_topics([NewTopic(self.topic, _PARTITIONS, 1)]).values():
+            future.result()
+
+    def join(self, count: int) -> list[Ours]:
+        """Have so many of ours join."""
+        made = [Ours(self.address, self.group_id, self.topic, self.strategy) for _ in range(count)]
+        return [self.stack.enter_context(each) for each in made]
+
+    def settled(self, size: int, ours: list[Ours]) -> GroupSeen:
+        """Wait until the group has so many members and nothing more to move, then check it.
+
+        Two looks that find the same: a cooperative group goes through states where all is well but
+        partitions that are still on their way.
+        """
+        last: list[GroupSeen] = []
+
+        def look() -> GroupSeen | None:
+            for each in ours:
+                assert not each.errors, each.errors
+            seen = describe_group(self.address, self.group_id)
+            if seen.state != "Stable" or len(seen.assignments) != size:
+                return None
+            shares = self.shares(seen)
+            whole = sum(map(len, shares.values())) == _PARTITIONS
+            taken_up = all(
+                each.owned == shares.get(each.consumer.member_id(), set()) for each in ours
+            )
+            last.append(seen)
+            return seen if whole and taken_up and seen in last[:-1][-3:] else None
+
+        seen = eventually(look, lambda: str(last[-1:]))
+        everything = [each for share in self.shares(seen).values() for each in share]
+        assert sorted(everything) == [(self.topic, number) for number in range(_PARTITIONS)]
+        return seen
+
+    def shares(self, seen: GroupSeen) -> dict[str, set[tuple[str, int]]]:
+        """Return what each member has."""
+        return {
+            member_id: set(decode_assignment(data)) if data else set()
+            for member_id, data in seen.assignments.items()
+        }
+
+    def check(self, seen: GroupSeen) -> None:
+        """Check that the shares are what the leader's library would give: all give the same."""
+        shares = self.shares(seen)
+        sizes = sorted(map(len, shares.values()))
+        assert sizes[-1] - sizes[0] <= 1, sizes
+        name = seen.protocol_name
+        if name in ("range", "roundrobin"):
+            members = {each: Subscription((self.topic,)) for each in shares}
+            plan = resolve(name).assign(Cluster({self.topic: _PARTITIONS}), members)
+            assert shares == {member_id: set(share) for member_id, share in plan.items()}
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(("library", "assignor"), MATRIX, ids=["-".join(each) for each in MATRIX])
+def test_one_group_of_both(
+    kafka: LocalKafka, group_id: str, request: pytest.FixtureRequest, library: str, assignor: str
+) -> None:
+    strategy = assignor.split(" and ")
+    matrix = Matrix(kafka, group_id, strategy)
+    command = command_of(library, matrix.address, group_id, matrix.topic, assignor, request)
+    with matrix.stack as stack:
+        # the peer is first, and leads
+        peer = stack.enter_context(Peer(command))
+        matrix.settled(1, [])
+        ours = matrix.join(2)
+        seen = matrix.settled(3, ours)
+        assert not any(each.consumer.snapshot().is_leader for each in ours)
+        assert seen.protocol_name in strategy
+        matrix.check(seen)
+        peer.leave()
+        # one of ours leads, and the peer comes back
+        matrix.check(matrix.settled(2, ours))
+        again = stack.enter_context(Peer(command))
+        seen = matrix.settled(3, ours)
+        assert any(each.consumer.snapshot().is_leader for each in ours)
+        matrix.check(seen)
+        again.leave()
+        matrix.check(matrix.settled(2, ours))
