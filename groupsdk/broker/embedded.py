@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _STOP_S: Final = 10.0
+_LAST_TURNS: Final = 10
 FOR_TESTS: Final[Mapping[str, Any]] = {
     "group_initial_rebalance_delay_ms": 0,
     "group_min_session_timeout_ms": 1,
@@ -179,22 +180,25 @@ class EmbeddedBroker:
         self._broker = self._loop = self._thread = None
         if broker is None or loop is None or thread is None:
             return
-        done = threading.Event()
+        import asyncio
 
-        def end() -> None:
-            try:
-                broker.close()
-            except Exception:  # noqa: BLE001 - the thread has to end whatever happens
-                _LOG.exception("the broker did not close in order")
-            finally:
-                # what the closed connections have still to do is done first
-                loop.call_soon(loop.call_soon, loop.stop)
-                done.set()
-
-        loop.call_soon_threadsafe(end)
+        asyncio.run_coroutine_threadsafe(self._end(broker), loop)
         thread.join(_STOP_S)
-        if thread.is_alive() or not done.is_set():
+        if thread.is_alive():
             raise EmbeddedBrokerError(f"the broker's thread did not end within {_STOP_S:.0f} s")
+
+    async def _end(self, broker: "Broker") -> None:
+        import asyncio
+
+        try:
+            broker.close()
+            # what the connections that were cut have still to do is done first
+            for _ in range(_LAST_TURNS):
+                await asyncio.sleep(0)
+        except Exception:  # noqa: BLE001 - the thread has to end whatever happens
+            _LOG.exception("the broker did not close in order")
+        finally:
+            asyncio.get_running_loop().stop()
 
     def restart(self) -> None:
         """Stop and start it, with the same ports and data."""

@@ -159,7 +159,7 @@ class Broker:
             if self.scheduler.next_ms is not None:
                 self._arm(self.scheduler.next_ms)
         for node in self.nodes.values():
-            await node.serve()
+            node.serve()
         cluster = self.cluster
         known = set(self.nodes)
         strays = {
@@ -213,7 +213,7 @@ class Broker:
         node = self._node(node_id)
         if not node.running:
             node.bind()
-            await node.serve()
+            node.serve()
 
     def _node(self, node_id: int) -> Node:
         node = self.nodes.get(node_id)

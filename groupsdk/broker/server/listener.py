@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LONGEST_SWEEP_MS: Final = 60_000
+_ACCEPT_AT_ONCE: Final = 100
+_ACCEPT_AGAIN_MS: Final = 1_000
+_HANDSHAKE_S: Final = 30
 
 
 class ListenerAddress:
@@ -208,8 +211,11 @@ class Listener:
         self._idle_ms = config.connections_max_idle_ms
         self._counted: set[Connection] = set()
         self._socket: socket.socket | None = None
-        self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tls: Any = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._sweep: Timer | None = None
+        self._closed = False
         self.soon: Callable[[Callable[[], Any]], Any] = lambda call: call()
 
     def bind(self, port: int | None = None) -> int:
@@ -237,30 +243,71 @@ class Listener:
         self._socket = made
         return int(made.getsockname()[1])
 
-    async def serve(self, tls: Any = None) -> None:
-        """Accept connections on the port that `bind` took."""
-        loop = asyncio.get_running_loop()
+    def serve(self, tls: Any = None) -> None:
+        """Accept connections on the port that `bind` took; to be called on the event loop.
+
+        Not by `loop.create_server`: a connection that is being accepted while its server closes is lost
+        there, neither served nor closed.
+        """
+        self._loop = loop = asyncio.get_running_loop()
+        self._tls = tls
         self.soon = loop.call_soon
         assert self._socket is not None
-        more: dict[str, Any] = {} if tls is None else {"ssl": tls, "ssl_handshake_timeout": 30}
-        self._server = await loop.create_server(
-            lambda: Connection(self),
-            sock=self._socket,
-            backlog=self._config.socket_listen_backlog_size,
-            **more,
-        )
+        loop.add_reader(self._socket.fileno(), self._accept)
         self._arm_sweep()
+
+    def _accept(self) -> None:
+        assert self._loop is not None
+        for _ in range(_ACCEPT_AT_ONCE):
+            if self._socket is None:
+                return
+            try:
+                made, _address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # no file descriptors are left: others may give theirs back
+                _LOG.warning("node %d: accepting fails: %s", self.node.node_id, error)
+                self._loop.remove_reader(self._socket.fileno())
+                self._scheduler.after(_ACCEPT_AGAIN_MS, self._accept_again)
+                return
+            made.setblocking(False)
+            task = self._loop.create_task(self._welcome(made))
+            self._tasks.add(task)
+            task.add_done_callback(lambda done, made=made: self._welcomed(done, made))  # type: ignore[misc]
+
+    def _welcomed(self, task: asyncio.Task[None], made: socket.socket) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            made.close()
+        elif (error := task.exception()) is not None:
+            # of TLS, as a rule: one client's trouble
+            _LOG.info("node %d: a connection came to nothing: %s", self.node.node_id, error)
+            made.close()
+
+    def _accept_again(self) -> None:
+        if self._socket is not None and self._loop is not None:
+            self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    async def _welcome(self, made: socket.socket) -> None:
+        more: dict[str, Any] = {}
+        if self._tls is not None:
+            more = {"ssl": self._tls, "ssl_handshake_timeout": _HANDSHAKE_S}
+        assert self._loop is not None
+        await self._loop.connect_accepted_socket(lambda: Connection(self), made, **more)
 
     def close(self) -> None:
         """Stop listening and end all connections at once."""
+        self._closed = True
         if self._sweep is not None:
             self._sweep.cancel()
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        elif self._socket is not None:
+        if self._socket is not None:
+            if self._loop is not None:
+                self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
         self._socket = None
+        for task in self._tasks:
+            task.cancel()
         for connection in list(self.connections):
             connection.abort()
 
@@ -268,6 +315,9 @@ class Listener:
         """Welcome a connection, or end it where a limit says so."""
         self.connections.add(connection)
         problem = self._limits.problem(connection.peer)
+        if self._closed:
+            # it was being accepted when the listener closed
+            problem = "the node has stopped"
         if problem is not None:
             _LOG.info("node %d: refusing %s: %s", self.node.node_id, connection.peer, problem)
             connection.abort()

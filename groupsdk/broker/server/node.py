@@ -74,7 +74,7 @@ class Node:
             raise
         self._listeners = made
 
-    async def serve(self) -> None:
+    def serve(self) -> None:
         """Accept connections on the ports that `bind` took."""
         for listener in self._listeners:
             tls = None
@@ -82,7 +82,7 @@ class Node:
                 from groupsdk.broker.server.tls import server_context
 
                 tls = server_context(self.cluster.config)
-            await listener.serve(tls)
+            listener.serve(tls)
         self.running = True
         for listener in self._listeners:
             host, port = self.endpoint(listener.address.name)

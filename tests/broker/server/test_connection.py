@@ -140,19 +140,21 @@ def test_many_connections_that_say_nothing_stand_in_nobodys_way(broker: Embedded
 
 
 def test_large_requests_wait_for_memory_and_small_ones_do_not() -> None:
-    with EmbeddedBroker(queued_max_request_bytes=100_000, topics={"t": 1}) as broker:
-        with connect(broker) as greedy, connect(broker) as second:
-            greedy.socket.sendall(struct.pack(">i", 90_000_000) + b"x" * 100)
-            # a round trip, so that the first one has its memory by now
-            assert still_serves(broker)
-            request = batch(b"y" * 200_000)
-            second.socket.settimeout(0.3)
-            with pytest.raises(TimeoutError):
-                produce(second, "t", request)
-            assert still_serves(broker)
-            greedy.socket.close()
-            second.socket.settimeout(20)
-            assert second.frame()
+    with (
+        EmbeddedBroker(queued_max_request_bytes=100_000, topics={"t": 1}) as broker,
+        connect(broker) as greedy,
+        connect(broker) as second,
+    ):
+        greedy.socket.sendall(struct.pack(">i", 90_000_000) + b"x" * 100)
+        # a round trip, so that the first one has its memory by now
+        assert still_serves(broker)
+        second.socket.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            produce(second, "t", batch(b"y" * 200_000))
+        assert still_serves(broker)
+        greedy.socket.close()
+        second.socket.settimeout(20)
+        assert second.frame()
 
 
 def test_an_idle_connection_is_closed() -> None:

@@ -1,0 +1,259 @@
+"""Tests the embedded broker from outside: life, data, nodes and their leaders, a clock of one's own."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker, EmbeddedBrokerError
+from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.log.errors import DirectoryLockedError
+from groupsdk.clock import ManualClock
+from groupsdk.errors import ConfigError
+from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
+from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.broker.clients import (
+    Client,
+    batch,
+    connect,
+    end_offset,
+    join,
+    join_request,
+    produce,
+)
+
+
+def commit(client: Client, group_id: str, generation: int, member_id: str, offset: int) -> int:
+    """Commits an offset of t-0 and returns the error."""
+    partitions = (OffsetCommitRequestPartition(0, offset),)
+    topics = (OffsetCommitRequestTopic("t", partitions),)
+    asked = OffsetCommitRequest(group_id, generation, member_id, topics=topics)
+    return client.ask(asked, 8).topics[0].partitions[0].error_code
+
+
+def committed(client: Client, group_id: str) -> int:
+    """Fetches the committed offset of t-0."""
+    group = OffsetFetchRequestGroup(group_id, topics=(OffsetFetchRequestTopics("t", (0,)),))
+    found = client.ask(OffsetFetchRequest(groups=(group,)), 8).groups[0]
+    assert found.error_code == 0
+    return found.topics[0].partitions[0].committed_offset
+
+
+def test_it_lives_and_ends_with_its_block() -> None:
+    threads = threading.active_count()
+    with EmbeddedBroker(topics=["a", "b"]) as broker:
+        with connect(broker) as client:
+            names = {each.name for each in client.ask(MetadataRequest(None), 12).topics}
+            assert names == {"a", "b"}
+            assert "running" in repr(broker)
+        assert broker.bootstrap_servers.startswith("127.0.0.1:")
+    assert threading.active_count() == threads
+    with pytest.raises(EmbeddedBrokerError, match="not running"):
+        _ = broker.bootstrap_servers
+
+
+def test_it_can_be_used_from_asyncio() -> None:
+    async def use() -> int:
+        async with EmbeddedBroker() as broker:
+            host, port = broker.bootstrap_servers.split(":")
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+            await writer.wait_closed()
+            return int(port)
+
+    assert asyncio.run(use()) > 0
+
+
+def test_a_restart_in_memory_keeps_ports_records_groups_and_offsets() -> None:
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        address = broker.bootstrap_servers
+        with connect(broker) as client:
+            produce(client, "t", batch(b"one", b"two"))
+            member = join(client, "g")
+            assert commit(client, "g", member.generation_id, member.member_id, 2) == 0
+
+        broker.restart()
+
+        assert broker.bootstrap_servers == address
+        with connect(broker) as client:
+            assert end_offset(client, "t") == 2
+            assert committed(client, "g") == 2
+            beat = HeartbeatRequest("g", member.generation_id, member.member_id)
+            assert client.ask(beat).error_code == 0
+            assert commit(client, "g", member.generation_id, member.member_id, 1) == 0
+
+
+def test_a_data_directory_is_used_again_by_the_next_broker(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path, topics={"t": 1}) as first, connect(first) as client:
+        cluster_id = first.cluster_id
+        produce(client, "t", batch(b"one", b"two"))
+        member = join(client, "g")
+        assert commit(client, "g", member.generation_id, member.member_id, 2) == 0
+        ids = [client.ask(InitProducerIdRequest(None, 1000), 4).producer_id for _ in range(2)]
+
+    with EmbeddedBroker(data_dir=tmp_path) as second, connect(second) as client:
+        assert second.cluster_id == cluster_id
+        assert second.groups["g"].state is GroupState.STABLE
+        assert end_offset(client, "t") == 2
+        assert committed(client, "g") == 2
+        again = client.ask(InitProducerIdRequest(None, 1000), 4).producer_id
+        assert again not in ids
+
+
+def test_a_data_directory_belongs_to_one_broker(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path) as first:
+        with pytest.raises(DirectoryLockedError, match="in use"):
+            EmbeddedBroker(data_dir=tmp_path).start()
+        with connect(first) as client:
+            assert client.ask(MetadataRequest(()), 12).cluster_id == first.cluster_id
+
+
+def test_topics_that_only_the_data_directory_knows_are_taken_over(tmp_path: Path) -> None:
+    with EmbeddedBroker(data_dir=tmp_path, topics={"t": 2}) as first, connect(first) as client:
+        produce(client, "t", batch(b"one"), partition=1)
+        cluster_id = first.cluster_id
+    (tmp_path / "catalogue.sqlite").unlink()
+
+    with EmbeddedBroker(data_dir=tmp_path) as second, connect(second) as client:
+        assert second.cluster_id == cluster_id
+        assert end_offset(client, "t", 1) == 1
+
+
+def test_nodes_share_the_partitions_and_answer_for_their_own() -> None:
+    with EmbeddedBroker(nodes=3, topics={"t": 3}) as broker:
+        assert len(broker.bootstrap_servers.split(",")) == 3
+        leaders = [broker.leader("t", partition) for partition in range(3)]
+        assert sorted(each for each in leaders if each) == [1, 2, 3]
+        with connect(broker, 1) as one, connect(broker, 2) as two:
+            clients = {1: one, 2: two}
+            mine, other = leaders.index(1), leaders.index(2)
+            assert produce(one, "t", batch(b"v"), partition=mine).error_code == 0
+            wrong = produce(one, "t", batch(b"v"), partition=other)
+            assert wrong.error_code == 6
+            assert wrong.current_leader.leader_id == 2
+
+            broker.move_leader("t", mine, 2)
+
+            assert produce(one, "t", batch(b"v"), partition=mine).error_code == 6
+            assert produce(clients[2], "t", batch(b"v"), partition=mine).base_offset == 1
+
+
+def test_a_coordinator_moves_with_its_groups() -> None:
+    with (
+        EmbeddedBroker(nodes=2, topics={"t": 1}) as broker,
+        connect(broker, 1) as one,
+        connect(broker, 2) as two,
+    ):
+        clients = {1: one, 2: two}
+        old = broker.coordinator("g")
+        new = 3 - old
+        member = join(clients[old], "g")
+        beat = HeartbeatRequest("g", member.generation_id, member.member_id)
+        assert clients[old].ask(beat).error_code == 0
+        assert clients[new].ask(beat).error_code == 16
+
+        broker.move_coordinator("g", new)
+
+        found = one.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4).coordinators[0]
+        assert found.node_id == new
+        assert clients[old].ask(beat).error_code == 16
+        assert clients[new].ask(beat).error_code == 0
+        assert list(broker.groups["g"].members) == [member.member_id]
+
+
+def test_what_a_stopped_node_led_is_led_by_the_others() -> None:
+    with EmbeddedBroker(nodes=2, topics={"t": 2}) as broker:
+        address = broker.bootstrap_servers
+        with connect(broker, 2) as lost:
+            broker.stop_node(2)
+            assert lost.is_closed()
+        assert [broker.leader("t", partition) for partition in range(2)] == [1, 1]
+        assert broker.coordinator("g") == 1
+        with connect(broker) as client:
+            brokers = client.ask(MetadataRequest(()), 12).brokers
+            assert [each.node_id for each in brokers] == [1]
+            assert produce(client, "t", batch(b"v"), partition=1).error_code == 0
+
+            broker.start_node(2)
+
+            assert len(client.ask(MetadataRequest(()), 12).brokers) == 2
+        assert broker.bootstrap_servers == address
+        with connect(broker, 2) as back:
+            assert back.ask(MetadataRequest(()), 12).cluster_id == broker.cluster_id
+
+
+def test_time_stands_still_until_it_is_moved() -> None:
+    clock = ManualClock(1_000_000)
+    with EmbeddedBroker(clock=clock, topics={"t": 1}) as broker, connect(broker) as client:
+        member = member_on_a_manual_clock(broker, client)
+        assert list(broker.groups["g"].members) == [member]
+
+        broker.advance(29_000)
+        assert list(broker.groups["g"].members) == [member]
+        broker.advance(2_000)
+
+        assert not broker.groups["g"].members
+        assert clock.now_ms() == 1_031_000
+    with EmbeddedBroker() as real, pytest.raises(ConfigError, match="ManualClock"):
+        real.advance(1)
+
+
+def member_on_a_manual_clock(broker: EmbeddedBroker, client: Client) -> str:
+    """Makes a group of one stable member; its first join is answered when time moves."""
+    first = client.ask(join_request("g"), 9)
+    asked = join_request("g", first.member_id)
+    sent = client.send(asked, 9)
+    while broker.groups["g"].state is not GroupState.COMPLETING_REBALANCE:
+        broker.advance(0)
+    joined = client.answer(asked, sent)
+    members = (SyncGroupRequestAssignment(joined.member_id, b"mine"),)
+    client.ask(
+        SyncGroupRequest(
+            *("g", joined.generation_id, joined.member_id, None, "consumer", "range", members)
+        ),
+        5,
+    )
+    return joined.member_id
+
+
+def test_topics_are_created_and_deleted(broker: EmbeddedBroker, client: Client) -> None:
+    broker.create_topic("more", 2, {"cleanup.policy": "compact"})
+    assert {each.name for each in client.ask(MetadataRequest(None), 12).topics} == {"t", "more"}
+    broker.delete_topic("more")
+    assert {each.name for each in client.ask(MetadataRequest(None), 12).topics} == {"t"}
+    for wrong in ("t", "a b"):
+        with pytest.raises(ConfigError):
+            broker.create_topic(wrong)
+    with pytest.raises(ConfigError, match="no topic"):
+        broker.delete_topic("more")
+    with pytest.raises(ConfigError, match="no partition"):
+        broker.move_leader("t", 9, 1)
+    with pytest.raises(ConfigError, match="no node 7"):
+        broker.move_leader("t", 0, 7)
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean group.max.size"):
+        EmbeddedBroker({"group.max.sise": 2})
+    with pytest.raises(ConfigError, match="at least one node"):
+        EmbeddedBroker(nodes=0).start()
+    with pytest.raises(ConfigError, match="no listener"), EmbeddedBroker() as broker:
+        broker.bootstrap_servers_of("NOPE")
+    with EmbeddedBroker() as broker:
+        taken = broker.bootstrap_servers
+        with pytest.raises(ConfigError, match="in use"):
+            EmbeddedBroker(listeners=f"PLAINTEXT://{taken}").start()
