@@ -4,7 +4,7 @@ from groupsdk.broker.log.producer_state import Origin, ProducerState, Update
 from groupsdk.broker.log.scan import Stored, corrupt
 from groupsdk.broker.log.txn_index import AbortedTxn
 from groupsdk.errors import DecodeError
-from groupsdk.wire.records.control import read_marker
+from groupsdk.wire.records.control import Marker, read_marker
 
 
 def replay(state: ProducerState, stored: Stored, path: str) -> list[AbortedTxn]:
@@ -30,6 +30,15 @@ def replay(state: ProducerState, stored: Stored, path: str) -> list[AbortedTxn]:
     except DecodeError as error:
         raise corrupt(path, stored.position, error) from error
     if marker is None:
-        return []
+        if header.records_count:
+            return []
+        # compaction left the header alone, which still tells of the producer's epoch
+        known = state.entries.get(header.producer_id)
+        marker = Marker(
+            *(header.base_offset, header.producer_id, header.producer_epoch),
+            committed=True,
+            coordinator_epoch=-1 if known is None else known.coordinator_epoch,
+            timestamp=header.max_timestamp,
+        )
     update.end(marker, header.base_offset)
     return state.commit(update)

@@ -105,7 +105,7 @@ class Run:
             assert log.producers.entries[producer_id].epoch == entry.epoch
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(OPERATIONS)
 def test_replay_of_the_compacted_log_is_replay_of_the_whole(
     operations: list[tuple[str, bytes, int]],

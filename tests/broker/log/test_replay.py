@@ -42,10 +42,27 @@ def test_replay_gives_the_state_that_the_appends_gave() -> None:
 
 def test_what_has_no_producer_or_ends_nothing_changes_nothing() -> None:
     state = ProducerState()
-    marker = build_marker(5, 0, committed=True, coordinator_epoch=0, timestamp_ms=0)
-    for data in (batch(b"a"), build_empty(read_header(marker))):
+    # a control record of a kind that is not known
+    other = build_batch(
+        [Record(0, 0, b"\0\0\0\7", b"")],
+        producer_id=5,
+        producer_epoch=0,
+        transactional=True,
+        control=True,
+    )
+    for data in (batch(b"a"), other):
         assert replay(state, stored(data), "f") == []
     assert len(state) == 0
+
+
+def test_what_compaction_left_of_a_marker_tells_the_epoch() -> None:
+    state = ProducerState()
+    marker = build_marker(5, 7, committed=False, coordinator_epoch=3, timestamp_ms=0)
+    assert replay(state, stored(build_empty(read_header(marker))), "f") == []
+    assert (state.entries[5].epoch, state.entries[5].coordinator_epoch) == (7, -1)
+    replay(state, stored(marker), "f")
+    replay(state, stored(build_empty(read_header(marker))), "f")
+    assert state.entries[5].coordinator_epoch == 3
 
 
 def test_a_control_record_that_cannot_be_read_is_damage() -> None:
