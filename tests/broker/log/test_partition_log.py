@@ -187,7 +187,7 @@ class Run:
         assert log.size == sum(log.files.size(each.path) for each in log.segments if each.size)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(OPERATIONS)
 def test_a_log_does_what_the_model_does(operations: list[tuple[str, int, int]]) -> None:
     # Invariants 17 and 21, and the reads, on one replica.
