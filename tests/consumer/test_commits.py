@@ -1,0 +1,196 @@
+"""Test that offsets are stored under the right generation, and what is said when they are not."""
+
+from typing import Any
+
+import pytest
+
+from groupsdk.consumer.commits import check_commit
+from groupsdk.consumer.offsets import OffsetAndMetadata
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import (
+    BrokerError,
+    CommitFailedError,
+    DisconnectedError,
+    FencedInstanceIdError,
+    GroupSdkError,
+    RebalanceInProgressError,
+    RetriableBrokerError,
+)
+from groupsdk.membership.events import RejoinRequested
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tests.consumer.rig import Bench, partitions
+
+
+T0, T1 = partitions("t-0", "t-1")
+OFFSETS = {T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(6)}
+
+
+@pytest.fixture
+def bench() -> Bench:
+    bench = Bench(enable_auto_commit=False)
+    bench.consumer.subscribe("t")
+    bench.read(timeout=0.3)
+    return bench
+
+
+def commit(bench: Bench, timeout_ms: int = 1_000) -> None:
+    bench.session.committer.commit(OFFSETS, timeout_ms)
+
+
+def later(bench: Bench) -> list[GroupSdkError | None]:
+    """Commit in the background; returns the list that the outcome will be in."""
+    told: list[GroupSdkError | None] = []
+    bench.session.committer.commit_async(OFFSETS, lambda error, _: told.append(error))
+    return told
+
+
+def test_a_commit_carries_generation_and_member(bench: Bench) -> None:
+    commit(bench)
+    (request,) = bench.group.commits
+    assert request.generation_id_or_member_epoch == 1
+    assert request.member_id == "consumer-1"
+    assert bench.group.committed() == [{"t-0": 5, "t-1": 6}]
+    bench.session.committer.commit({}, 0)
+    assert len(bench.group.commits) == 1
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+)
+def test_what_passes_is_repeated(bench: Bench, code: ErrorCode) -> None:
+    bench.group.codes[OffsetCommitRequest].extend([code, code])
+    commit(bench)
+    assert len(bench.group.commits) == 3
+
+
+def test_a_coordinator_that_moved_is_found_and_asked_again(bench: Bench) -> None:
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.NOT_COORDINATOR)
+    commit(bench)
+    assert len(bench.group.commits) == 2
+
+
+def test_a_broken_connection_is_repeated_until_time_is_over(bench: Bench) -> None:
+    bench.group.scripts[OffsetCommitRequest].append(DisconnectedError("gone"))
+    commit(bench)
+    assert len(bench.group.commits) == 1
+    bench.group.scripts[OffsetCommitRequest].extend([DisconnectedError("gone")] * 100)
+    with pytest.raises(GroupSdkError) as caught:
+        commit(bench)
+    assert caught.value.retriable
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (ErrorCode.ILLEGAL_GENERATION, CommitFailedError),
+        (ErrorCode.UNKNOWN_MEMBER_ID, CommitFailedError),
+        (ErrorCode.FENCED_INSTANCE_ID, FencedInstanceIdError),
+        (ErrorCode.REBALANCE_IN_PROGRESS, RebalanceInProgressError),
+        (ErrorCode.OFFSET_METADATA_TOO_LARGE, BrokerError),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, BrokerError),
+    ],
+)
+def test_what_does_not_pass_is_raised(
+    bench: Bench, code: ErrorCode, error: type[GroupSdkError]
+) -> None:
+    bench.group.codes[OffsetCommitRequest].append(code)
+    with pytest.raises(error):
+        commit(bench)
+    assert len(bench.group.commits) == 1
+
+
+def test_a_commit_that_is_refused_makes_the_member_join_again(bench: Bench) -> None:
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.ILLEGAL_GENERATION)
+    with pytest.raises(CommitFailedError, match="gone on without this member"):
+        commit(bench)
+    bench.read(timeout=0.3)
+    assert bench.consumer.generation().generation_id == 2
+
+
+def test_during_a_rebalance_nothing_is_sent() -> None:
+    bench = Bench(enable_auto_commit=False, partition_assignment_strategy="cooperative-sticky")
+    bench.consumer.subscribe("t")
+    bench.read(timeout=0.3)
+    bench.group.scripts[JoinGroupRequest].append(None)
+    bench.group.post(RejoinRequested("test"))
+    bench.session.member._side.posted()  # as the event was handed over by hand
+    bench.read(timeout=0)
+    for attempt in (commit, later):
+        with pytest.raises(RebalanceInProgressError, match="poll first"):
+            attempt(bench)
+    assert not bench.group.commits
+
+
+def test_in_the_background_a_callback_tells_how_it_ended(bench: Bench) -> None:
+    told = later(bench)
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    refused = later(bench)
+    assert (told, refused) == ([], [])
+    assert bench.session.committer.busy
+    bench.session.committer.settle()
+    assert told == [None]
+    assert isinstance(refused[0], BrokerError)
+    assert not bench.session.committer.busy
+
+
+def test_in_the_background_what_passes_is_repeated_unless_it_is_out_of_date(bench: Bench) -> None:
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    told = later(bench)
+    bench.session.committer.settle()
+    assert told == []
+    bench.advance(200)
+    bench.session.committer.settle()
+    assert told == [None]
+    assert len(bench.group.commits) == 2
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    first, second = later(bench), later(bench)
+    bench.session.committer.settle()
+    assert isinstance(first[0], GroupSdkError)
+    assert second == [None]
+
+
+def test_in_the_background_it_is_given_up_at_some_point(bench: Bench) -> None:
+    bench.group.codes[OffsetCommitRequest].extend([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 50)
+    told = later(bench)
+    for _ in range(30):
+        bench.session.committer.settle()
+        bench.advance(2_000)
+        bench.consumer.consume(1, 0)
+    assert isinstance(told[0], GroupSdkError)
+    assert len(bench.group.commits) == 11
+
+
+def test_in_the_background_a_stale_generation_is_a_failed_commit(bench: Bench) -> None:
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.UNKNOWN_MEMBER_ID)
+    told = later(bench)
+    bench.session.committer.settle()
+    assert isinstance(told[0], CommitFailedError)
+    with pytest.raises(CommitFailedError):
+        commit(bench)
+
+
+def test_without_a_callback_a_failure_is_logged(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    bench.session.committer.commit_async(OFFSETS)
+    bench.session.committer.settle()
+    assert "group=g member=consumer-1 generation=1: a commit of 2 offsets failed" in caplog.text
+
+
+def test_the_gravest_error_is_the_one_that_is_raised() -> None:
+    def answer(*codes: int) -> Any:
+        found = tuple(OffsetCommitResponsePartition(n, code) for n, code in enumerate(codes))
+        return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", found),))
+
+    check_commit(answer(0, 0), OFFSETS)
+    with pytest.raises(RetriableBrokerError, match="OffsetCommit of t-0"):
+        check_commit(answer(3, 0), OFFSETS)
+    with pytest.raises(BrokerError, match="OffsetCommit of t-1: TOPIC_AUTHORIZATION_FAILED"):
+        check_commit(answer(3, 29), OFFSETS)

@@ -1,0 +1,132 @@
+"""Test where each setting of a consumer goes."""
+
+from typing import Any
+
+import pytest
+
+from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.errors import ConfigError
+from groupsdk.security import OAuthToken
+
+
+LEAST: dict[str, Any] = {"bootstrap.servers": "a:1,b:2", "group.id": "g"}
+
+
+def of(**more: Any) -> ConsumerConfig:
+    return ConsumerConfig.of(LEAST | more)
+
+
+def test_each_setting_goes_where_it_belongs() -> None:
+    config = ConsumerConfig.of(
+        LEAST | {"session.timeout.ms": 9_000, "fetch.min.bytes": 5, "client.rack": "r"},
+        enable_auto_commit=False,
+        queued_min_messages=7,
+    )
+    assert config.member.session_timeout_ms == 9_000
+    assert not config.enable_auto_commit
+    assert config.client_rack == "r"
+    native = config.librdkafka
+    assert native["fetch.min.bytes"] == 5
+    assert native["queued.min.messages"] == 7
+    assert native["client.rack"] == "r"
+    assert native["bootstrap.servers"] == "a:1,b:2"
+    assert "session.timeout.ms" not in native
+
+
+def test_librdkafka_commits_nothing_and_is_a_member_of_nothing() -> None:
+    native = of().librdkafka
+    assert native["enable.auto.commit"] is False
+    assert native["enable.auto.offset.store"] is False
+    with pytest.raises(ConfigError, match=r"group\.protocol: librdkafka is not the member"):
+        of(**{"group.protocol": "consumer"})
+
+
+@pytest.mark.parametrize(
+    ("given", "ours", "native"),
+    [
+        ("earliest", "earliest", "earliest"),
+        ("smallest", "earliest", "earliest"),
+        ("LATEST", "latest", "latest"),
+        ("none", "none", "error"),
+        ("error", "none", "error"),
+    ],
+)
+def test_a_reset_is_taken_in_the_words_of_both(given: str, ours: str, native: str) -> None:
+    config = of(auto_offset_reset=given)
+    assert (config.auto_offset_reset, config.librdkafka["auto.offset.reset"]) == (ours, native)
+    assert of().librdkafka["auto.offset.reset"] == "latest"
+
+
+def test_the_poll_interval_is_the_rebalance_timeout() -> None:
+    assert of(max_poll_interval_ms=70_000).member.rebalance_timeout_ms == 70_000
+    both = of(max_poll_interval_ms=70_000, rebalance_timeout_ms=50_000)
+    assert both.member.rebalance_timeout_ms == 50_000
+
+
+def test_texts_of_a_file_or_the_environment_do() -> None:
+    config = of(
+        enable_auto_commit="false", auto_commit_interval_ms="250", metadata_max_age_ms="9000"
+    )
+    assert config.enable_auto_commit is False
+    assert config.auto_commit_interval_ms == 250
+    assert config.librdkafka["metadata.max.age.ms"] == 9_000
+
+
+def test_credentials_go_to_both_and_are_shown_by_none() -> None:
+    config = of(
+        security_protocol="sasl_ssl",
+        sasl_mechanisms="PLAIN",
+        sasl_username="u",
+        sasl_password="secret",  # no real one
+        ssl_ca_location="/ca.pem",
+    )
+    native = config.librdkafka
+    assert native["security.protocol"] == "SASL_SSL"
+    assert (native["sasl.username"], native["sasl.password"]) == ("u", "secret")
+    assert native["ssl.ca.location"] == "/ca.pem"
+    assert config.member.security.sasl_password == "secret"
+    assert "secret" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("token", "lifetime_s"),
+    [("text", 4_102_444_800.0), (OAuthToken("text", 5_000, {"k": "v"}), 5.0)],
+)
+def test_a_token_provider_serves_both(token: Any, lifetime_s: float) -> None:
+    config = of(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=lambda: token,
+    )
+    value, lifetime, principal, extensions = config.librdkafka["oauth_cb"]("")
+    assert (value, lifetime, principal) == ("text", lifetime_s, "")
+    assert extensions == ({} if token == "text" else {"k": "v"})
+
+
+def test_an_ssl_context_is_of_no_use_to_librdkafka() -> None:
+    import ssl
+
+    with pytest.raises(ConfigError, match=r"ssl\.context cannot be used by librdkafka"):
+        of(security_protocol="SSL", ssl_context=ssl.create_default_context())
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("auto_offset_reset", "sometimes"),
+        ("auto_commit_interval_ms", 0),
+        ("auto_commit_interval_ms", "soon"),
+        ("metadata_max_age_ms", True),
+        ("enable_auto_commit", "maybe"),
+        ("exclude_internal_topics", 1),
+    ],
+)
+def test_wrong_values_are_refused_by_name(setting: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=setting.replace("_", r"\.")):
+        of(**{setting: value})
+
+
+def test_keys_are_texts() -> None:
+    wrong: Any = {7: 1}
+    with pytest.raises(ConfigError, match="must be texts"):
+        ConsumerConfig.of(wrong)

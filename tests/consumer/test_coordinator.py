@@ -1,0 +1,284 @@
+"""Test what a consumer joins with, gives up and takes: no member, no broker, no time."""
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from groupsdk.assignment import Assignment, Subscription, TopicPartition
+from groupsdk.consumer.coordinator import ConsumerCoordinator, check_revoked_first
+from groupsdk.consumer.listener import ListenerCalls
+from groupsdk.consumer.strategies import Strategies
+from groupsdk.consumer.subscription import TopicSubscription
+from groupsdk.consumer.topics import TopicView, TopicWatch
+from groupsdk.errors import AssignmentError, DecodeError, InconsistentGroupProtocolError
+from groupsdk.membership.state import MemberState
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.subscriptions import (
+    decode_assignment,
+    decode_subscriptions,
+    encode_assignments,
+    encode_subscription,
+)
+from groupsdk.types import NO_GENERATION, Generation, GroupMembers
+from groupsdk.wire.consumer_protocol import ConsumerProtocolDecoder
+from tests.consumer.rig import Listener, partitions
+from tests.drivers.views import view
+from tests.drivers.virtual import config
+
+
+ME = "m-1"
+
+
+class Rig:
+    """A coordinator and what stands around it; `log` has what it did, in order."""
+
+    def __init__(self, strategy: Any = "range", topics: Any = "t", rack: str | None = None) -> None:
+        self.listener = Listener()
+        self.log = self.listener.calls
+        self.view = TopicView({"t": 4, "u": 2})
+        self.asked: list[Any] = []
+        self.changes: dict[str, Any] = {}
+        self.watch = TopicWatch(1_000)
+        self.coordinator = ConsumerCoordinator(Strategies(strategy), self, self, self.watch, rack)
+        self.coordinator.subscription = TopicSubscription(topics)
+        self.coordinator.member = self
+        self.coordinator.listener = ListenerCalls(self.listener)
+
+    def snapshot(self) -> MemberSnapshot:
+        return MemberSnapshot.of(config(), view(**self.changes), 0)
+
+    def request_rejoin(self, reason: str) -> None:
+        self.log.append(("rejoin", reason))
+
+    def commit_before_revocation(self, given: Collection[TopicPartition]) -> None:
+        self.log.append(("commit", len(given)))
+
+    def take(self, given: Collection[TopicPartition]) -> None:
+        self.log.append(("take", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
+
+    def release(self, given: Collection[TopicPartition]) -> None:
+        self.log.append(("release", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
+
+    def describe(self, topics: Collection[str] | None) -> TopicView:
+        self.asked.append(topics)
+        return self.view
+
+    def complete(self, generation: int, *names: str, protocol: str = "range") -> None:
+        """Deliver an assignment, and forget what was logged before."""
+        self.log.clear()
+        share: dict[str, list[int]] = {}
+        for topic, number in partitions(*names):
+            share.setdefault(topic, []).append(number)
+        data = encode_assignments({ME: Assignment(share)})[ME]
+        self.coordinator.on_join_complete(generation, ME, protocol, data)
+
+    def joined(self) -> list[Any]:
+        """Return the subscriptions that it would join with."""
+        return [
+            ConsumerProtocolDecoder().subscription(data) for _, data in self.coordinator.metadata()
+        ]
+
+
+def members(**topics: str) -> GroupMembers:
+    return GroupMembers(
+        {each: encode_subscription(Subscription((topic,))) for each, topic in topics.items()}
+    )
+
+
+def test_each_assignor_is_offered_by_preference() -> None:
+    rig = Rig(["roundrobin", "range"], topics=["t", "u"], rack="r")
+    assert [name for name, _ in rig.coordinator.metadata()] == ["roundrobin", "range"]
+    (first, _) = rig.joined()
+    assert (first.topics, first.rack_id, first.generation_id) == (("t", "u"), "r", -1)
+    assert not rig.asked
+
+
+def test_ownership_goes_with_the_generation_in_which_it_was_given() -> None:
+    rig = Rig("cooperative-sticky")
+    rig.complete(3, "t-0", "t-2", protocol="cooperative-sticky")
+    rig.coordinator.on_join_prepare(3, ME)
+    (joined,) = rig.joined()
+    assert (joined.owned_partitions, joined.generation_id) == ({"t": (0, 2)}, 3)
+
+
+def test_a_pattern_is_matched_before_each_join() -> None:
+    rig = Rig(topics="^[tu]$")
+    (joined,) = rig.joined()
+    assert joined.topics == ("t", "u")
+    assert rig.asked == [None]
+
+
+def test_an_eager_member_gives_up_everything_before_it_joins() -> None:
+    rig = Rig()
+    rig.complete(1, "t-0", "t-1")
+    assert rig.log == [
+        *(("take", ["t-0", "t-1"]), ("generation", 3), ("assigned", ["t-0", "t-1"])),
+    ]
+    rig.log.clear()
+    rig.coordinator.on_join_prepare(1, ME)
+    assert rig.log == [("commit", 2), ("revoked", ["t-0", "t-1"]), ("release", ["t-0", "t-1"])]
+    assert not rig.coordinator.owned
+
+
+def test_a_cooperative_member_gives_up_only_what_it_no_longer_wants() -> None:
+    rig = Rig("cooperative-sticky", topics=["t", "u"])
+    rig.complete(1, "t-0", "u-1", protocol="cooperative-sticky")
+    rig.coordinator.subscription = TopicSubscription("t")
+    rig.log.clear()
+    rig.coordinator.on_join_prepare(1, ME)
+    assert rig.log == [("commit", 1), ("revoked", ["u-1"]), ("release", ["u-1"])]
+
+
+@pytest.mark.parametrize(("generation", "member_id"), [(-1, ""), (-1, ME), (3, "")])
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_what_is_lost_is_not_committed(strategy: str, generation: int, member_id: str) -> None:
+    rig = Rig(strategy)
+    rig.complete(1, "t-0", protocol=strategy)
+    rig.log.clear()
+    rig.coordinator.on_join_prepare(generation, member_id)
+    assert rig.log == [("lost", ["t-0"]), ("release", ["t-0"])]
+    (joined,) = rig.joined()
+    assert (joined.owned_partitions, joined.generation_id) == ({}, -1)
+
+
+def test_what_moves_is_revoked_first_and_then_the_group_is_joined_again() -> None:
+    rig = Rig("cooperative-sticky")
+    rig.complete(1, "t-0", "t-1", protocol="cooperative-sticky")
+    rig.complete(2, "t-1", "t-3", protocol="cooperative-sticky")
+    assert rig.log == [
+        *(("commit", 1), ("revoked", ["t-0"]), ("release", ["t-0"])),
+        ("rejoin", "need to revoke partitions and re-join"),
+        *(("take", ["t-3"]), ("generation", 3), ("assigned", ["t-3"])),
+    ]
+    assert rig.coordinator.owned == set(partitions("t-1", "t-3"))
+
+
+def test_a_generation_without_a_change_is_told_too() -> None:
+    rig = Rig("cooperative-sticky")
+    rig.complete(1, "t-0", protocol="cooperative-sticky")
+    rig.complete(2, "t-0", protocol="cooperative-sticky")
+    assert rig.log == [("take", []), ("generation", 3), ("assigned", [])]
+
+
+def test_an_assignment_for_an_older_subscription_is_not_taken_up() -> None:
+    rig = Rig("cooperative-sticky")
+    rig.complete(1, "t-0", protocol="cooperative-sticky")
+    rig.complete(2, "u-0", protocol="cooperative-sticky")
+    assert [name for name, _ in rig.log] == ["rejoin"]
+    assert rig.coordinator.owned == set(partitions("t-0"))
+
+
+@pytest.mark.parametrize("callback", ["revoked", "generation", "assigned"])
+def test_a_listener_that_raises_stops_nothing_and_is_not_called_again(callback: str) -> None:
+    rig = Rig("cooperative-sticky")
+    rig.complete(1, "t-0", "t-1", protocol="cooperative-sticky")
+    rig.listener.raises[callback] = RuntimeError("mine")
+    with pytest.raises(RuntimeError, match="mine"):
+        rig.complete(2, "t-1", "t-2", protocol="cooperative-sticky")
+    assert rig.coordinator.owned == set(partitions("t-1", "t-2"))
+    assert ("release", ["t-0"]) in rig.log
+    assert ("assigned", ["t-2"]) in rig.log
+    rig.complete(2, "t-1", "t-2", protocol="cooperative-sticky")
+    assert rig.log == []
+
+
+def test_a_listener_that_raises_before_a_join_has_given_up_all_the_same() -> None:
+    rig = Rig()
+    rig.complete(1, "t-0")
+    rig.listener.raises["revoked"] = RuntimeError("mine")
+    with pytest.raises(RuntimeError):
+        rig.coordinator.on_join_prepare(1, ME)
+    assert not rig.coordinator.owned
+    assert rig.log[-1] == ("release", ["t-0"])
+
+
+def test_the_leader_assigns_the_topics_of_all_members() -> None:
+    rig = Rig()
+    plan = rig.coordinator.perform_assignment(ME, "range", members(a="t", b="t", c="u", d="x"))
+    shares = {each: len(decode_assignment(data)) for each, data in plan.items()}
+    assert shares == {"a": 2, "b": 2, "c": 2, "d": 0}
+    assert rig.asked == [["t", "u", "x"]]
+    rig.watch.due(0, has_patterns=False)
+    assert rig.watch.due(1_000, has_patterns=False)
+    rig.coordinator.on_join_prepare(1, ME)
+    assert not rig.watch.due(9_000, has_patterns=False)
+
+
+def test_a_leader_that_does_not_assign_watches_the_topics_of_its_group() -> None:
+    rig = Rig()
+    rig.coordinator.on_assignment_skipped(ME, "range", members(a="u"))
+    assert [each.name for each in rig.watch.asks(0, has_patterns=False).topics or ()] == ["u"]
+
+
+def test_a_leader_says_whose_bytes_it_cannot_read() -> None:
+    with pytest.raises(DecodeError, match="member 'bad'"):
+        Rig().coordinator.perform_assignment(ME, "range", GroupMembers({"bad": b"\xff"}))
+
+
+def test_only_an_assignor_that_was_offered_is_used() -> None:
+    with pytest.raises(InconsistentGroupProtocolError, match="sticky"):
+        Rig().complete(1, "t-0", protocol="sticky")
+
+
+def test_a_member_that_gets_no_bytes_gets_nothing() -> None:
+    rig = Rig()
+    rig.coordinator.on_join_complete(1, ME, "range", b"")
+    assert rig.log == [("take", []), ("generation", 3), ("assigned", [])]
+
+
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [
+        ({}, "revoked"),
+        ({"generation": NO_GENERATION}, "lost"),
+        ({"state": MemberState.PREPARING_REBALANCE}, "lost"),
+        ({"valid_until_ms": 0}, "lost"),
+    ],
+)
+def test_leaving_gives_up_what_is_still_its_own_and_loses_the_rest(
+    changes: dict[str, Any], how: str
+) -> None:
+    rig = Rig()
+    rig.complete(1, "t-0")
+    rig.changes = changes
+    rig.log.clear()
+    rig.coordinator.on_leave_prepare()
+    assert (how, ["t-0"]) in rig.log
+    assert not rig.coordinator.owned
+
+
+class Greedy:
+    """A cooperative assignor that gives everything to one member at once."""
+
+    def __init__(self) -> None:
+        from assignors import CooperativeStickyAssignor
+
+        self._real = CooperativeStickyAssignor()
+        self.name = "greedy"
+        self.version = 0
+        self.supported_protocols = self._real.supported_protocols
+
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        return None
+
+    def assign(self, cluster: Any, subscriptions: Any) -> dict[str, Assignment]:
+        last = max(subscriptions)
+        return {each: Assignment({"t": range(4)} if each == last else {}) for each in subscriptions}
+
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None: ...
+
+
+def test_a_cooperative_plan_that_gives_away_what_is_owned_is_refused() -> None:
+    owner = encode_subscription(Subscription(("t",), owned_partitions={"t": (1,)}, generation_id=1))
+    group = GroupMembers({"a": owner, "b": encode_subscription(Subscription(("t",)))})
+    with pytest.raises(AssignmentError, match="'greedy' gives t-1 to 'b' while 'a' owns it"):
+        Rig(Greedy()).coordinator.perform_assignment(ME, "greedy", group)
+    check_revoked_first("x", decode_subscriptions(group), {"a": Assignment({"t": (1,)})})
+
+
+def test_the_generation_told_is_the_members_own() -> None:
+    rig = Rig()
+    rig.changes = {"generation": Generation(9, ME, "range")}
+    rig.complete(9, "t-0")
+    assert ("generation", 9) in rig.log

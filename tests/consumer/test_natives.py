@@ -1,0 +1,59 @@
+"""Test the way between confluent-kafka's values and ours."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, TopicPartition as NativePartition
+from typing_extensions import override
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.consumer.natives import native, offsets_of, plain
+from groupsdk.consumer.offsets import OffsetAndMetadata
+from tests.consumer.rig import Record, partitions
+
+
+T0 = partitions("t-0")[0]
+
+
+def test_partitions_of_both_kinds_do() -> None:
+    assert plain([NativePartition("t", 0), T0]) == [T0, T0]
+
+
+def test_offsets_come_back_as_confluents() -> None:
+    given = native(T0, OffsetAndMetadata(5, 2, "note"))
+    assert (given.topic, given.partition, given.offset) == ("t", 0, 5)
+    assert (given.leader_epoch, given.metadata) == (2, "note")
+    assert native(T0, OffsetAndMetadata(5)).leader_epoch is None
+    assert native(T0, None).offset == OFFSET_INVALID
+
+
+def test_after_a_record_comes_the_next_offset() -> None:
+    record: Any = Record(T0, 4)
+    assert offsets_of(record, None) == {T0: OffsetAndMetadata(5)}
+
+
+def test_offsets_are_taken_as_they_are() -> None:
+    given = [NativePartition("t", 1, 7, "note", 3), NativePartition("t", 2, 0)]
+    assert offsets_of(None, given) == {
+        TopicPartition("t", 1): OffsetAndMetadata(7, 3, "note"),
+        TopicPartition("t", 2): OffsetAndMetadata(0),
+    }
+
+
+class Broken(Record):
+    @override
+    def error(self) -> Any:
+        return "no record"
+
+
+def test_what_is_no_offset_is_refused() -> None:
+    record: Any = Record(T0, 4)
+    broken: Any = Broken(T0, 4)
+    with pytest.raises(ValueError, match="a message or offsets"):
+        offsets_of(record, [])
+    with pytest.raises(ValueError, match="a message or offsets"):
+        offsets_of(None, None)
+    with pytest.raises(ValueError, match="no record but an error"):
+        offsets_of(broken, None)
+    with pytest.raises(ValueError, match="t-1: -1001 is no offset"):
+        offsets_of(None, [NativePartition("t", 1)])

@@ -1,0 +1,111 @@
+"""Test what is read, from where, and what is known of positions."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
+
+from groupsdk.consumer.offsets import OffsetAndMetadata
+from groupsdk.consumer.reader import Reader
+from groupsdk.errors import NoOffsetError
+from tests.consumer.rig import FakeNative, partitions
+
+
+T0, T1, T2 = partitions("t-0", "t-1", "t-2")
+
+
+def made(reset: str = "earliest") -> tuple[Reader, FakeNative]:
+    native: Any = FakeNative()
+    return Reader(native, reset), native
+
+
+def test_what_is_taken_waits_for_its_offset() -> None:
+    reader, native = made()
+    reader.take([T0, T1])
+    assert reader.unplaced == {T0, T1}
+    reader.begin({T0: OffsetAndMetadata(5)})
+    assert native.assigned_at == {T0: 5}
+    assert (reader.reading, reader.waiting) == ({T0}, {T1})
+    reader.begin({T1: None})
+    assert native.assigned_at[T1] == OFFSET_BEGINNING
+
+
+@pytest.mark.parametrize(
+    ("reset", "offset"), [("earliest", OFFSET_BEGINNING), ("latest", OFFSET_END)]
+)
+def test_without_an_offset_the_reset_says_where(reset: str, offset: int) -> None:
+    reader, native = made(reset)
+    reader.take([T0])
+    reader.begin({T0: None})
+    assert native.assigned_at == {T0: offset}
+
+
+def test_without_a_reset_the_others_begin_all_the_same() -> None:
+    reader, native = made("none")
+    reader.take([T0, T1])
+    with pytest.raises(NoOffsetError, match="t-1"):
+        reader.begin({T0: OffsetAndMetadata(1), T1: None})
+    assert native.assigned_at == {T0: 1}
+    reader.seek(T1, 3)
+    assert reader.unplaced == set()
+    reader.begin({})
+    assert native.assigned_at[T1] == 3
+
+
+def test_a_pause_outlives_neither_the_assignment_nor_librdkafka_s_memory_of_it() -> None:
+    reader, native = made()
+    reader.take([T0, T1])
+    reader.pause([T0])  # before it is read
+    reader.begin({T0: None, T1: None})
+    assert native.paused == {T0}
+    reader.release([T0])
+    assert native.paused == set()
+    reader.take([T0])
+    reader.begin({T0: None})
+    assert native.paused == set()
+    assert reader.paused == set()
+
+
+def test_releasing_forgets_all_and_makes_what_was_asked_void() -> None:
+    reader, native = made()
+    reader.take([T0, T1])
+    epoch = reader.epoch
+    reader.begin({T0: OffsetAndMetadata(5)})
+    assert reader.epoch == epoch
+    reader.seek(T1, 9)
+    reader.release([T0, T1])
+    assert reader.epoch > epoch
+    assert not native.assigned
+    assert reader.positions([T0, T1]) == {T0: None, T1: None}
+    reader.take([T1])
+    assert reader.unplaced == {T1}
+
+
+def test_positions_come_from_librdkafka_or_from_where_reading_began() -> None:
+    reader, native = made()
+    reader.take([T0, T1, T2])
+    reader.begin({T0: OffsetAndMetadata(5, 1), T1: None})
+    assert reader.positions([T0, T1, T2]) == {T0: OffsetAndMetadata(5, 1), T1: None, T2: None}
+    native.ends[T0] = 8
+    assert len(reader.consume(10, 0)) == 3
+    assert reader.positions([T0]) == {T0: OffsetAndMetadata(8)}
+    reader.seek(T0, 6)
+    reader.seek(T2, 4)
+    assert reader.positions([T0, T2]) == {T0: OffsetAndMetadata(6), T2: OffsetAndMetadata(4)}
+    reader.seek(T0, OFFSET_BEGINNING)
+    assert reader.positions([T0]) == {T0: None}
+    assert reader.poll(0) is not None
+
+
+def test_only_what_is_owned_can_be_steered() -> None:
+    reader, native = made()
+    reader.take([T0])
+    with pytest.raises(ValueError, match="t-1 is not assigned"):
+        reader.seek(T1, 0)
+    with pytest.raises(ValueError, match="t-1, t-2: not assigned"):
+        reader.pause([T0, T1, T2])
+    with pytest.raises(ValueError, match="t-1: not assigned"):
+        reader.resume([T1])
+    reader.close()
+    assert native.closed
+    assert reader.closed

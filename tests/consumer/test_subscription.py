@@ -1,0 +1,65 @@
+"""Test subscriptions by name and by pattern."""
+
+import re
+from typing import Any
+
+import pytest
+
+from groupsdk.consumer.subscription import TopicSubscription
+from groupsdk.errors import ConfigError
+
+
+def topics(subscription: TopicSubscription) -> list[str]:
+    return list(subscription.topics)
+
+
+def test_names_are_taken_as_they_are() -> None:
+    subscription = TopicSubscription(["b", "a", "b"])
+    assert subscription.topics == ("a", "b")
+    assert not subscription.has_patterns
+    assert subscription.wants("a")
+    assert not subscription.wants("ab")
+    assert TopicSubscription("a").topics == ("a",)
+
+
+@pytest.mark.parametrize("pattern", ["^a[.]", re.compile(r"a[.]")])
+def test_patterns_match_from_the_start(pattern: Any) -> None:
+    subscription = TopicSubscription([pattern, "named"])
+    assert subscription.has_patterns
+    assert topics(subscription) == ["named"]
+    assert subscription.match(["a.1", "b.a.1", "named", "a."])
+    assert topics(subscription) == ["a.", "a.1", "named"]
+    assert not subscription.match(["a.1", "a.", "c"])
+    assert subscription.match(["a.1"])
+    assert subscription.wants("a.other")
+    assert not subscription.wants("b.a.1")
+
+
+def test_a_topic_that_is_named_as_well_changes_nothing() -> None:
+    subscription = TopicSubscription(["^a", "ab"])
+    assert not subscription.match(["ab"])
+
+
+def test_internal_topics_are_passed_over_unless_asked_for() -> None:
+    internal = {"__consumer_offsets"}
+    subscription = TopicSubscription("^.*")
+    subscription.match(["a", "__consumer_offsets"], internal)
+    assert subscription.topics == ("a",)
+    with_internal = TopicSubscription("^.*", exclude_internal=False)
+    with_internal.match(["a", "__consumer_offsets"], internal)
+    assert with_internal.topics == ("__consumer_offsets", "a")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ([], "at least one topic"),
+        ([""], "is a text"),
+        ([7], "is a text"),
+        (["^("], r"cannot be compiled"),
+        ([re.compile(b"a")], "one of bytes"),
+    ],
+)
+def test_what_is_no_topic_is_refused(given: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        TopicSubscription(given)
