@@ -28,6 +28,8 @@ RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+CONTROLLERS_LOG: Final = "__cluster_metadata"
+"""The log of Kafka's controllers may be in the same directory; it is none of ours."""
 
 _PARTITION: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,9})")
 _DELETED: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
@@ -261,7 +263,7 @@ class LogDirectory:
         self._cleaner_offsets = checkpoints.read_offsets(self.files, self._path(CLEANER_OFFSETS))
         for name in names:
             match = _PARTITION.fullmatch(name)
-            if match is not None:
+            if match is not None and match[1] != CONTROLLERS_LOG:
                 self._found[match[1], int(match[2])] = self._topic_id(name)
 
     def _load_meta(self, cluster_id: str, node_id: int) -> None:
