@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.server.connection import BadRequestError
-from groupsdk.broker.server.sasl_servers import SaslServer
+from groupsdk.broker.server.sasl_servers import SaslError, SaslServer
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.schema import ApiKey
 
@@ -133,7 +133,7 @@ class SaslGate:
             raise
         if server.principal is not None:
             if self.done and server.principal != connection.principal:
-                raise BadRequestError("another user than before cannot take a connection over")
+                raise SaslError("another user than before cannot take a connection over")
             connection.principal = server.principal
             self.done, self.raw, self._server = True, False, None
             lifetime_ms = self.lifetime_ms
