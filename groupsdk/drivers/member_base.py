@@ -166,6 +166,18 @@ class MemberBase:
         # Nothing heartbeats any more, and nothing would tell when the group goes on without the member.
         return replace(snapshot, stable=False, holds=False, trouble=str(latest.error))
 
+    def holds_for(self, margin_ms: int) -> bool:
+        """Tell whether the group cannot go on without the member for another `margin_ms`.
+
+        As `MemberSnapshot.holds`, looking ahead: who needs time to stop has to begin before the session ends.
+        """
+        latest = self._publication()
+        if latest.error is not None or latest.view is None:
+            return False
+        if latest.handled < self._surrendered_count:
+            return False
+        return latest.view.holds_at(self._clock.now_ms() + margin_ms)
+
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""
         view = self._mailbox.read().view

@@ -255,6 +255,20 @@ def test_a_wakeup_while_one_is_looked_for_is_not_lost(
     assert rig.clock.now_ms() - started_ms < 9_000
 
 
+def test_it_tells_for_how_long_the_group_cannot_go_on_without_the_member(rig: Rig) -> None:
+    assert not rig.base.holds_for(0)
+    rig.joined()
+    # what the coordinator accepted was sent just now: the session lasts for 10 s from here
+    assert rig.base.holds_for(9_999)
+    assert not rig.base.holds_for(10_000)
+    rig.host.silent.add(HeartbeatRequest)
+    rig.host.advance(4_000)
+    held_ms = max(ahead_ms for ahead_ms in range(10_000) if rig.base.holds_for(ahead_ms))
+    assert 5_000 <= held_ms < 10_000  # early heartbeats were answered before
+    rig.host.crash()
+    assert not rig.base.holds_for(0)
+
+
 def test_wakeup_ends_a_wait_for_ever(rig: Rig) -> None:
     rig.joined()
     rig.host.silent.add(JoinGroupRequest)
