@@ -62,7 +62,7 @@ _NOTE = (
     ' adds decoding all subscriptions and encoding all assignments; "sticky" reads all members\' user data, as'
     " do Java (kafka-clients 4.1.0), kafka-python and aiokafka. MiB: what `assign` allocates at most, its result"
     ' included. "checked": OR-tools proved it balanced, with the fewest moves. "!": not as balanced as ours, or'
-    ' more moves. "-": not run, as a smaller group of the shape took too long.'
+    ' more moves (in row R franz-go is not told of the racks). "-": not run, as a smaller group of the shape took too long.'
 )
 _CLIENTS = "org.apache.kafka:kafka-clients:4.1.0"
 _STOPPED = (-9, -24, 137, 152)
