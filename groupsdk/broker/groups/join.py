@@ -86,8 +86,8 @@ class Joins:
         member_id = request.member_id
         names = [each.name for each in request.protocols]
         if not self._has_room_for(group, member_id):
-            self._turn_away(group, member_id, turn)
             _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", context, turn)
+            self._turn_away(group, member_id, turn)
         elif group.state is GroupState.DEAD:
             _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, context, turn)
         elif not group.supports(request.protocol_type, names):
@@ -117,6 +117,8 @@ class Joins:
         member = group.members.get(member_id)
         if member is not None:
             self._rebalances.discard(group, member, turn)
+        # Kafka lets the others wait out the rebalance timeout for one that it has just refused
+        self._rebalances.try_complete(group, turn)
         _log.info(
             "group %s, member %s, generation %d: refused, as the group has %d members",
             group.group_id,

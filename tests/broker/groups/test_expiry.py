@@ -122,6 +122,18 @@ def test_an_open_transaction_keeps_offsets_and_group() -> None:
     assert driver.shard.group_ids == ()
 
 
+def test_a_transaction_keeps_a_group_that_has_nothing_else() -> None:
+    driver = Driver(CONFIG)
+    driver.commit_in_transaction({0: 5})
+
+    driver.pass_ms(DAY_MS)
+    assert GROUP in driver.shard.group_ids
+    driver.marker(committed=False)
+    driver.pass_ms(HOUR_MS)
+
+    assert driver.shard.group_ids == ()
+
+
 def test_a_group_with_nothing_goes_at_the_next_look_unless_someone_is_on_the_way() -> None:
     driver = Driver(CONFIG)
     driver.take_id(session_timeout_ms=6_000)

@@ -59,6 +59,18 @@ class TestInitialDelay:
 
         assert driver.joined(first).generation_id == driver.joined(second).generation_id == 1
 
+    def test_a_newcomer_of_an_earlier_time_does_not_extend_it(self) -> None:
+        driver = Driver()
+        tokens = [driver.join(version=3, rebalance_timeout_ms=DELAY_MS) for _ in range(2)]
+        driver.pass_ms(DELAY_MS)
+        driver.leave(*(driver.joined(each).member_id for each in tokens))
+        assert driver.state == "Empty"
+
+        token = driver.join(version=3)
+        driver.pass_ms(DELAY_MS)
+
+        assert driver.joined(token).generation_id == 3
+
     def test_an_expiry_that_leaves_all_joined_ends_it_early(self) -> None:
         driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=20_000))
         driver.take_id()
@@ -180,6 +192,17 @@ class TestJoinPhase:
 
 
 class TestSyncPhase:
+    def test_a_rebalance_takes_the_assignments_back(self) -> None:
+        driver = Driver(QUICK)
+        (member,) = driver.stable()
+        driver.join(member)
+        assert driver.describe().members[0].member_assignment == member.encode()
+
+        driver.join(version=3)
+
+        assert driver.state == "PreparingRebalance"
+        assert {each.member_assignment for each in driver.describe().members} == {b""}
+
     def test_who_does_not_sync_in_time_is_expelled(self) -> None:
         driver = Driver(QUICK)
         leader, follower = (driver.take_id(session_timeout_ms=600_000) for _ in range(2))
@@ -250,15 +273,17 @@ class TestSessions:
 
     def test_a_member_that_waits_is_not_expelled(self) -> None:
         driver = Driver(QUICK)
-        leader, follower = driver.stable(2, session_timeout_ms=20_000)
-        again = driver.join(follower, protocols=NEW, session_timeout_ms=6_000)
+        leader, follower = driver.stable(2)
+        again = driver.join(follower, protocols=NEW)
 
-        driver.pass_ms(19_000)
+        for _ in range(6):
+            driver.pass_ms(SESSION_MS // 2)
+            assert driver.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
         assert driver.waits(again)
-        driver.join(leader, session_timeout_ms=20_000)
+        driver.join(leader)
 
         assert driver.joined(again).generation_id == 2
-        driver.pass_ms(5_999)
+        driver.pass_ms(SESSION_MS - 1)
         assert driver.heartbeat(follower, 2) is ErrorCode.NONE
 
     def test_a_new_member_may_wait_five_minutes(self) -> None:

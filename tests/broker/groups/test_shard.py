@@ -164,6 +164,9 @@ class TestUnloading:
         assert driver.joined(join).error_code == ErrorCode.NOT_COORDINATOR
         driver.pass_ms(10_000_000)
         assert driver.shard.deadline_ms is None
+        group = driver.shard.group(GROUP)
+        assert group is not None
+        assert len(group.members) == 2
         assert driver.heartbeat(follower, 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def test_twice_is_once(self) -> None:

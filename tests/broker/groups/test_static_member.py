@@ -166,6 +166,15 @@ class TestInARebalance:
 
         assert driver.state == "Stable"
 
+    def test_one_that_came_back_is_waited_for_beyond_its_session(self) -> None:
+        driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=2 * SESSION_MS))
+        driver.join(group_instance_id="i")
+        again = driver.join(group_instance_id="i")
+
+        driver.pass_ms(2 * SESSION_MS)
+
+        assert driver.joined(again).generation_id == 1
+
     @pytest.mark.parametrize("instance_id", ["i", "j"])
     def test_two_instances_are_two_members(self, instance_id: str) -> None:
         driver, _, _ = stable()
