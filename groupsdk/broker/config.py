@@ -1,7 +1,7 @@
 """Hold a broker's settings, under Kafka's configuration names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from groupsdk.errors import ConfigError
@@ -48,7 +48,7 @@ class BrokerConfig:
     ssl_keystore_location: str = ""
     """PEM file of the broker's certificate chain and, where ssl_key_location is not set, its key."""
     ssl_key_location: str = ""
-    ssl_key_password: str = ""
+    ssl_key_password: str = field(default="", repr=False)
     ssl_truststore_location: str = ""
     """PEM file of the authorities whose client certificates are taken."""
     ssl_client_auth: str = "none"

@@ -43,13 +43,10 @@ def secured() -> Iterator[EmbeddedBroker]:
 def topics(broker: EmbeddedBroker, **settings: Any) -> set[str]:
     """Lists the topics with librdkafka; raises where it may not."""
     errors: list[str] = []
-    admin = AdminClient(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "error_cb": lambda error: errors.append(str(error)),
-            **{key.replace("_", "."): value for key, value in settings.items()},
-        }
-    )
+    given: dict[str, Any] = {key.replace("_", "."): value for key, value in settings.items()}
+    given["bootstrap.servers"] = broker.bootstrap_servers
+    given["error_cb"] = lambda error: errors.append(str(error))
+    admin = AdminClient(given)
     try:
         return set(admin.list_topics(timeout=5).topics)
     except KafkaException as error:
@@ -72,7 +69,7 @@ def test_a_user_with_the_password_is_let_in(secured: EmbeddedBroker, mechanism: 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 @pytest.mark.parametrize(("user", "password"), [("alice", "builder"), ("carol", "builder")])
 def test_nobody_else_is(secured: EmbeddedBroker, mechanism: str, user: str, password: str) -> None:
-    with pytest.raises(PermissionError, match="(?i)authentication failed|invalid credentials"):
+    with pytest.raises(PermissionError, match=r"(?i)authentication failed|invalid credentials"):
         topics(
             secured,
             security_protocol="SASL_PLAINTEXT",
@@ -209,7 +206,7 @@ def test_tls_and_client_certificates(tmp_path: Path) -> None:
             assert client.ask(ApiVersionsRequest("a", "1"), 3).error_code == 0
         with pytest.raises(PermissionError):
             topics(broker, **shared)
-    with pytest.raises(ConfigError, match="ssl.keystore.location"):
+    with pytest.raises(ConfigError, match=r"ssl\.keystore\.location"):
         EmbeddedBroker(listeners="SSL://127.0.0.1:0").start()
 
 

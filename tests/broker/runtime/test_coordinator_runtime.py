@@ -1,0 +1,308 @@
+"""Tests the runtime with a machine that says what it is told to say."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from groupsdk.broker.runtime.contract import (
+    NOTHING,
+    CoordinatorRecord,
+    CoordinatorShard,
+    MarkerPartitions,
+    ProducerStamp,
+    Reply,
+    RequestContext,
+    Result,
+)
+from groupsdk.broker.runtime.coordinator_runtime import (
+    CoordinatorRuntime,
+    Marker,
+    Replayed,
+    RuntimeState,
+)
+from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.clock import ManualClock
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import DecodeError, GroupSdkError
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from groupsdk.wire.schema import Request, Response
+
+
+RECORD = CoordinatorRecord(b"k", b"v")
+STAMP = ProducerStamp(7, 1)
+MARKERS = MarkerPartitions("x", 7, 1, True, 3, (("t", 0),))
+
+
+class FullDiskError(GroupSdkError):
+    """What a log raises that has no room."""
+
+    error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class Machine(CoordinatorShard):
+    """Notes what happens to it and answers what `say` returns."""
+
+    def __init__(self, events: list[object]) -> None:
+        self.events = events
+        self.say: Any = lambda token: Result(
+            replies=(Reply(token, HeartbeatResponse(error_code=0)),)
+        )
+        self.due: int | None = None
+        self.parked: list[int] = []
+
+    @override
+    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
+        if record.key == b"bad":
+            raise DecodeError("a record that cannot be read")
+        self.events.append(("replay", record.key, producer))
+
+    @override
+    def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
+        self.events.append(("marker", producer, committed))
+
+    @override
+    def loaded(self, now_ms: int) -> Result:
+        self.events.append("loaded")
+        return NOTHING
+
+    @override
+    def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
+        self.events.append(("handle", context.client_id))
+        result = self.say(context.token)
+        if result is NOTHING:
+            self.parked.append(context.token)
+        assert isinstance(result, Result)
+        return result
+
+    @override
+    def advance(self, now_ms: int) -> Result:
+        self.events.append(("advance", now_ms))
+        self.due = None
+        tokens, self.parked = self.parked, []
+        return Result(
+            replies=tuple(Reply(each, HeartbeatResponse(error_code=27)) for each in tokens)
+        )
+
+    @property
+    @override
+    def deadline_ms(self) -> int | None:
+        return self.due
+
+    @override
+    def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
+        self.events.append(("append_failed", error))
+        return Result(
+            replies=tuple(
+                Reply(each.token, HeartbeatResponse(error_code=15)) for each in result.replies
+            )
+        )
+
+    @override
+    def unload(self, error: ErrorCode, now_ms: int) -> Result:
+        return Result(
+            replies=tuple(Reply(each, HeartbeatResponse(error_code=error)) for each in self.parked)
+        )
+
+
+class Log:
+    """A log in memory that can be full."""
+
+    def __init__(self, events: list[object]) -> None:
+        self.events = events
+        self.entries: list[Replayed | Marker] = []
+        self.full = False
+
+    def append(
+        self, records: Sequence[CoordinatorRecord], producer: ProducerStamp | None, now_ms: int
+    ) -> None:
+        """Appends, or fails where it is full."""
+        if self.full:
+            raise FullDiskError("no room")
+        self.events.append(("append", len(records), producer))
+
+    def replay(self) -> Iterator[Replayed | Marker]:
+        """Goes through the entries."""
+        yield from self.entries
+
+
+class Rig:
+    """A runtime with its parts."""
+
+    def __init__(self) -> None:
+        self.events: list[object] = []
+        self.clock = ManualClock(1_000)
+        self.scheduler = Scheduler(self.clock, lambda error: self.events.append(error))
+        self.machine = Machine(self.events)
+        self.log = Log(self.events)
+        self.deferred: list[Any] = []
+        self.markers: list[MarkerPartitions] = []
+        self.runtime = CoordinatorRuntime(
+            "test",
+            self.machine,
+            self.log,
+            self.scheduler,
+            self.deferred.append,
+            self.markers.append,
+        )
+        self.answers: list[Response] = []
+
+    def submit(self) -> None:
+        """Hands a request over."""
+        self.runtime.submit(
+            HeartbeatRequest("g", 1, "m"), self.answers.append, 4, "c", "/h", "User:u"
+        )
+
+    def codes(self) -> list[int]:
+        """Returns the errors of the answers."""
+        return [each.error_code for each in self.answers if isinstance(each, HeartbeatResponse)]
+
+
+def test_a_log_is_loaded_before_the_first_request() -> None:
+    rig = Rig()
+    rig.log.entries = [Replayed(RECORD, None), Replayed(RECORD, STAMP), Marker(STAMP, True)]
+    assert rig.runtime.unavailable() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    rig.runtime.load()
+    assert rig.runtime.unavailable() is None
+    assert rig.events == [
+        ("replay", b"k", None),
+        ("replay", b"k", STAMP),
+        ("marker", STAMP, True),
+        "loaded",
+    ]
+
+
+def test_a_long_log_lets_others_have_their_turn() -> None:
+    rig = Rig()
+    rig.log.entries = [Replayed(RECORD, None)] * 5_000
+    rig.runtime.load()
+    turns = 0
+    while rig.runtime.unavailable() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        (go_on,) = rig.deferred
+        rig.deferred.clear()
+        go_on()
+        turns += 1
+    assert turns == 2
+    assert len(rig.events) == 5_001
+
+
+def test_a_log_that_cannot_be_read_is_not_served() -> None:
+    rig = Rig()
+    rig.log.entries = [Replayed(CoordinatorRecord(b"bad", None), None)]
+    rig.runtime.load()
+    assert rig.runtime.state is RuntimeState.FAILED
+    assert rig.runtime.unavailable() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_records_are_appended_and_replayed_before_the_reply() -> None:
+    rig = Rig()
+    rig.runtime.load()
+    rig.events.clear()
+    reply = HeartbeatResponse()
+    rig.machine.say = lambda token: Result(
+        (RECORD, RECORD), (Reply(token, reply),), STAMP, (MARKERS,)
+    )
+    rig.submit()
+    assert rig.events == [
+        ("handle", "c"),
+        ("append", 2, STAMP),
+        ("replay", b"k", STAMP),
+        ("replay", b"k", STAMP),
+    ]
+    assert rig.answers == [reply]
+    assert rig.markers == [MARKERS]
+    assert rig.runtime.waiting == 0
+
+
+def test_what_was_not_appended_is_not_replayed_and_answered_otherwise() -> None:
+    rig = Rig()
+    rig.runtime.load()
+    rig.log.full = True
+    rig.machine.say = lambda token: Result(
+        (RECORD,), (Reply(token, HeartbeatResponse()),), markers=(MARKERS,)
+    )
+    rig.submit()
+    assert rig.codes() == [15]
+    assert ("append_failed", ErrorCode.KAFKA_STORAGE_ERROR) in rig.events
+    assert not any(isinstance(each, tuple) and each[0] == "replay" for each in rig.events)
+    assert rig.markers == []
+    rig.log.full = False
+    rig.submit()
+    assert rig.codes() == [15, 0]
+
+
+def test_a_parked_request_is_answered_when_it_is_due() -> None:
+    rig = Rig()
+    rig.runtime.load()
+    rig.machine.say = lambda _: NOTHING
+    rig.machine.due = 1_500
+    rig.submit()
+    assert rig.runtime.waiting == 1
+    rig.clock.advance(499)
+    rig.scheduler.run_due()
+    assert rig.answers == []
+    rig.clock.advance(1)
+    rig.scheduler.run_due()
+    assert rig.codes() == [27]
+    assert ("advance", 1_500) in rig.events
+
+
+def test_a_deadline_that_moves_is_followed() -> None:
+    rig = Rig()
+    rig.runtime.load()
+    rig.machine.due = 5_000
+    rig.submit()
+    rig.machine.due = 2_000
+    rig.submit()
+    assert rig.scheduler.next_ms == 2_000
+    rig.machine.due = 3_000  # later than the timer, as after a heartbeat
+    rig.clock.advance(1_000)
+    rig.scheduler.run_due()
+    assert ("advance", 2_000) not in rig.events
+    assert rig.scheduler.next_ms == 3_000
+
+
+def test_unloading_answers_what_waits_and_ends_the_timers() -> None:
+    rig = Rig()
+    rig.runtime.load()
+    rig.machine.say = lambda _: NOTHING
+    rig.machine.due = 2_000
+    rig.submit()
+    rig.runtime.unload(ErrorCode.NOT_COORDINATOR)
+    assert rig.codes() == [16]
+    assert rig.runtime.unavailable() is ErrorCode.NOT_COORDINATOR
+    assert rig.scheduler.next_ms is None
+
+
+def test_unloading_while_loading_ends_the_loading() -> None:
+    rig = Rig()
+    rig.log.entries = [Replayed(RECORD, None)] * 5_000
+    rig.runtime.load()
+    rig.runtime.unload(ErrorCode.NOT_COORDINATOR)
+    for go_on in rig.deferred:
+        go_on()
+    assert "loaded" not in rig.events
+
+
+def test_what_is_decided_past_the_runtime_is_done_too() -> None:
+    rig = Rig()
+    rig.runtime.load()
+    assert rig.runtime.apply(Result((RECORD,)))
+    rig.log.full = True
+    assert not rig.runtime.apply(Result((RECORD,)))
+    rig.runtime.marked(STAMP, committed=False)
+    assert rig.events[-1] == ("marker", STAMP, False)
+
+
+def test_a_request_that_the_machine_cannot_take_is_owed_nothing() -> None:
+    rig = Rig()
+    rig.runtime.load()
+
+    def fail(_: int) -> Result:
+        raise TypeError("not for me")
+
+    rig.machine.say = fail
+    with pytest.raises(TypeError):
+        rig.submit()
+    assert rig.runtime.waiting == 0

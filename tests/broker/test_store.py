@@ -1,0 +1,78 @@
+"""Tests where small facts are kept: both stores keep the same promises."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from groupsdk.broker.store import MemoryStore, SqliteStore, Store, StoreError
+
+
+OpenStore = Callable[[], Store]
+
+
+@pytest.fixture(params=["memory", "file"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    """Opens the same store each time."""
+    memory = MemoryStore()
+    if request.param == "memory":
+        return lambda: memory
+    return lambda: SqliteStore(tmp_path / "store.sqlite")
+
+
+def test_facts_outlast_their_store(open_store: OpenStore) -> None:
+    store = open_store()
+    store.write([("a", "1", {"x": [1, 2]}), ("a", "2", "text"), ("b", "1", 5)])
+    store.write([("a", "2", None), ("b", "1", 6)])
+    store.close()
+
+    again = open_store()
+    assert sorted(again.facts(), key=str) == [("a", "1", {"x": [1, 2]}), ("b", "1", 6)]
+    again.close()
+
+
+def test_a_fact_is_replaced_only_if_it_is_as_expected(open_store: OpenStore) -> None:
+    store = open_store()
+    assert store.replace("n", "k", None, 1)
+    assert not store.replace("n", "k", None, 2)
+    assert not store.replace("n", "k", 5, 2)
+    assert store.replace("n", "k", 1, 2)
+    assert list(store.facts()) == [("n", "k", 2)]
+    store.close()
+
+
+def test_two_stores_of_one_file_never_both_replace(tmp_path: Path) -> None:
+    one, two = SqliteStore(tmp_path / "s"), SqliteStore(tmp_path / "s")
+    assert one.replace("n", "k", None, 1)
+    assert not two.replace("n", "k", None, 7)
+    assert two.replace("n", "k", 1, 2)
+    assert not one.replace("n", "k", 1, 3)
+    one.close()
+    two.close()
+
+
+def test_changes_are_made_together_or_not_at_all(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s")
+    with pytest.raises(TypeError):
+        store.write([("a", "1", 1), ("a", "2", object())])
+    assert list(store.facts()) == []
+    store.write([("a", "1", 1)])
+    assert list(store.facts()) == [("a", "1", 1)]
+    store.close()
+
+
+def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_bytes(b"this is no database at all, but a text of some length" * 30)
+    with pytest.raises(StoreError, match="not a database"):
+        SqliteStore(path)
+
+
+def test_a_newer_format_is_left_alone(tmp_path: Path) -> None:
+    base = sqlite3.connect(tmp_path / "s")
+    base.execute("PRAGMA user_version = 9")
+    base.commit()
+    base.close()
+    with pytest.raises(StoreError, match="format 9"):
+        SqliteStore(tmp_path / "s")
