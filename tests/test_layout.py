@@ -14,6 +14,7 @@ MAX_LINES = 450
 # Modules, or whole folders of them, whose tests stand under another name, each with the reason.
 TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/membership/openmetrics.py": ("tests/membership/test_metrics.py", "what it prints"),
+    "groupsdk/history/groups/rows.py": ("tests/history/groups/test_walk.py", "declarations"),
     "groupsdk/testing": ("tests/kafka/test_local_kafka.py", "all of it starts one broker"),
     "groupsdk/wire/messages": (
         "tests/conformance/test_kafka_bytes.py",

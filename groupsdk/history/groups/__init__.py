@@ -1,0 +1,1 @@
+"""Follow groups through their records, generation by generation; plain Python, without Spark."""

@@ -1,0 +1,263 @@
+"""Put the rows of followed groups into Arrow record batches: one column for each kind of row."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from groupsdk.history.groups.member import Partitions
+from groupsdk.history.groups.rows import (
+    DepartureRow,
+    GenerationRow,
+    GroupRecord,
+    MemberRow,
+    MembershipRow,
+    RejectRow,
+    Row,
+    TopicRow,
+)
+from groupsdk.history.groups.walk import walk
+from groupsdk.history.kernel.columns import LAST_MS
+
+
+ROWS: Final = 5_000
+"""How many rows of one kind make a record batch."""
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_STRINGS: Final = pa.list_(pa.string())
+ASSIGNED: Final = pa.list_(
+    pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))])
+)
+
+_MEMBER: Final = [
+    ("member_id", pa.string()),
+    ("instance_id", pa.string()),
+    ("client_id", pa.string()),
+    ("client_host", pa.string()),
+    ("session_timeout_ms", pa.int32()),
+    ("rebalance_timeout_ms", pa.int32()),
+    ("topics", _STRINGS),
+    ("assigned", ASSIGNED),
+    ("rack_id", pa.string()),
+    ("assignor_offered", pa.string()),
+]
+_SOURCE: Final = [("src_partition", pa.int32()), ("src_offset", pa.int64())]
+
+GENERATION: Final = pa.struct(
+    [
+        ("group_id", pa.string()),
+        ("protocol", pa.string()),
+        ("protocol_type", pa.string()),
+        ("incarnation", pa.int32()),
+        ("seq", pa.int64()),
+        ("generation", pa.int32()),
+        ("ts", _TIMESTAMP),
+        ("state_ts", _TIMESTAMP),
+        ("assignor", pa.string()),
+        ("leader", pa.string()),
+        ("n_members", pa.int32()),
+        ("n_partitions", pa.int32()),
+        ("joined", pa.int32()),
+        ("gone", pa.int32()),
+        ("changed", pa.int32()),
+        ("causes", _STRINGS),
+        ("is_first", pa.bool_()),
+        ("missing_before", pa.int32()),
+        ("coordinator_changed", pa.bool_()),
+        ("balance_stddev", pa.float64()),
+        ("is_empty", pa.bool_()),
+        ("converged_ts", _TIMESTAMP),
+        *_SOURCE,
+    ]
+)
+MEMBER: Final = pa.struct(
+    [
+        ("group_id", pa.string()),
+        ("protocol", pa.string()),
+        ("seq", pa.int64()),
+        ("generation", pa.int32()),
+        ("ts", _TIMESTAMP),
+        ("phase", pa.string()),
+        *_MEMBER,
+        *_SOURCE,
+    ]
+)
+MEMBERSHIP: Final = pa.struct(
+    [
+        ("group_id", pa.string()),
+        ("protocol", pa.string()),
+        *_MEMBER,
+        ("first_seq", pa.int64()),
+        ("last_seq", pa.int64()),
+        ("first_generation", pa.int32()),
+        ("last_generation", pa.int32()),
+        ("start_ts", _TIMESTAMP),
+        ("end_ts", _TIMESTAMP),
+        ("end_reason", pa.string()),
+        ("end_seq", pa.int64()),
+        *_SOURCE,
+    ]
+)
+DEPARTURE: Final = pa.struct(
+    [
+        ("group_id", pa.string()),
+        ("seq", pa.int64()),
+        ("generation", pa.int32()),
+        ("ts", _TIMESTAMP),
+        *_MEMBER,
+    ]
+)
+TOPIC: Final = pa.struct([("topic_id", pa.string()), ("topic", pa.string())])
+REJECT: Final = pa.struct(
+    [
+        ("group_id", pa.string()),
+        *_SOURCE,
+        ("record_type", pa.int16()),
+        ("reason", pa.string()),
+    ]
+)
+
+KINDS: Final[dict[type[Any], tuple[str, Any]]] = {
+    GenerationRow: ("generation", GENERATION),
+    MemberRow: ("member", MEMBER),
+    MembershipRow: ("membership", MEMBERSHIP),
+    DepartureRow: ("departure", DEPARTURE),
+    TopicRow: ("topic", TOPIC),
+    RejectRow: ("reject", REJECT),
+}
+"""The column of each kind of row, and what it holds."""
+
+EVENTS: Final = pa.schema([("kind", pa.string()), *((name, kind) for name, kind in KINDS.values())])
+"""One row of any kind: `kind` says which column is the one that is not null."""
+
+
+def follow(batches: Iterable[Any]) -> Iterator[Any]:
+    """Follow the groups in record batches of the schema `kernel.rows.REST`, sorted by group and place.
+
+    What `DataFrame.mapInArrow` calls in each of Spark's workers.
+    """
+    yield from to_batches(walk(_records(batches)))
+
+
+def _records(batches: Iterable[Any]) -> Iterator[GroupRecord]:
+    for batch in batches:
+        times = batch.column("ts").cast(pa.int64()).to_pylist()
+        names = ("group_id", "src_partition", "src_offset", "leader_epoch", "key", "value")
+        columns = [batch.column(name).to_pylist() for name in names]
+        for group, partition, offset, epoch, key, value, time in zip(*columns, times, strict=True):
+            yield GroupRecord(
+                group or "",
+                partition,
+                offset,
+                -1 if time is None else time // 1000,
+                epoch,
+                key,
+                value,
+            )
+
+
+def to_batches(rows: Iterable[Row], size: int = ROWS) -> Iterator[Any]:
+    """Gather rows by their kind, and give a record batch of the schema `EVENTS` for each `size` of them."""
+    waiting: dict[type[Any], list[Any]] = {kind: [] for kind in KINDS}
+    for row in rows:
+        kind = waiting[type(row)]
+        kind.append(_LAYOUTS[type(row)](row))
+        if len(kind) >= size:
+            yield _batch(type(row), kind)
+            kind.clear()
+    for each, left in waiting.items():
+        if left:
+            yield _batch(each, left)
+
+
+def _batch(kind: type[Any], rows: list[Any]) -> Any:
+    name, declared = KINDS[kind]
+    columns = [
+        pa.array(column, type=field.type)
+        for column, field in zip(zip(*rows, strict=True), declared, strict=True)
+    ]
+    filled = pa.StructArray.from_arrays(columns, fields=list(declared))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([name] * len(rows), type=pa.string()),
+            *(
+                filled if each == name else pa.nulls(len(rows), field)
+                for each, field in KINDS.values()
+            ),
+        ],
+        schema=EVENTS,
+    )
+
+
+def _time(milliseconds: int) -> int | None:
+    return milliseconds * 1000 if 0 <= milliseconds <= LAST_MS else None
+
+
+def _lists(partitions: Partitions) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partitions": numbers} for topic, numbers in partitions]
+
+
+def _generation(row: GenerationRow) -> tuple[Any, ...]:
+    return (
+        *row[:6],
+        _time(row.ts_ms),
+        _time(row.state_ts_ms),
+        *row[8:15],
+        [str(cause) for cause in row.causes],
+        *row[16:21],
+        _time(row.converged_ms),
+        row.partition,
+        row.offset,
+    )
+
+
+def _member_fields(row: MemberRow | MembershipRow | DepartureRow) -> tuple[Any, ...]:
+    member = row.member
+    return (
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.session_timeout_ms,
+        member.rebalance_timeout_ms,
+        member.topics,
+        _lists(member.assigned),
+        member.rack_id,
+        member.assignor_offered,
+    )
+
+
+def _member(row: MemberRow) -> tuple[Any, ...]:
+    return (*row[:4], _time(row.ts_ms), row.phase, *_member_fields(row), row.partition, row.offset)
+
+
+def _membership(row: MembershipRow) -> tuple[Any, ...]:
+    return (
+        row.group_id,
+        row.protocol,
+        *_member_fields(row),
+        row.first_seq,
+        row.last_seq,
+        row.first_generation,
+        row.last_generation,
+        _time(row.start_ms),
+        _time(row.end_ms),
+        row.end_reason,
+        None if row.end_seq < 0 else row.end_seq,
+        row.partition,
+        row.offset,
+    )
+
+
+def _departure(row: DepartureRow) -> tuple[Any, ...]:
+    return (*row[:3], _time(row.ts_ms), *_member_fields(row))
+
+
+_LAYOUTS: Final[dict[type[Any], Callable[[Any], tuple[Any, ...]]]] = {
+    GenerationRow: _generation,
+    MemberRow: _member,
+    MembershipRow: _membership,
+    DepartureRow: _departure,
+    TopicRow: tuple,
+    RejectRow: tuple,
+}

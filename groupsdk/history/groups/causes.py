@@ -1,0 +1,145 @@
+"""Name what makes a group rebalance, and tell from two generations which of it happened."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from groupsdk.history.groups.member import Member
+
+
+class Cause(StrEnum):
+    """Why there is a new generation, the most telling first: that order decides which cause is the primary one."""
+
+    STATIC_REPLACED = "static_replaced"
+    """A static member came back under a new member id."""
+    CLIENT_RESTART = "client_restart"
+    """A member went and one of the same client and host came."""
+    EXPIRY = "expiry"
+    """The session of a member timed out."""
+    LEAVE = "leave"
+    """A member said that it leaves."""
+    JOIN = "join"
+    """A member came that was not there."""
+    SUBSCRIPTION_CHANGE = "subscription_change"
+    """A member wants other topics."""
+    TOPIC_GROWTH = "topic_growth"
+    """A topic has partitions that it had not before."""
+    COOPERATIVE_FOLLOWUP = "cooperative_followup"
+    """Members came again for what others gave up in the generation before."""
+    CREATED = "created"
+    """The group's first record: it is empty yet."""
+    UNKNOWN = "unknown"
+    """The log does not tell."""
+
+
+CONFIDENCE: Final[Mapping[Cause, float]] = {
+    Cause.STATIC_REPLACED: 0.95,
+    Cause.CLIENT_RESTART: 0.8,
+    Cause.EXPIRY: 0.8,
+    Cause.LEAVE: 0.8,
+    Cause.JOIN: 0.95,
+    Cause.SUBSCRIPTION_CHANGE: 0.9,
+    Cause.TOPIC_GROWTH: 0.9,
+    Cause.COOPERATIVE_FOLLOWUP: 0.9,
+    Cause.CREATED: 1.0,
+    Cause.UNKNOWN: 0.0,
+}
+"""How far a cause can be trusted that was told from the log alone, from 0 to 1."""
+
+MISSING_FACTOR: Final = 0.5
+"""What the confidence is multiplied with where generations are missing between the two that are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is different from one generation to the next."""
+
+    joined: tuple[str, ...] = ()
+    """Member ids; those that replace others are among them."""
+    gone: tuple[str, ...] = ()
+    """Member ids; those that were replaced are among them."""
+    replaced: Mapping[str, Cause] = field(default_factory=dict)
+    """Member ids that are gone but have a successor, and in which way."""
+    resubscribed: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    """Without the reason why members are gone that have no successor: the commits tell that."""
+
+    @property
+    def departed(self) -> tuple[str, ...]:
+        """Member ids that are gone without a successor: they left, or their sessions timed out."""
+        return tuple(member_id for member_id in self.gone if member_id not in self.replaced)
+
+
+def compare(
+    before: Mapping[str, Member],
+    after: Mapping[str, Member],
+    *,
+    grown: bool = False,
+    cooperative: bool = False,
+) -> Changes:
+    """Tell what changed between two generations, and which causes that shows.
+
+    Args:
+        before: the members of the generation before.
+        after: the members of this one.
+        grown: whether it has partitions that the group never had before.
+        cooperative: whether its members give up only what moves, so that a second rebalance may follow.
+    """
+    joined = tuple(member_id for member_id in after if member_id not in before)
+    gone = tuple(member_id for member_id in before if member_id not in after)
+    replaced = _replaced(before, after, joined, gone)
+    resubscribed = tuple(
+        member_id
+        for member_id, member in after.items()
+        if member_id in before and set(member.topics) != set(before[member_id].topics)
+    )
+    causes = set(replaced.values())
+    if len(joined) > len(replaced):
+        causes.add(Cause.JOIN)
+    if resubscribed:
+        causes.add(Cause.SUBSCRIPTION_CHANGE)
+    if not joined and not gone and not resubscribed:
+        if grown:
+            causes.add(Cause.TOPIC_GROWTH)
+        elif cooperative and _owns_other(before, after):
+            causes.add(Cause.COOPERATIVE_FOLLOWUP)
+    return Changes(joined, gone, replaced, resubscribed, in_order(causes))
+
+
+def in_order(causes: Collection[Cause]) -> tuple[Cause, ...]:
+    """Sort causes so that the primary one comes first."""
+    return tuple(cause for cause in Cause if cause in causes)
+
+
+def _replaced(
+    before: Mapping[str, Member],
+    after: Mapping[str, Member],
+    joined: Sequence[str],
+    gone: Sequence[str],
+) -> dict[str, Cause]:
+    """Find the successors of members that are gone: each one succeeds one."""
+    replaced: dict[str, Cause] = {}
+    by_instance = {after[each].instance_id for each in joined if after[each].instance_id}
+    by_client: dict[tuple[str, str], int] = {}
+    for each in joined:
+        member = after[each]
+        if not member.instance_id:
+            by_client[member.client] = by_client.get(member.client, 0) + 1
+    for each in gone:
+        member = before[each]
+        if member.instance_id:
+            if member.instance_id in by_instance:
+                replaced[each] = Cause.STATIC_REPLACED
+        elif by_client.get(member.client, 0) > 0:
+            by_client[member.client] -= 1
+            replaced[each] = Cause.CLIENT_RESTART
+    return replaced
+
+
+def _owns_other(before: Mapping[str, Member], after: Mapping[str, Member]) -> bool:
+    """Tell whether someone says on joining to own other partitions than on joining the last time."""
+    return any(
+        member.owned != before[member_id].owned or member.assigned != before[member_id].assigned
+        for member_id, member in after.items()
+    )

@@ -1,0 +1,89 @@
+"""Show a member as a generation's record has it, and decode what is in such records once."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from groupsdk.errors import DecodeError
+from groupsdk.wire.consumer_protocol import ConsumerProtocolDecoder
+
+
+Partitions = tuple[tuple[str, tuple[int, ...]], ...]
+"""Topics with their partitions, both in ascending order."""
+
+CACHED: Final = 20_000
+"""How many subscriptions and assignments are remembered: members send the same ones again and again."""
+CONSUMER: Final = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of one generation."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    """-1 where the group's protocol leaves it to the broker."""
+    rebalance_timeout_ms: int
+    topics: tuple[str, ...] = ()
+    """What it subscribes to, in ascending order."""
+    owned: Partitions = ()
+    """What it said to own on joining."""
+    assigned: Partitions = ()
+    rack_id: str | None = None
+    assignor_offered: str | None = None
+    problem: str | None = field(default=None, compare=False)
+    """Why its subscription or assignment could not be read."""
+
+    @property
+    def client(self) -> tuple[str, str]:
+        """The client's id and host, which stay when it starts again."""
+        return self.client_id, self.client_host
+
+    @property
+    def n_partitions(self) -> int:
+        """How many partitions it is assigned."""
+        return sum(len(numbers) for _, numbers in self.assigned)
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What a subscription says."""
+
+    topics: tuple[str, ...] = ()
+    owned: Partitions = ()
+    rack_id: str | None = None
+    problem: str | None = None
+
+
+@lru_cache(maxsize=CACHED)
+def read_subscription(data: bytes) -> Wants:
+    """Decode what a consumer joined with; what cannot be read comes out as a `problem`."""
+    if not data:
+        return Wants()
+    try:
+        found = ConsumerProtocolDecoder().subscription(data)
+    except DecodeError as error:
+        return Wants(problem=str(error))
+    owned = in_order(found.owned_partitions.items())
+    return Wants(tuple(sorted(set(found.topics))), owned, found.rack_id)
+
+
+@lru_cache(maxsize=CACHED)
+def read_assignment(data: bytes) -> tuple[Partitions, str | None]:
+    """Decode what a consumer was assigned; gives it with why it could not be read, if so."""
+    if not data:
+        return (), None
+    try:
+        found = ConsumerProtocolDecoder().assignment(data)
+    except DecodeError as error:
+        return (), str(error)
+    return in_order(found.assigned_partitions.items()), None
+
+
+def in_order(partitions: Iterable[tuple[str, Sequence[int]]]) -> Partitions:
+    """Sort topics, and the partitions of each."""
+    return tuple((topic, tuple(sorted(numbers))) for topic, numbers in sorted(partitions))

@@ -1,0 +1,70 @@
+"""Keep who is in a group since when, and give a row for each stay that ends."""
+
+from collections.abc import Iterator, Mapping
+
+from groupsdk.history.groups.causes import Changes
+from groupsdk.history.groups.member import Member
+from groupsdk.history.groups.rows import DepartureRow, GenerationRow, MembershipRow
+
+
+class Stays:
+    """The stays of one group's members; holds as much as the group has members."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, GenerationRow] = {}
+        self._last: dict[str, tuple[Member, GenerationRow]] = {}
+
+    def update(
+        self, members: Mapping[str, Member], changes: Changes, generation: GenerationRow
+    ) -> Iterator[MembershipRow | DepartureRow]:
+        """Take a generation's members over; gives the rows of those that are gone."""
+        for member_id in changes.gone:
+            member, _ = self._last[member_id]
+            cause = changes.replaced.get(member_id)
+            yield self._ended(member_id, generation, None if cause is None else str(cause))
+            if cause is None:
+                yield DepartureRow(
+                    generation.group_id,
+                    generation.seq,
+                    generation.generation,
+                    generation.ts_ms,
+                    member,
+                )
+        for member_id, member in members.items():
+            self._first.setdefault(member_id, generation)
+            self._last[member_id] = member, generation
+
+    def end(self, reason: str, ts_ms: int) -> Iterator[MembershipRow]:
+        """End every stay, as the group is deleted."""
+        for member_id in tuple(self._last):
+            _, last = self._last[member_id]
+            yield self._ended(member_id, last._replace(ts_ms=ts_ms), reason)
+
+    def open(self) -> Iterator[MembershipRow]:
+        """Give the stays that go on at the end of the log."""
+        for member_id in self._last:
+            yield self._row(member_id, None, None)
+
+    def _ended(self, member_id: str, end: GenerationRow, reason: str | None) -> MembershipRow:
+        row = self._row(member_id, end, reason)
+        del self._first[member_id], self._last[member_id]
+        return row
+
+    def _row(self, member_id: str, end: GenerationRow | None, reason: str | None) -> MembershipRow:
+        first = self._first[member_id]
+        member, last = self._last[member_id]
+        return MembershipRow(
+            first.group_id,
+            first.protocol,
+            member,
+            first.seq,
+            last.seq,
+            first.generation,
+            last.generation,
+            first.ts_ms,
+            -1 if end is None else end.ts_ms,
+            reason,
+            -1 if end is None else end.seq,
+            first.partition,
+            first.offset,
+        )

@@ -1,0 +1,219 @@
+"""Run the whole pipeline: read a log, make every table, and write them as Parquet."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.groups.replaying import AssignorLike
+from groupsdk.history.replay import DEFAULT_ASSIGNORS, replay, summary
+from groupsdk.history.schemas import TABLES
+from groupsdk.history.tables import storms as storm_defaults
+from groupsdk.history.tables.assignments import assignments
+from groupsdk.history.tables.causes import generations
+from groupsdk.history.tables.commits import commit_spans, offset_commits
+from groupsdk.history.tables.departures import DEFAULT_SESSION_TIMEOUT_MS, departures
+from groupsdk.history.tables.following import GENERATION, events, of_kind
+from groupsdk.history.tables.lag import lower_bounds, sampled
+from groupsdk.history.tables.memberships import memberships
+from groupsdk.history.tables.moves import moves
+from groupsdk.history.tables.quality import quality, rejects
+from groupsdk.history.tables.storms import storms
+from groupsdk.history.tables.topics import topics
+from groupsdk.history.tables.transactions import outcomes
+
+
+logger = logging.getLogger(__name__)
+
+STAGES: Final = "_stages"
+"""The directory of what is written between the steps: it may be deleted after a run."""
+DONE: Final = "_DONE"
+
+Progress = Callable[[str, int, int], None]
+"""Told before each step: its name, how many are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a run reads.
+
+    Attributes:
+        commits: records of the kind "commits"; see `sources.kinds`.
+        rest: records of the kind "rest".
+        topics: names of topics by their ids: `topic_id`, `topic`.
+        end_offsets: samples of partitions' ends: `topic`, `partition`, `ts`, `end_offset`.
+        reasons: of `sources.broker_log`.
+    """
+
+    commits: DataFrame
+    rest: DataFrame
+    topics: DataFrame | None = None
+    end_offsets: DataFrame | None = None
+    reasons: DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a run can be told.
+
+    Attributes:
+        assignors: what is replayed.
+        storm_generations: so many generations within `storm_window_ms` make a storm.
+        storm_window_ms: milliseconds.
+        session_timeout_ms: of members whose records do not say, in milliseconds.
+        format: of the tables: "parquet", or one that the session has besides ("delta", "iceberg").
+    """
+
+    assignors: Sequence[AssignorLike] = DEFAULT_ASSIGNORS
+    storm_generations: int = storm_defaults.GENERATIONS
+    storm_window_ms: int = storm_defaults.WINDOW_MS
+    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
+    format: str = "parquet"
+
+
+@dataclass(slots=True)
+class _Run:
+    spark: SparkSession
+    out: str
+    options: Options
+    progress: Progress
+    written: dict[str, DataFrame] = field(default_factory=dict)
+    steps: int = 0
+
+    def stage(self, name: str, frame: DataFrame) -> DataFrame:
+        """Write what several tables are made from, so that it is made once."""
+        self._tell(name)
+        path = f"{self.out}/{STAGES}/{name}"
+        frame.write.mode("overwrite").parquet(path)
+        return self.spark.read.schema(frame.schema).parquet(path)
+
+    def write(self, name: str, frame: DataFrame) -> DataFrame:
+        """Write a table."""
+        self._tell(name)
+        table = TABLES[name]
+        path = f"{self.out}/{name}"
+        writer = frame.write.mode("overwrite").format(self.options.format)
+        # days that are no longer there have to go as well
+        writer = writer.option("partitionOverwriteMode", "static")
+        if table.partition_by:
+            writer = writer.partitionBy(*table.partition_by)
+        writer.save(path)
+        reader = self.spark.read.format(self.options.format)
+        if self.options.format == "parquet":
+            reader = reader.schema(table.ddl)
+        self.written[name] = reader.load(path)
+        return self.written[name]
+
+    def _tell(self, name: str) -> None:
+        logger.info("history: %s", name)
+        self.progress(name, self.steps, STEPS)
+        self.steps += 1
+
+
+STEPS: Final = 17
+"""How many steps a run has."""
+
+
+def _silent(name: str, done: int, steps: int) -> None:
+    """Tell nobody."""
+
+
+def run(
+    spark: SparkSession,
+    inputs: Inputs,
+    out: str,
+    options: Options | None = None,
+    *,
+    progress: Progress = _silent,
+) -> Mapping[str, DataFrame]:
+    """Make every table and write it below `out`, in the place of what is there.
+
+    A run can be repeated: the tables are made anew from what is read, and have the same rows in the end.
+
+    Args:
+        spark: the session; see `session.build_session`.
+        inputs: what to read.
+        out: a directory that driver and executors share.
+        options: what to do differently.
+        progress: told of each step.
+
+    Returns:
+        The tables by name, as they are read from their files.
+
+    Raises:
+        ConfigError: an assignor is not known.
+    """
+    options = options or Options()
+    job = _Run(spark, out.rstrip("/"), options, progress)
+    rest = job.stage("rest", inputs.rest)
+    ends = job.stage("outcomes", outcomes(rest))
+    commits = job.write("offset_commits", inputs.commits.transform(offset_commits(ends)))
+    followed = job.stage("events", events(rest))
+    counted = followed.transform(of_kind(GENERATION))
+    spans = job.write("commit_spans", commits.transform(commit_spans(counted)))
+    names = job.write("topics", topics(followed, commits, inputs.topics))
+    gone = job.stage(
+        "departures",
+        followed.transform(
+            departures(names, spans, counted, session_timeout_ms=options.session_timeout_ms)
+        ),
+    )
+    stays = job.write("memberships", followed.transform(memberships(gone)))
+    owned = job.write("assignments", followed.transform(assignments(names)))
+    moved = job.write("moves", owned.transform(moves(spans)))
+    made = job.write(
+        "generations", followed.transform(generations(gone, moved, spans, inputs.reasons))
+    )
+    behind = lower_bounds(spans)
+    if inputs.end_offsets is not None:
+        behind = behind.unionByName(commits.transform(sampled(inputs.end_offsets)))
+    job.write("lag", behind)
+    job.write(
+        "storms",
+        made.transform(
+            storms(
+                stays,
+                generations=options.storm_generations,
+                window_ms=options.storm_window_ms,
+            )
+        ),
+    )
+    refused = job.write("rejects", rejects(rest, followed))
+    job.write("quality", quality(commits, rest, refused, made))
+    replayed = job.write("replay", followed.transform(replay(names, options.assignors)))
+    job.write("replay_summary", summary(replayed))
+    return job.written
+
+
+def read_tables(
+    spark: SparkSession, out: str, *, table_format: str = "parquet"
+) -> dict[str, DataFrame]:
+    """Read the tables that a run has written.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    root = out.rstrip("/")
+    if "://" not in root and not (Path(root) / "generations").is_dir():
+        raise ConfigError(
+            f"{out} has no tables of a history: make them with `groupsdk history run`"
+        )
+    found = {}
+    for name, table in TABLES.items():
+        if name == "raw_records":
+            continue
+        reader = spark.read.format(table_format)
+        if table_format == "parquet":
+            reader = reader.schema(table.ddl)
+        found[name] = reader.load(f"{root}/{name}")
+    return found
+
+
+def create_views(tables: Mapping[str, DataFrame]) -> None:
+    """Let the tables be asked with SQL, each under its name."""
+    for name, frame in tables.items():
+        frame.createOrReplaceTempView(name)

@@ -1,0 +1,93 @@
+"""Build a Spark session that suits the history: UTC, this Python in the workers, and Arrow batches that fit."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+
+ARROW_ROWS: Final = 50_000
+"""How many rows go to a Python worker at once."""
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+    # group records can take a megabyte each, so that rows alone would not bound a batch
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
+    "spark.sql.parquet.compression.codec": "zstd",
+    # one open file for each day of a task, in place of sorting everything by day
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+"""What the history sets, and why where it is not plain."""
+
+CONNECTOR_EXCLUDES: Final = (
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "com.google.code.findbugs:jsr305",
+    "org.slf4j:slf4j-api",
+    "org.lz4:lz4-java",
+    "at.yawk.lz4:lz4-java",
+    "org.xerial.snappy:snappy-java",
+    "org.scala-lang.modules:scala-parallel-collections_2.13",
+)
+"""What Spark's Kafka connector asks for and PySpark has: fifty of its sixty megabytes."""
+
+
+def build_session(
+    app: str = "groupsdk history",
+    *,
+    master: str | None = None,
+    connector: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return a session with what the history needs, the running one if there is one.
+
+    Args:
+        app: the application's name.
+        master: such as "local[4]" or "spark://host:7077"; None: as `spark-submit` or Spark's configuration
+            says, and all cores of this machine if nothing does.
+        connector: load Spark's own Kafka connector for `sources.connector`; the sources `segments` and
+            `topic` need none.
+        settings: more settings of Spark, which go before the ones made here.
+    """
+    prepare_workers()
+    builder = SparkSession.builder.appName(app)
+    if master is not None:
+        builder = builder.master(master)
+    every = dict(SETTINGS)
+    if connector:
+        every |= connector_settings()
+    for key, value in {**every, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def connector_settings() -> dict[str, str]:
+    """Return what makes Spark fetch its Kafka connector as it starts, without what PySpark brings."""
+    import pyspark
+
+    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    return {
+        "spark.jars.packages": package,
+        "spark.jars.excludes": ",".join(CONNECTOR_EXCLUDES),
+    }
+
+
+def prepare_workers() -> None:
+    """Let local workers run this Python and find this package.
+
+    Spark starts `python3` from the PATH, whatever runs the driver. Does nothing where the environment says
+    already which one; on a cluster a packed environment does.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if root not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])

@@ -1,0 +1,197 @@
+"""Read segment files of `__consumer_offsets` with Spark: the Data Source "groupsdk-segments"."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyarrow import fs
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from typing_extensions import override
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.kernel.rows import Reject, reject_rows
+from groupsdk.history.kernel.segments import CHUNK_BYTES, Chunk, Unread, read_segment
+from groupsdk.history.sources.kinds import RAW_KIND, REST_KIND, cut, shape_of, spark_ddl
+
+
+FORMAT: Final = "groupsdk-segments"
+TOPIC: Final = "__consumer_offsets"
+_SEGMENT: Final = re.compile(r"\d{20}\.log")
+_DEPTH: Final = 3  # of a folder with the data directories of a broker
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """One segment file of one partition."""
+
+    path: str
+    """As its file system names it."""
+    partition: int
+    size: int
+
+
+class SegmentPartition(InputPartition):
+    """One segment file, to be read by one task."""
+
+    def __init__(self, root: str, segment: SegmentFile) -> None:
+        self.root = root
+        self.segment = segment
+
+
+class SegmentsDataSource(DataSource):
+    """Read the segment files of a topic of a coordinator.
+
+    `spark.read.format("groupsdk-segments").option("kind", "raw").load("/var/lib/kafka")`
+
+    Options:
+        path: a partition's directory (`__consumer_offsets-7`), a directory with such directories, or one
+            with those of a broker's disks; a path, or a URI that pyarrow knows ("s3://...", "hdfs://...").
+            Driver and executors have to see the same files.
+        kind: "raw", "commits" or "rest": see `groupsdk.history.sources.kinds`.
+        topic: the topic; `__consumer_offsets` unless given.
+        chunk_bytes: how much of a file a worker reads at once.
+    """
+
+    @classmethod
+    @override
+    def name(cls) -> str:
+        return FORMAT
+
+    @override
+    def schema(self) -> str:
+        return spark_ddl(shape_of(self.options.get("kind", RAW_KIND)))
+
+    @override
+    def reader(self, schema: Any) -> "SegmentsReader":
+        return SegmentsReader(dict(self.options))
+
+
+class SegmentsReader(DataSourceReader):
+    """List the files on the driver, and read each in a worker."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        path = options.get("path")
+        if not path:
+            raise ConfigError(f"{FORMAT} needs the path of segment files: load(path)")
+        self._path = path
+        self._topic = options.get("topic", TOPIC)
+        self._kind = options.get("kind", RAW_KIND)
+        self._chunk_bytes = int(options.get("chunk_bytes", str(CHUNK_BYTES)))
+
+    @override
+    def partitions(self) -> Sequence[InputPartition]:
+        return [
+            SegmentPartition(self._path, each) for each in find_segments(self._path, self._topic)
+        ]
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, SegmentPartition)
+        system, _ = file_system(partition.root)
+        with system.open_input_stream(partition.segment.path) as file:
+            yield from read_rows(file, partition.segment, self._kind, chunk_bytes=self._chunk_bytes)
+
+
+def read_rows(
+    file: Any, segment: SegmentFile, kind: str, *, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[Any]:
+    """Give the rows of a segment file as record batches of one kind."""
+    for found in read_segment(file, chunk_bytes=chunk_bytes):
+        rejects = []
+        if isinstance(found, Unread):
+            place = f"{segment.path}:{found.position}"
+            rejects.append(Reject(None, place, found.reason, 0))
+        else:
+            yield from cut(found.records, kind, segment.partition, segment.path)
+            rejects += _bad_batches(found, segment)
+        if rejects and kind == REST_KIND:
+            yield reject_rows(rejects, segment.partition)
+
+
+def _bad_batches(chunk: Chunk, segment: SegmentFile) -> Iterator[Reject]:
+    for bad in chunk.records.bad:
+        place = f"{segment.path}:{chunk.position + bad.position}"
+        yield Reject(bad.base_offset, place, bad.reason, bad.records_count)
+
+
+def file_system(path: str) -> tuple[Any, str]:
+    """Return the file system that a path or URI is on, and what the path is called there.
+
+    Raises:
+        ConfigError: the URI is of no file system that is known here.
+    """
+    if "://" not in path:
+        return fs.LocalFileSystem(), str(Path(path).expanduser().resolve())
+    try:
+        system, inner = fs.FileSystem.from_uri(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"no file system is known for {path}: {error}") from error
+    return system, inner
+
+
+def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:
+    """List the segment files of a topic under a path, by partition and offset.
+
+    Empty files, indexes, and what a broker is about to delete or swap in are left out.
+
+    Raises:
+        ConfigError: there is no such path, it has no segment files, or a partition stands in two places,
+            as the copies that two brokers have of it: both would be counted.
+    """
+    system, root = file_system(path)
+    info = system.get_file_info(root)
+    if info.type == fs.FileType.NotFound:
+        raise ConfigError(f"there is no {path}")
+    name = re.compile(re.escape(topic) + r"-(\d+)")
+    found: dict[int, str] = {}
+    segments: list[SegmentFile] = []
+    if info.type == fs.FileType.File:
+        match = name.fullmatch(Path(root).parent.name)
+        if match is None or not _SEGMENT.fullmatch(Path(root).name):
+            raise ConfigError(
+                f"{path} is no segment file of a partition: its place would be"
+                f" {topic}-<partition>/<offset of 20 digits>.log"
+            )
+        return [SegmentFile(root, int(match[1]), info.size)]
+    for folder in _folders(system, root, name):
+        partition = int(name.fullmatch(Path(folder).name)[1])  # type: ignore[index] # _folders looked
+        files = _files(system, folder, partition)
+        if files and found.setdefault(partition, folder) != folder:
+            raise ConfigError(
+                f"partition {partition} of {topic} stands in {found[partition]} and in {folder}:"
+                " name the directory of one broker"
+            )
+        segments += files
+    if not segments:
+        raise ConfigError(
+            f"{path} has no segment files of {topic}: expected {topic}-<partition>/*.log in it"
+        )
+    return sorted(segments, key=lambda each: (each.partition, Path(each.path).name))
+
+
+def _folders(system: Any, root: str, name: "re.Pattern[str]") -> Iterator[str]:
+    if name.fullmatch(Path(root).name):
+        yield root
+        return
+    level = [root]
+    for _ in range(_DEPTH):
+        below: list[str] = []
+        for folder in level:
+            for info in system.get_file_info(fs.FileSelector(folder)):
+                if info.type != fs.FileType.Directory:
+                    continue
+                if name.fullmatch(info.base_name):
+                    yield info.path
+                else:
+                    below.append(info.path)
+        level = below
+
+
+def _files(system: Any, folder: str, partition: int) -> list[SegmentFile]:
+    return [
+        SegmentFile(info.path, partition, info.size)
+        for info in system.get_file_info(fs.FileSelector(folder))
+        if info.type == fs.FileType.File and info.size and _SEGMENT.fullmatch(info.base_name)
+    ]

@@ -1,0 +1,121 @@
+"""Make the table of lag: how far each group is behind, as far as it can be known."""
+
+from pyspark.sql import DataFrame, Window, functions as f
+
+from groupsdk.history.tables.shape import Step, shaped
+from groupsdk.history.tables.transactions import COMMITTED
+
+
+SAMPLED = "sampled"
+"""Against the ends of the partitions, as they were asked for at the time."""
+LOWER_BOUND = "lower_bound"
+"""Against the highest offset that any group had committed by then: the lag is that, or more."""
+
+_PLACE = ("topic", "partition")
+
+
+def lower_bounds(spans: DataFrame) -> DataFrame:
+    """Make the table `lag` from `commit_spans` alone: the log does not hold the ends of partitions."""
+    by_then = (
+        Window.partitionBy(*_PLACE)
+        .orderBy("last_commit_ts")
+        .rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    return (
+        spans.withColumn("end_offset", f.max("last_offset").over(by_then))
+        .withColumn("ts", f.col("last_commit_ts"))
+        .withColumn("committed_offset", f.col("last_offset"))
+        .withColumn("lag", f.col("end_offset") - f.col("last_offset"))
+        .withColumn("time_lag_ms", f.lit(None))
+        .withColumn("kind", f.lit(LOWER_BOUND))
+        .transform(shaped("lag"))
+    )
+
+
+def sampled(ends: DataFrame) -> Step:
+    """Return the step from the table `offset_commits` to `lag`.
+
+    Args:
+        ends: samples of partitions' ends: `topic`, `partition`, `ts`, `end_offset`.
+
+    The time lag is how long before the sample the partition's end was at the committed offset or below it:
+    null where no sample is that old.
+    """
+    samples = ends.select(*_PLACE, "ts", f.col("end_offset").cast("bigint"))
+
+    def step(commits: DataFrame) -> DataFrame:
+        given = commits.filter(
+            (f.col("state") == COMMITTED) & f.col("committed_offset").isNotNull()
+        ).select(
+            "group_id",
+            *_PLACE,
+            "ts",
+            "committed_offset",
+            f.lit(None).cast("bigint").alias("end_offset"),
+        )
+        wanted = given.select("group_id", *_PLACE).distinct().join(samples, [*_PLACE])
+        marks = wanted.select(
+            "group_id",
+            *_PLACE,
+            "ts",
+            f.lit(None).cast("bigint").alias("committed_offset"),
+            "end_offset",
+        )
+        so_far = (
+            Window.partitionBy("group_id", *_PLACE)
+            .orderBy("ts", f.col("end_offset").isNotNull())
+            .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        )
+        known = (
+            given.unionByName(marks)
+            .withColumn("committed_offset", f.last("committed_offset", True).over(so_far))
+            .filter(f.col("end_offset").isNotNull() & f.col("committed_offset").isNotNull())
+        )
+        return (
+            known.transform(_with_time_lag(samples))
+            # a commit may be ahead of a sample that is older than it
+            .withColumn(
+                "lag", f.greatest(f.col("end_offset") - f.col("committed_offset"), f.lit(0))
+            )
+            .withColumn("kind", f.lit(SAMPLED))
+            .transform(shaped("lag"))
+        )
+
+    return step
+
+
+def _with_time_lag(samples: DataFrame) -> Step:
+    """Find for each row the last sample, not after it, whose end was not beyond its committed offset."""
+    reached = samples.select(
+        f.lit(None).cast("string").alias("group_id"),
+        *_PLACE,
+        "ts",
+        f.col("end_offset").alias("committed_offset"),
+        f.lit(None).cast("bigint").alias("end_offset"),
+        f.col("ts").alias("reached_ts"),
+    )
+    up_to = (
+        Window.partitionBy(*_PLACE)
+        .orderBy("committed_offset", f.col("reached_ts").isNull())
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+
+    def step(frame: DataFrame) -> DataFrame:
+        marked = frame.withColumn("reached_ts", f.lit(None).cast("timestamp"))
+        return (
+            marked.unionByName(reached)
+            .withColumn("reached", f.max("reached_ts").over(up_to))
+            .filter(f.col("group_id").isNotNull())
+            .withColumn(
+                "time_lag_ms",
+                f.greatest(f.unix_millis("ts") - f.unix_millis(f.least("reached", "ts")), f.lit(0)),
+            )
+            .withColumn(
+                "time_lag_ms",
+                f.when(f.col("end_offset") <= f.col("committed_offset"), 0)
+                .when(f.col("reached").isNotNull(), f.col("time_lag_ms"))
+                .cast("bigint"),
+            )
+        )
+
+    return step

@@ -1,0 +1,74 @@
+"""One Spark session for all tests, and the whole pipeline once over the sample."""
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import pytest
+
+
+REQUIRE = "GROUPSDK_REQUIRE_KAFKA"
+_FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests, and give them the time that a cold session takes on a busy machine."""
+    for item in items:
+        if _FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The session that all tests share: two cores, UTC, no web pages."""
+    missing = [name for name in ("pyspark", "pyarrow", "pandas") if find_spec(name) is None]
+    if which("java") is None and "JAVA_HOME" not in os.environ:
+        missing.append("a JDK")
+    if missing:
+        text = f"no Spark to test with: {', '.join(missing)} is missing"
+        if os.environ.get(REQUIRE) == "1":
+            pytest.fail(text, pytrace=False)
+        pytest.skip(text)
+    from groupsdk.history.session import build_session
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = build_session(
+        "groupsdk tests",
+        master="local[2]",
+        settings={
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+            "spark.sql.warehouse.dir": str(warehouse),
+            "spark.driver.memory": "1g",
+            # a few rows are sooner done than code is generated for them
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.adaptive.enabled": "false",
+        },
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def sample_tables(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every table of the sample, made with the broker's log beside it; leave them as they are."""
+    from groupsdk.history.job import Inputs, run
+    from groupsdk.history.sources.broker_log import read_broker_log
+    from tests.history.sample import BROKER_LOG, SEGMENTS
+    from tests.spark.reading import read_segments, topic_names
+
+    out = tmp_path_factory.mktemp("history") / "tables"
+    inputs = Inputs(
+        read_segments(spark, SEGMENTS, "commits"),
+        read_segments(spark, SEGMENTS, "rest"),
+        topics=topic_names(spark),
+        reasons=read_broker_log(spark, str(BROKER_LOG)),
+    )
+    return dict(run(spark, inputs, str(out)))

@@ -1,0 +1,36 @@
+"""Read with Spark what the tests need."""
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from groupsdk.history.schemas import TABLES
+from groupsdk.history.sources.segments import FORMAT, SegmentsDataSource
+
+
+def read_segments(spark: SparkSession, path: Path, kind: str = "raw") -> DataFrame:
+    """Read segment files."""
+    spark.dataSource.register(SegmentsDataSource)
+    return spark.read.format(FORMAT).option("kind", kind).load(str(path))
+
+
+def topic_names(spark: SparkSession) -> DataFrame:
+    """Name the topics of the sample, which the driver of its groups wrote down."""
+    names = [("5Lg8OeAMQFCUaUVBd20FiA", "jobs"), ("CaotL4xPQ2OKVZ8FhT8vWQ", "events")]
+    return spark.createDataFrame(names, "topic_id string, topic string")
+
+
+def table(spark: SparkSession, name: str, *rows: dict[str, Any]) -> DataFrame:
+    """Make a table of a few rows; what a row does not say is null."""
+    declared = TABLES[name]
+    unknown = {column for row in rows for column in row} - set(declared.columns)
+    assert not unknown, f"{name} has no columns {unknown}"
+    full = [tuple(row.get(column) for column in declared.columns) for row in rows]
+    return spark.createDataFrame(full, declared.ddl)
+
+
+def plain(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    """Collect some columns, in the order of the rows' own values."""
+    found = [tuple(row) for row in frame.select(*columns).collect()]
+    return sorted(found, key=str)
