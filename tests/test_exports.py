@@ -3,6 +3,8 @@
 import inspect
 import types
 
+import pytest
+
 import groupsdk
 
 
@@ -75,3 +77,24 @@ def documented(value: type | types.FunctionType) -> bool:
     """
     text = value.__doc__
     return bool(text) and not str(text).startswith(f"{value.__name__}(")
+
+
+def test_every_name_has_a_home_and_every_home_a_name() -> None:
+    # the homes are a table of their own, as the imports beside it are for type checkers only
+    assert set(groupsdk._HOMES) == set(groupsdk.__all__) - {"__version__"}
+    elsewhere = {
+        name: value.__module__
+        for name, value in public().items()
+        if (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ != groupsdk._HOMES[name]
+    }
+    assert not elsewhere
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'AbstractCordinator'"):
+        groupsdk.AbstractCordinator  # noqa: B018 - the access is what is tested
+
+
+def test_names_that_are_not_imported_yet_are_listed() -> None:
+    assert set(groupsdk.__all__) <= set(dir(groupsdk))

@@ -31,24 +31,33 @@ def modules_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("package", ["groupsdk", "assignors"])
-def test_importing_a_package_imports_nothing_heavy(package: str) -> None:
+@pytest.mark.parametrize(
+    "statement", ["import groupsdk", "from groupsdk import *", "import assignors"]
+)
+def test_an_import_imports_nothing_heavy(statement: str) -> None:
     before = modules_after("pass")
-    after = modules_after(f"import {package}")
+    after = modules_after(statement)
 
-    assert package in after
+    assert statement.split()[1] in after
     # site-packages may hold a plug-in that imports at every start: that is not ours
     heavy = (after - before) & set(HEAVY)
-    assert not heavy, (
-        f"import {package} imports {sorted(heavy)}: import inside the function instead"
-    )
+    assert not heavy, f"{statement} imports {sorted(heavy)}: import inside the function instead"
 
 
 def test_importing_the_package_imports_no_message() -> None:
     # neither a member's own nor the many of a broker: each is imported when it is used
-    names = modules_after("import groupsdk")
+    names = modules_after("from groupsdk import *")
 
+    assert "groupsdk.drivers.threads.member" in names
     assert not [name for name in names if name.startswith("groupsdk.wire.messages.")]
+
+
+def test_a_part_does_not_import_the_others() -> None:
+    parts = ("groupsdk.membership", "groupsdk.drivers", "groupsdk.consumer", "groupsdk.history")
+    names = modules_after("import groupsdk.broker.embedded")
+
+    assert "groupsdk.broker.embedded" in names
+    assert not [name for name in names if name.startswith(parts)]
 
 
 def test_a_heavy_import_would_be_seen() -> None:
