@@ -78,6 +78,7 @@ class Recovery:
         self._to_scan: set[int] = set()
         self._epochs_known = False
         self._new_epochs = False
+        self._doubts = 0
 
     def run(self) -> Recovered:
         """Open the log.
@@ -183,46 +184,56 @@ class Recovery:
 
     def _scan(self, segment: Segment, number: int) -> bool:
         """Rebuild a segment; tells whether the log ends here, as its tail was cut off."""
-        doubts = 0
-        # only compaction leaves gaps, and it never touches the last segment
-        gaps = self._config.compact or number + 1 < len(self._segments)
+        self._doubts = 0
+        ends = False
         try:
-            for stored in segment.rebuild(gaps=gaps):
-                header = stored.header
-                epoch, offset = header.partition_leader_epoch, header.base_offset
-                if self._epochs_known and not self._epochs.agree(epoch, offset):
-                    doubts += 1
-                elif self._epochs.note(epoch, offset):
-                    self._new_epochs = True
-                for aborted in replay(self._producers, stored, segment.path):
-                    segment.txn_index.append(aborted)
+            # only compaction leaves gaps, and it never touches the last segment
+            gaps = self._config.compact or number + 1 < len(self._segments)
+            self._rebuild_segment(segment, gaps)
         except CorruptLogError as error:
-            behind = self._segments[number + 1 :]
-            if self._clean or any(each.files.size() for each in behind):
-                _LOG.warning("%s; it will not be served", error)
-                end = behind[0].base_offset if behind else self._recovery_point
-                segment.keep_rest(max(end, segment.end_offset))
-            else:
-                size = segment.cut()
-                _LOG.warning(
-                    "%s: the torn tail of %d bytes is cut off; the log ends at offset %d",
-                    *(error, size, segment.end_offset),
-                )
-                for each in behind:
-                    each.files.remove()
-                del self._segments[number + 1 :]
-                return True
-        if doubts:
+            ends = self._damaged(segment, number, error)
+        if self._doubts:
             # nothing is cut for it: what is wrong may be the file of the epochs
             _LOG.warning(
                 "%s: %d batches have another leader epoch than the one that is known for them; they will"
                 " not be served",
-                *(segment.path, doubts),
+                *(segment.path, self._doubts),
             )
             segment.distrust()
         if number + 1 < len(self._segments):
             segment.save_indexes()
-        return False
+        return ends
+
+    def _rebuild_segment(self, segment: Segment, gaps: bool) -> None:
+        epochs, known = self._epochs, self._epochs_known
+        for stored in segment.rebuild(gaps=gaps):
+            header = stored.header
+            epoch, offset = header.partition_leader_epoch, header.base_offset
+            if known and not epochs.agree(epoch, offset):
+                self._doubts += 1
+            elif epoch != epochs.latest and epochs.note(epoch, offset):
+                self._new_epochs = True
+            if header.producer_id >= 0:
+                for aborted in replay(self._producers, stored, segment.path):
+                    segment.txn_index.append(aborted)
+
+    def _damaged(self, segment: Segment, number: int, error: CorruptLogError) -> bool:
+        """Cut off the torn tail of the log, or keep damage within it; tells whether it was cut."""
+        behind = self._segments[number + 1 :]
+        if self._clean or any(each.files.size() for each in behind):
+            _LOG.warning("%s; it will not be served", error)
+            end = behind[0].base_offset if behind else self._recovery_point
+            segment.keep_rest(max(end, segment.end_offset))
+            return False
+        size = segment.cut()
+        _LOG.warning(
+            "%s: the torn tail of %d bytes is cut off; the log ends at offset %d",
+            *(error, size, segment.end_offset),
+        )
+        for each in behind:
+            each.files.remove()
+        del self._segments[number + 1 :]
+        return True
 
     def _drop_all(self) -> None:
         _LOG.warning(

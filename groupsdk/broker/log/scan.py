@@ -89,15 +89,23 @@ def scan(
         at, end = 0, len(data)
         wanted = CHUNK_BYTES
         while end - at >= HEADER_SIZE:
-            header = _header(data, at, path, position + at, size)
-            stop = at + header.size_in_bytes
-            if stop > end:
-                wanted = max(CHUNK_BYTES, header.size_in_bytes)
-                break
-            _check_offset(header, path, position + at, lowest, gaps)
-            _check(header, data, at, path, position + at, epochs)
+            # a start after a crash goes through here for every batch: hence few calls
+            try:
+                header = read_header(data, at)
+                stop = at + LENGTH_END + header.batch_length
+                if stop > end:
+                    _check_size(header, size - position - at)
+                    wanted = max(CHUNK_BYTES, stop - at)
+                    break
+                verify(data, header, at)
+            except DecodeError as error:
+                raise corrupt(path, position + at, error) from error
+            if header.base_offset != lowest:
+                _check_offset(header, path, position + at, lowest, gaps)
+            if epochs is not None:
+                _check_epoch(header, path, position + at, epochs)
             yield Stored(header, position + at, data, at)
-            lowest = header.last_offset + 1
+            lowest = header.base_offset + header.last_offset_delta + 1
             at = stop
         if at == 0 and (end < HEADER_SIZE or wanted <= end):
             raise corrupt(path, position, f"the file ends {end} bytes into a batch")
@@ -137,18 +145,9 @@ def walk(files: Files, path: str, size: int, position: int, offset: int) -> tupl
     return size, 0
 
 
-def _header(data: bytes, at: int, path: str, position: int, size: int) -> BatchHeader:
-    try:
-        header = read_header(data, at)
-    except DecodeError as error:
-        raise corrupt(path, position, error) from error
-    if position + header.size_in_bytes > size:
-        raise corrupt(
-            path,
-            position,
-            f"a batch of {header.size_in_bytes} bytes, of which {size - position} are there",
-        )
-    return header
+def _check_size(header: BatchHeader, left: int) -> None:
+    if header.size_in_bytes > left:
+        raise DecodeError(f"a batch of {header.size_in_bytes} bytes, of which {left} are there")
 
 
 def _check_offset(header: BatchHeader, path: str, position: int, lowest: int, gaps: bool) -> None:
@@ -157,22 +156,12 @@ def _check_offset(header: BatchHeader, path: str, position: int, lowest: int, ga
         raise corrupt(path, position, f"the offset {offset} comes after {lowest - 1}")
 
 
-def _check(
-    header: BatchHeader,
-    data: bytes,
-    at: int,
-    path: str,
-    position: int,
-    epochs: LeaderEpochs | None,
-) -> None:
-    try:
-        verify(data, header, at)
-    except DecodeError as error:
-        raise corrupt(path, position, error) from error
-    if epochs is not None and not epochs.agree(header.partition_leader_epoch, header.base_offset):
+def _check_epoch(header: BatchHeader, path: str, position: int, epochs: LeaderEpochs) -> None:
+    epoch, offset = header.partition_leader_epoch, header.base_offset
+    if not epochs.agree(epoch, offset):
         raise corrupt(
             path,
             position,
-            f"the batch at offset {header.base_offset} has the leader epoch"
-            f" {header.partition_leader_epoch}, where {epochs.epoch_at(header.base_offset)} is known",
+            f"the batch at offset {offset} has the leader epoch {epoch}, where"
+            f" {epochs.epoch_at(offset)} is known",
         )
