@@ -302,18 +302,18 @@ class Driver:
 
     # Groups in a given state.
 
-    def stable(self, members: int = 1, **fields: Any) -> list[str]:
+    def stable(self, members: int = 1, group_id: str = GROUP, **fields: Any) -> list[str]:
         """Take new dynamic members to a stable group; the first one leads."""
-        ids = [self.take_id(**fields) for _ in range(members)]
-        tokens = [self.join(each, **fields) for each in ids]
+        ids = [self.take_id(group_id=group_id, **fields) for _ in range(members)]
+        tokens = [self.join(each, group_id=group_id, **fields) for each in ids]
         self.pass_ms(self.config.group_initial_rebalance_delay_ms * (2 if members > 1 else 1))
         generation_id = self.joined(tokens[0]).generation_id
         assignments = {each: each.encode() for each in ids}
-        names = self.named(fields)
+        names = self.named(fields) | {"group_id": group_id}
         for each in ids[1:]:
             self.sync(each, generation_id, **names)
         self.sync(ids[0], generation_id, assignments=assignments, **names)
-        assert self.describe(5).group_state == "Stable"
+        assert self.describe(5, group_id).group_state == "Stable"
         return ids
 
     def named(self, fields: dict[str, Any]) -> dict[str, Any]:
