@@ -63,6 +63,8 @@ _NOTE = (
     " do Java (kafka-clients 4.1.0), kafka-python and aiokafka. MiB: what `assign` allocates at most, its result"
     ' included. "checked": OR-tools proved it balanced, with the fewest moves. "!": not as balanced as ours, or'
     ' more moves (in row R franz-go is not told of the racks). "-": not run, as a smaller group of the shape took too long.'
+    ' "> 60": stopped after 60 CPU seconds, or as many as it says. Rows are of different runs, each with its peers beside it,'
+    " on a machine that did other work too."
 )
 _CLIENTS = "org.apache.kafka:kafka-clients:4.1.0"
 _STOPPED = (-9, -24, 137, 152)
@@ -396,7 +398,7 @@ def _ours(case: Case, rounds: int) -> dict[str, str]:
         "moves": f"{moved:,}",
         "cooperative": f"{alone:.2g}",
         "with the wire": f"{wire:.2g}",
-        "MiB": f"{mib:.2g}",
+        "MiB": f"{mib:.1f}",
         "sticky": f"{sticky:.2g}",
     }
 
