@@ -219,11 +219,8 @@ class LocalLog:
         Raises:
             StorageError: the disk failed.
         """
-        for segment in self.segments:
-            if segment.end_offset > self.recovery_point:
-                segment.sync()
-                if segment is not self.segments[-1]:
-                    segment.save_indexes(durable=True)
+        self._flush_closed()
+        self.segments[-1].sync()
         self.recovery_point = self.log_end_offset
         self._unflushed_since_ms = None
 
@@ -261,13 +258,22 @@ class LocalLog:
 
     def _sync_written(self, segment: Segment, end: int) -> None:
         try:
+            self._flush_closed()
             segment.files.sync()
         except StorageError:
             segment.take_back()
             raise
-        # the segments before were flushed when this one was begun
         self.recovery_point = end
         self._unflushed_since_ms = None
+
+    def _flush_closed(self) -> None:
+        """Make the segments before the last one outlast a loss of power, with their indexes."""
+        if self.recovery_point >= self.bases[-1]:
+            return
+        for segment in self.segments[:-1]:
+            if segment.end_offset > self.recovery_point:
+                segment.sync()
+                segment.save_indexes(durable=True)
 
     def _checkpoint(self) -> None:
         if self._on_checkpoint is not None:

@@ -75,6 +75,20 @@ def test_what_was_flushed_is_not_read_again() -> None:
     again.read(20, 100)
 
 
+def test_a_flush_reaches_the_segments_before_too() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    for number in range(20):
+        log.append(batch(b"%d" % number), now_ms=NOW_MS)
+    files.kill()
+    again = open_log(files, LogConfig(segment_bytes=600, flush_messages=1))
+    assert again.recovery_point == 0
+    again.append(batch(b"synced"), now_ms=NOW_MS)
+    assert again.recovery_point == 21
+    files.crash()
+    assert len(read_all(open_log(files, recovery_point=21))) == 21
+
+
 def test_new_settings_hold_from_the_next_append_on() -> None:
     log = open_log(config=LogConfig())
     log.append(batch(b"a"), now_ms=NOW_MS)
