@@ -1,8 +1,6 @@
 """Read records as a member of a group: `GroupConsumer`."""
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Final, Self
 
 from confluent_kafka import (
@@ -16,6 +14,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.consumer.commits import CommitCallback
 from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.consumer.guard import OneUser
 from groupsdk.consumer.listener import (
     CallbackListener,
     ListenerCalls,
@@ -27,7 +26,7 @@ from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession
 from groupsdk.consumer.subscription import TopicLike, TopicSubscription
 from groupsdk.drivers.caller import checked_timeout_ms
-from groupsdk.errors import ConcurrentUseError, ConfigError, MemberClosedError
+from groupsdk.errors import ConfigError
 from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import Generation, GroupMembershipOperation
@@ -37,7 +36,8 @@ _SLICE_MS: Final = 50
 """How long librdkafka is waited for before the membership is looked after again."""
 _REBALANCE_SLICE_MS: Final = 5
 _STEP_MS: Final = 5
-"""How long the membership may go without a look while records come one by one."""
+_FRESH_MS: Final = 25
+"""How long the membership may go without a look while records keep coming and the engine shows nothing new."""
 _IDLE_MS: Final = 200
 _UNLIMITED_MS: Final = 2**31 - 1
 
@@ -80,12 +80,12 @@ class GroupConsumer:
             self._make_native(dict(self._config.librdkafka)), self._config.auto_offset_reset
         )
         self._session = self._make_session()
-        self._guard = threading.RLock()
-        self._polling = False
+        self._guard = OneUser()
         self._woken = False
         self._closing = False
         self._closed = False
-        self._stepped_ms: int | None = None
+        self._fresh_until_ms = 0
+        self._seen = -1
 
     def _make_native(self, settings: dict[str, Any]) -> Consumer:
         try:
@@ -130,7 +130,7 @@ class GroupConsumer:
         subscription = TopicSubscription(
             topics, exclude_internal=self._config.exclude_internal_topics
         )
-        with self._user():
+        with self._guard:
             coordinator = self._session.coordinator
             chosen = listener if listener is not None else CallbackListener(*functions)
             coordinator.listener = ListenerCalls(chosen)
@@ -141,7 +141,7 @@ class GroupConsumer:
 
     def unsubscribe(self) -> None:
         """Give everything up and leave the group, until the next `subscribe`."""
-        with self._user():
+        with self._guard:
             self._session.member.leave_group("the consumer has unsubscribed")
             self._session.coordinator.subscription = None
 
@@ -166,14 +166,8 @@ class GroupConsumer:
             GroupSdkError: what went wrong with the membership.
             Exception: whatever the listener raised.
         """
-        with self._user(driving=True):
-            now_ms = self._clock.now_ms()
-            if self._stepped_ms is not None and now_ms - self._stepped_ms < _STEP_MS:
-                message = self._reader.poll(0)
-                if message is not None:
-                    return message
-            record: Message | None = self._read(timeout, self._reader.poll)
-            return record
+        record: Message | None = self._read(timeout, self._reader.poll)
+        return record
 
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Message]:
         """Return up to so many records, librdkafka's own list of them.
@@ -189,8 +183,7 @@ class GroupConsumer:
             GroupSdkError: what went wrong with the membership.
             Exception: whatever the listener raised.
         """
-        with self._user(driving=True):
-            return self._read(timeout, lambda s: self._reader.consume(num_messages, s)) or []
+        return self._read(timeout, lambda s: self._reader.consume(num_messages, s)) or []
 
     def __iter__(self) -> Iterator[Message]:
         """Yield records until the consumer is closed or woken.
@@ -207,21 +200,37 @@ class GroupConsumer:
                 raise KafkaException(error)
             yield message
 
-    def _read(self, timeout: float | None, read: "Callable[[float], Any]") -> Any:
-        """Look after the membership, then read; repeat until there is something, or time is over."""
+    def _read(self, timeout: float | None, read: Callable[[float], Any]) -> Any:
+        """Read what there is; look after the membership before that, every few milliseconds."""
         endless = timeout is None or timeout < 0
         deadline = Deadline(self._clock, None if endless else checked_timeout_ms(timeout))
+        outer = self._guard.enter(driving=True)
+        try:
+            # a whole look costs as much as librdkafka takes for a hundred records
+            member = self._session.member
+            if member.version == self._seen and self._clock.now_ms() < self._fresh_until_ms:
+                found = read(deadline.remaining_ms(_STEP_MS) / 1000)
+                if found:
+                    return found
+            return self._look_and_read(deadline, read)
+        finally:
+            self._guard.leave(outer)
+
+    def _look_and_read(self, deadline: Deadline, read: Callable[[float], Any]) -> Any:
+        """Look after the membership, then read; repeat until there is something, or time is over."""
+        self._fresh_until_ms = 0
         session = self._session
         if session.coordinator.subscription is None:
             raise ConfigError("nothing is subscribed to: call subscribe() before poll()")
         wait_ms = 0
         while True:
+            self._seen = session.member.version
             session.step(wait_ms)
             if self._closed:  # by a listener
                 return None
-            self._stepped_ms = self._clock.now_ms()
             if session.may_read():
                 wait_ms = 0
+                self._fresh_until_ms = self._clock.now_ms() + _FRESH_MS
                 found = read(deadline.remaining_ms(self._slice_ms()) / 1000)
                 if found:
                     return found
@@ -277,7 +286,7 @@ class GroupConsumer:
         Raises:
             GroupSdkError: why there is no answer.
         """
-        with self._user():
+        with self._guard:
             found = self._session.committed(plain(partitions), self._timeout_ms(timeout))
         return [native(each, found[each]) for each in plain(partitions)]
 
@@ -329,7 +338,7 @@ class GroupConsumer:
             CommitFailedError: the group has gone on without this consumer.
             GroupSdkError: another error of a synchronous commit.
         """
-        with self._user():
+        with self._guard:
             session = self._session
             if message is None and offsets is None:
                 given = session.processed(session.coordinator.owned)
@@ -398,13 +407,13 @@ class GroupConsumer:
         """
         if self._closed or self._closing:
             return
-        with self._user(closing=True):
+        with self._guard.closing():
             self._closing = True
             try:
                 self._session.member.close(timeout, operation)
                 self._session.committer.settle()
             finally:
-                self._closed = True
+                self._closed = self._guard.closed = True
                 self._reader.close()
 
     def __enter__(self) -> Self:
@@ -424,22 +433,3 @@ class GroupConsumer:
     def _take_wakeup(self) -> bool:
         woken, self._woken = self._woken, False
         return woken
-
-    @contextmanager
-    def _user(self, *, driving: bool = False, closing: bool = False) -> Iterator[None]:
-        """Let one thread in."""
-        if not self._guard.acquire(blocking=False):
-            raise ConcurrentUseError(
-                "another thread is using the consumer (wakeup() makes a waiting one return)"
-            )
-        outer = self._polling
-        try:
-            if self._closed:
-                raise MemberClosedError("the consumer is closed")
-            if driving and outer:
-                raise ConcurrentUseError("a listener may use its consumer, but not poll it")
-            self._polling = driving or closing or outer
-            yield
-        finally:
-            self._polling = outer
-            self._guard.release()

@@ -137,6 +137,11 @@ class MemberBase:
         self._woken = True
         self._mailbox.wake()
 
+    @property
+    def version(self) -> int:
+        """Grows whenever the engine has something new to show: a cheap way to see that nothing has changed."""
+        return self._mailbox.read().version
+
     def generation(self) -> Generation:
         """Return the current generation, stable or not."""
         view = self._publication().view
