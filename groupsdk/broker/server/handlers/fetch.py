@@ -25,6 +25,7 @@ from groupsdk.wire.schema import NO_UUID, Response
 
 _READ_COMMITTED: Final = 1
 _LEADER_FROM: Final = 12
+_ENDPOINTS_FROM: Final = 16
 
 
 def fetch(call: Call, request: FetchRequest) -> Response | None:
@@ -129,7 +130,9 @@ class _Fetch:
                 FetchableTopicResponse(name, topic_id, tuple(parts))
                 for (name, topic_id), parts in topics.items()
             ),
-            tuple(NodeEndpoint(*each) for each in read.hints.endpoints()),
+            tuple(NodeEndpoint(*each) for each in read.hints.endpoints())
+            if self._call.version >= _ENDPOINTS_FROM
+            else (),
         )
 
 

@@ -1,0 +1,76 @@
+"""Tests offsets found by time, and the ends of leader epochs."""
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from groupsdk.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.broker.clients import Client, batch, connect, produce
+
+
+def listed(
+    client: Client, timestamp: int, version: int = 10, *, partition: int = 0, epoch: int = -1
+) -> ListOffsetsPartitionResponse:
+    """Looks one timestamp up."""
+    asked = ListOffsetsTopic("t", (ListOffsetsPartition(partition, epoch, timestamp),))
+    return client.ask(ListOffsetsRequest(-1, topics=(asked,)), version).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_ends_and_times(client: Client, version: int) -> None:
+    produce(client, "t", batch(b"a", b"b", timestamp=100))
+    produce(client, "t", batch(b"c", timestamp=300))
+    assert listed(client, -1, version).offset == 3
+    assert listed(client, -2, version).offset == 0
+    found = listed(client, 200, version)
+    assert (found.offset, found.timestamp) == (2, 300)
+    missing = listed(client, 301, version)
+    assert (missing.error_code, missing.offset, missing.timestamp) == (0, -1, -1)
+
+
+def test_special_times_came_with_their_versions(client: Client) -> None:
+    produce(client, "t", batch(b"a", timestamp=500))
+    produce(client, "t", batch(b"b", timestamp=100))
+    assert (listed(client, -3, 7).offset, listed(client, -3, 7).timestamp) == (0, 500)
+    assert listed(client, -3, 6).error_code == 35
+    assert listed(client, -4, 8).offset == 0
+    assert listed(client, -5, 9).offset == -1
+
+
+def test_errors(client: Client) -> None:
+    assert listed(client, -1, partition=9).error_code == 3
+    assert listed(client, -1, epoch=5).error_code == 75
+    with EmbeddedBroker(nodes=2, topics={"t": 1}) as broker, connect(broker, 2) as other:
+        assert listed(other, -1).error_code == 6
+
+
+def test_the_end_of_a_leader_epoch_is_told() -> None:
+    with (
+        EmbeddedBroker(nodes=2, topics={"t": 1}) as broker,
+        connect(broker, 1) as one,
+        connect(broker, 2) as two,
+    ):
+        produce(one, "t", batch(b"a", b"b"))
+        broker.move_leader("t", 0, 2)
+        produce(two, "t", batch(b"c"))
+
+        def end(epoch: int, current: int = -1) -> tuple[int, int, int]:
+            wanted = OffsetForLeaderPartition(0, current, epoch)
+            topics = (OffsetForLeaderTopic("t", (wanted,)),)
+            answer = two.ask(OffsetForLeaderEpochRequest(-1, topics), 4)
+            found = answer.topics[0].partitions[0]
+            return found.error_code, found.leader_epoch, found.end_offset
+
+        assert end(0) == (0, 0, 2)
+        assert end(1) == (0, 1, 3)
+        assert end(1, current=0)[0] == 74
+        assert listed(two, -1).leader_epoch == 1

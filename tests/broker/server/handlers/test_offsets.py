@@ -1,0 +1,81 @@
+"""Tests what is asked of committed offsets."""
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.inspection import committed_offsets
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from groupsdk.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from tests.broker.clients import Client
+
+
+def commit(client: Client, *places: tuple[str, int, int], version: int = 8) -> list[int]:
+    """Commits offsets without being a member; returns the errors."""
+    topics = tuple(
+        OffsetCommitRequestTopic(topic, (OffsetCommitRequestPartition(partition, offset),))
+        for topic, partition, offset in places
+    )
+    answer = client.ask(OffsetCommitRequest("g", topics=topics), version)
+    return [each.error_code for topic in answer.topics for each in topic.partitions]
+
+
+def test_every_version_commits_and_fetches(client: Client) -> None:
+    for version in range(2, 10):
+        assert commit(client, ("t", 0, version), version=version) == [0]
+    for version in range(1, 8):
+        old = OffsetFetchRequest("g", (OffsetFetchRequestTopic("t", (0, 1)),))
+        found = client.ask(old, version).topics[0].partitions
+        assert [each.committed_offset for each in found] == [9, -1]
+    for version in range(8, 10):
+        group = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("t", (0,)),))
+        new = client.ask(OffsetFetchRequest(groups=(group,)), version).groups[0]
+        assert new.topics[0].partitions[0].committed_offset == 9
+
+
+def test_only_partitions_that_exist_can_be_committed(
+    broker: EmbeddedBroker, client: Client
+) -> None:
+    assert commit(client, ("t", 0, 5), ("t", 3, 5), ("none", 0, 5), ("t", 1, 6)) == [0, 3, 3, 0]
+    assert commit(client, ("t", -1, 5)) == [3]
+    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    assert {place: each.offset for place, each in stored.items()} == {("t", 0): 5, ("t", 1): 6}
+
+
+def test_several_groups_are_fetched_at_once(client: Client) -> None:
+    commit(client, ("t", 0, 5))
+    groups = tuple(OffsetFetchRequestGroup(each, topics=None) for each in ("g", "none"))
+    found = client.ask(OffsetFetchRequest(groups=groups), 8).groups
+    assert [(each.group_id, len(each.topics)) for each in found] == [("g", 1), ("none", 0)]
+
+
+def test_offsets_are_deleted(client: Client) -> None:
+    commit(client, ("t", 0, 5), ("t", 1, 5))
+    partitions = (OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(9))
+    asked = OffsetDeleteRequest("g", (OffsetDeleteRequestTopic("t", partitions),))
+    answer = client.ask(asked, 0)
+    assert [each.error_code for each in answer.topics[0].partitions] == [0, 3]
+    group = OffsetFetchRequestGroup("g", topics=None)
+    left = client.ask(OffsetFetchRequest(groups=(group,)), 8).groups[0]
+    assert [each.partition_index for each in left.topics[0].partitions] == [1]
+    missing = OffsetDeleteRequest("none", asked.topics)
+    assert client.ask(missing, 0).error_code == 69
+
+
+def test_offsets_go_with_their_topic(broker: EmbeddedBroker, client: Client) -> None:
+    broker.create_topic("gone")
+    commit(client, ("t", 0, 5), ("gone", 0, 5))
+    broker.delete_topic("gone")
+    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    assert list(stored) == [("t", 0)]

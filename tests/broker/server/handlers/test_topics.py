@@ -1,0 +1,139 @@
+"""Tests topics being made, grown and deleted, and records deleted."""
+
+from typing import Any
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from groupsdk.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+from groupsdk.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from groupsdk.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.broker.clients import Client, batch, connect, end_offset, produce
+
+
+def create(client: Client, name: str = "n", version: int = 7, **more: Any) -> CreatableTopicResult:
+    """Creates one topic."""
+    given = {"num_partitions": 2, "replication_factor": 1, **more}
+    return client.ask(CreateTopicsRequest((CreatableTopic(name, **given),)), version).topics[0]
+
+
+def test_every_version_creates_topics(broker: EmbeddedBroker, client: Client) -> None:
+    for version in range(2, 8):
+        name = f"v{version}"
+        configs = (CreatableTopicConfig("cleanup.policy", "compact"),)
+        result = create(client, name, version, configs=configs)
+        assert result.error_code == 0
+        assert broker.leader(name, 1) == 1
+        if version >= 5:
+            shown = {each.name: each.value for each in result.configs or ()}
+            assert shown["cleanup.policy"] == "compact"
+            assert result.num_partitions == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"name": "t"}, 36),
+        ({"name": "a b"}, 17),
+        ({"name": ""}, 17),
+        ({"num_partitions": 0}, 37),
+        ({"num_partitions": 10_001}, 44),
+        ({"num_partitions": 2**31 - 1}, 44),
+        ({"replication_factor": 2}, 38),
+        ({"replication_factor": 0}, 38),
+        ({"configs": (CreatableTopicConfig("no.such", "1"),)}, 40),
+        ({"configs": (CreatableTopicConfig("retention.ms", "soon"),)}, 40),
+        ({"assignments": (CreatableReplicaAssignment(0, (1,)),)}, 42),
+    ],
+)
+def test_topics_that_cannot_be(client: Client, more: dict[str, Any], error: int) -> None:
+    assert create(client, **more).error_code == error
+
+
+def test_defaults_assignments_and_trial_runs(client: Client) -> None:
+    assert create(client, "d", num_partitions=-1, replication_factor=-1).num_partitions == 1
+    placed = {"num_partitions": -1, "replication_factor": -1}
+    good = (CreatableReplicaAssignment(0, (1,)), CreatableReplicaAssignment(1, (1,)))
+    assert create(client, "a", assignments=good, **placed).num_partitions == 2
+    gap = (CreatableReplicaAssignment(1, (1,)),)
+    assert create(client, "b", assignments=gap, **placed).error_code == 39
+    nobody = (CreatableReplicaAssignment(0, (9,)),)
+    assert create(client, "b", assignments=nobody, **placed).error_code == 39
+    trial = CreateTopicsRequest((CreatableTopic("x", 1, 1),), validate_only=True)
+    assert client.ask(trial, 7).topics[0].error_code == 0
+    assert create(client, "x").error_code == 0
+
+
+def test_a_name_may_be_asked_for_once(client: Client) -> None:
+    twice = CreateTopicsRequest((CreatableTopic("x", 1, 1), CreatableTopic("x", 1, 1)))
+    (result,) = client.ask(twice, 7).topics
+    assert result.error_code == 42
+    assert create(client, "a.b").error_code == 0
+    assert create(client, "a_b").error_code == 17
+
+
+def test_topics_are_deleted_by_name_and_id(broker: EmbeddedBroker, client: Client) -> None:
+    made = create(client, "x")
+    produce(client, "t", batch(b"v"))
+    assert (
+        client.ask(DeleteTopicsRequest(topic_names=("t", "none")), 5).responses[1].error_code == 3
+    )
+    assert broker.leader("t", 0) is None
+    by_id = DeleteTopicsRequest((DeleteTopicState(topic_id=made.topic_id),))
+    assert client.ask(by_id, 6).responses[0].name == "x"
+    assert client.ask(by_id, 6).responses[0].error_code == 100
+    # a topic of the same name starts anew
+    assert create(client, "t").error_code == 0
+    assert end_offset(client, "t") == 0
+
+
+def test_some_topics_stay() -> None:
+    with (
+        EmbeddedBroker(delete_topic_enable=False, topics=["t"]) as broker,
+        connect(broker) as client,
+    ):
+        assert client.ask(DeleteTopicsRequest(topic_names=("t",)), 5).responses[0].error_code == 73
+
+
+def test_topics_grow(broker: EmbeddedBroker, client: Client) -> None:
+    def grow(name: str, count: int) -> int:
+        asked = CreatePartitionsRequest((CreatePartitionsTopic(name, count, None),))
+        return client.ask(asked, 3).results[0].error_code
+
+    assert grow("t", 5) == 0
+    assert broker.leader("t", 4) == 1
+    assert produce(client, "t", batch(b"v"), partition=4).error_code == 0
+    assert grow("t", 5) == 37
+    assert grow("t", 4) == 37
+    assert grow("none", 4) == 3
+    assert grow("t", 2**31 - 1) == 44
+    broker.coordinator("g")
+    assert grow("__consumer_offsets", 60) == 42
+
+
+def test_records_are_deleted(client: Client) -> None:
+    produce(client, "t", batch(b"a", b"b"))
+
+    def delete(offset: int, partition: int = 0, topic: str = "t") -> tuple[int, int]:
+        wanted = (DeleteRecordsTopic(topic, (DeleteRecordsPartition(partition, offset),)),)
+        found = client.ask(DeleteRecordsRequest(wanted), 2).topics[0].partitions[0]
+        return found.error_code, found.low_watermark
+
+    assert delete(1) == (0, 1)
+    assert delete(5) == (1, -1)
+    assert delete(-1) == (0, 2)
+    assert delete(0, partition=9) == (3, -1)
