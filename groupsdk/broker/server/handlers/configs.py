@@ -42,6 +42,17 @@ _TYPES: Final = {bool: 1, str: 2, int: 5, float: 6}
 _LIST: Final = 7
 _PASSWORD: Final = 9
 _LISTS: Final = frozenset({"cleanup.policy"})
+_INT: Final = 3
+_INTS: Final = frozenset(
+    {
+        "index.interval.bytes",
+        "max.message.bytes",
+        "min.insync.replicas",
+        "segment.bytes",
+        "segment.index.bytes",
+    }
+)
+"""The settings of topics that are int32 in Kafka; the other whole numbers are int64."""
 
 
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -116,6 +127,8 @@ def _topic_entries(call: Call, name: str, *, synonyms: bool) -> list[DescribeCon
 def _topic_type(key: str) -> int:
     if key in _LISTS:
         return _LIST
+    if key in _INTS:
+        return _INT
     return _TYPES.get(type(getattr(LogConfig(), key.replace(".", "_"))), 2)
 
 

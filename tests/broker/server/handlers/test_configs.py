@@ -1,0 +1,110 @@
+"""Tests settings being shown and changed."""
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.wire.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from groupsdk.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResult,
+)
+from groupsdk.wire.messages.incremental_alter_configs import (
+    AlterableConfig as Change,
+    AlterConfigsResource as ChangedResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.broker.clients import Client, batch, connect, produce
+
+
+def described(
+    client: Client, kind: int = 2, name: str = "t", keys: tuple[str, ...] | None = None
+) -> DescribeConfigsResult:
+    """Describes a resource."""
+    asked = (DescribeConfigsResource(kind, name, keys),)
+    return client.ask(DescribeConfigsRequest(asked, include_synonyms=True), 4).results[0]
+
+
+def values(client: Client) -> dict[str, str | None]:
+    """Returns the settings of t."""
+    return {each.name: each.value for each in described(client).configs}
+
+
+def change(client: Client, *changes: Change, kind: int = 2, name: str = "t") -> int:
+    """Changes single settings; returns the error."""
+    asked = IncrementalAlterConfigsRequest((ChangedResource(kind, name, changes),))
+    return client.ask(asked, 1).responses[0].error_code
+
+
+def test_settings_of_a_topic_tell_where_they_come_from() -> None:
+    with EmbeddedBroker({"log.retention.bytes": 9_999}) as broker:
+        broker.create_topic("t", 1, {"retention.ms": "5000"})
+        with connect(broker) as client:
+            found = {each.name: each for each in described(client).configs}
+            assert (found["retention.ms"].value, found["retention.ms"].config_source) == ("5000", 1)
+            assert [each.source for each in found["retention.ms"].synonyms] == [1, 5]
+            bytes_ = found["retention.bytes"]
+            assert (bytes_.value, bytes_.config_source) == ("9999", 4)
+            assert found["segment.bytes"].config_source == 5
+            only = described(client, keys=("segment.bytes",)).configs
+            assert [(each.name, each.config_type) for each in only] == [("segment.bytes", 3)]
+
+
+def test_settings_of_a_broker_are_shown_without_secrets() -> None:
+    with EmbeddedBroker({"ssl.key.password": "hush"}) as broker, connect(broker) as client:
+        found = {each.name: each for each in described(client, 4, "1").configs}
+        assert found["group.max.size"].read_only
+        assert found["ssl.key.password"].value is None
+        assert found["ssl.key.password"].is_sensitive
+        assert described(client, 4, "").configs == ()
+        assert described(client, 4, "9").error_code == 42
+        assert described(client, 32, "g").error_code == 42
+
+
+def test_settings_are_changed_one_by_one(client: Client) -> None:
+    assert (
+        change(client, Change("retention.ms", 0, "5000"), Change("segment.bytes", 0, "2000000"))
+        == 0
+    )
+    assert (values(client)["retention.ms"], values(client)["segment.bytes"]) == ("5000", "2000000")
+    assert change(client, Change("retention.ms", 1, None)) == 0
+    assert values(client)["retention.ms"] == "604800000"
+    assert change(client, Change("cleanup.policy", 2, "compact")) == 0
+    assert values(client)["cleanup.policy"] == "delete,compact"
+    assert change(client, Change("cleanup.policy", 3, "delete")) == 0
+    assert values(client)["cleanup.policy"] == "compact"
+
+
+def test_wrong_changes_change_nothing(client: Client) -> None:
+    before = values(client)
+    assert change(client, Change("retention.ms", 0, "soon")) == 40
+    assert change(client, Change("no.such", 0, "1")) == 40
+    assert change(client, Change("retention.ms", 2, "1")) == 40
+    assert change(client, Change("retention.ms", 0, None)) == 42
+    assert change(client, Change("retention.ms", 0, "1"), name="none") == 3
+    assert change(client, Change("group.max.size", 0, "1"), kind=4, name="1") == 42
+    trial = IncrementalAlterConfigsRequest(
+        (ChangedResource(2, "t", (Change("retention.ms", 0, "1"),)),), validate_only=True
+    )
+    assert client.ask(trial, 1).responses[0].error_code == 0
+    assert values(client) == before
+
+
+def test_all_settings_are_replaced_at_once(client: Client) -> None:
+    change(client, Change("retention.ms", 0, "5000"))
+    configs = (AlterableConfig("segment.bytes", "2000000"),)
+    asked = AlterConfigsRequest((AlterConfigsResource(2, "t", configs),))
+    assert client.ask(asked, 2).responses[0].error_code == 0
+    assert (values(client)["retention.ms"], values(client)["segment.bytes"]) == (
+        "604800000",
+        "2000000",
+    )
+
+
+def test_a_change_holds_for_a_log_in_use(client: Client) -> None:
+    records = batch(b"x" * 2_000)
+    assert produce(client, "t", records).error_code == 0
+    change(client, Change("max.message.bytes", 0, "1000"))
+    assert produce(client, "t", records).error_code == 10

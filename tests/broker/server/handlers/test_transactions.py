@@ -1,0 +1,209 @@
+"""Tests transactions over the wire, in both of their protocols."""
+
+from collections.abc import Callable
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from groupsdk.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from groupsdk.wire.messages.describe_transactions import DescribeTransactionsRequest
+from groupsdk.wire.messages.end_txn import EndTxnRequest
+from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
+from groupsdk.wire.messages.list_transactions import ListTransactionsRequest
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from groupsdk.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.broker.clients import Client, batch, connect, produce
+
+
+def until(done: Callable[[], int], retried: int = 51) -> int:
+    """Repeats a request while a transaction is still being completed."""
+    for _ in range(1_000):
+        code = done()
+        if code != retried:
+            return code
+    raise AssertionError("the transaction is never completed")
+
+
+class Producer:
+    """A transactional producer that keeps its id and epoch."""
+
+    def __init__(
+        self, client: Client, transactional_id: str = "x", *, implicit: bool = True
+    ) -> None:
+        self.client = client
+        self.id = transactional_id
+        self.implicit = implicit
+        self.sequence = 0
+        self.producer_id = self.epoch = -1
+        assert until(self.init) == 0
+
+    def init(self) -> int:
+        """Gets an id and an epoch."""
+        answer = self.client.ask(InitProducerIdRequest(self.id, 60_000), 4)
+        self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
+        return answer.error_code
+
+    def add(self, partition: int = 0) -> int:
+        """Adds a partition, as TV1 does."""
+        topics = (AddPartitionsToTxnTopic("t", (partition,)),)
+        asked = AddPartitionsToTxnRequest((), self.id, self.producer_id, self.epoch, topics)
+        answer = self.client.ask(asked, 3)
+        return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+
+    def send(self, value: bytes) -> int:
+        """Produces a record; returns the error."""
+        records = batch(
+            value,
+            transactional=True,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self.sequence,
+        )
+        version = 12 if self.implicit else 11
+        code = produce(
+            self.client, "t", records, transactional_id=self.id, version=version
+        ).error_code
+        self.sequence += code == 0
+        return code
+
+    def commit_offset(self, offset: int) -> int:
+        """Commits an offset of the group g as part of the transaction."""
+        if not self.implicit:
+            added = AddOffsetsToTxnRequest(self.id, self.producer_id, self.epoch, "g")
+            assert until(lambda: self.client.ask(added, 3).error_code) == 0
+        topics = (
+            TxnOffsetCommitRequestTopic(
+                "t", partitions=(TxnOffsetCommitRequestPartition(0, offset),)
+            ),
+        )
+        asked = TxnOffsetCommitRequest(self.id, "g", self.producer_id, self.epoch, topics=topics)
+        answer = self.client.ask(asked, 5 if self.implicit else 4)
+        return answer.topics[0].partitions[0].error_code
+
+    def end(self, *, commit: bool) -> int:
+        """Ends the transaction."""
+        asked = EndTxnRequest(self.id, self.producer_id, self.epoch, commit)
+        answer = self.client.ask(asked, 5 if self.implicit else 4)
+        if self.implicit and answer.error_code == 0:
+            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.sequence = 0
+        return answer.error_code
+
+
+def read(client: Client, *, committed: bool = True) -> PartitionData:
+    """Reads t-0 from its start."""
+    wanted = (FetchTopic("t", partitions=(FetchPartition(0, partition_max_bytes=100_000),)),)
+    asked = FetchRequest(max_wait_ms=0, isolation_level=int(committed), topics=wanted)
+    return client.ask(asked, 11).responses[0].partitions[0]
+
+
+def offset(client: Client, *, stable: bool = False) -> tuple[int, int]:
+    """Fetches the offset of the group g: its error and value."""
+    group = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("t", (0,)),))
+    asked = OffsetFetchRequest(groups=(group,), require_stable=stable)
+    found = client.ask(asked, 8).groups[0].topics[0].partitions[0]
+    return found.error_code, found.committed_offset
+
+
+@pytest.mark.parametrize("implicit", [True, False])
+def test_a_transaction_is_seen_as_a_whole_or_not_at_all(client: Client, implicit: bool) -> None:
+    producer = Producer(client, implicit=implicit)
+    for commit, seen in ((True, 1), (False, 1), (True, 3)):
+        if not implicit:
+            assert until(producer.add) == 0
+        assert until(lambda: producer.send(b"v"), 19) == 0
+        assert producer.commit_offset(seen * 10) == 0
+        before = read(client)
+        assert before.last_stable_offset < before.high_watermark
+        assert offset(client, stable=True)[0] == 88
+        assert producer.end(commit=commit) == 0
+        while read(client).last_stable_offset != read(client).high_watermark:
+            pass
+        expected = 10 * seen
+        assert until(lambda: 51 if offset(client, stable=True)[0] == 88 else 0) == 0
+        assert offset(client)[1] == (expected if commit else 10)
+    aborted = read(client).aborted_transactions or ()
+    assert [(each.producer_id, each.first_offset) for each in aborted] == [
+        (producer.producer_id, 2)
+    ]
+    assert read(client, committed=False).high_watermark == 6
+
+
+def test_a_write_outside_a_transaction_is_refused(client: Client) -> None:
+    producer = Producer(client, implicit=False)
+    assert producer.send(b"v") == 120
+    assert read(client).high_watermark == 0
+
+
+def test_a_newer_producer_fences_the_older_one(broker: EmbeddedBroker, client: Client) -> None:
+    old = Producer(client)
+    assert old.send(b"old") == 0
+    with connect(broker) as other:
+        new = Producer(other)
+        assert new.epoch > old.epoch
+        assert old.send(b"again") == 47
+        assert old.end(commit=True) in {47, 90}
+        assert until(lambda: new.send(b"new"), 19) == 0
+        assert new.end(commit=True) == 0
+    while read(client).last_stable_offset != read(client).high_watermark:
+        pass
+    assert len(read(client).aborted_transactions or ()) == 1
+
+
+def test_partitions_that_do_not_exist_add_none(client: Client) -> None:
+    producer = Producer(client, implicit=False)
+    topics = (AddPartitionsToTxnTopic("t", (0, 9)), AddPartitionsToTxnTopic("none", (0,)))
+    asked = AddPartitionsToTxnRequest((), "x", producer.producer_id, producer.epoch, topics)
+    answer = client.ask(asked, 3).results_by_topic_v3_and_below
+    codes = [each.partition_error_code for topic in answer for each in topic.results_by_partition]
+    assert codes == [55, 3, 3]
+    assert producer.send(b"v") == 120
+
+
+def test_transactions_are_described_and_listed(client: Client) -> None:
+    producer = Producer(client)
+    producer.send(b"v")
+    states = client.ask(DescribeTransactionsRequest(("x", "none")), 0).transaction_states
+    assert [(each.transactional_id, each.error_code) for each in states] == [
+        ("x", 0),
+        ("none", 105),
+    ]
+    assert states[0].transaction_state == "Ongoing"
+    assert states[0].topics[0].partitions == (0,)
+    listed = client.ask(ListTransactionsRequest(("Ongoing", "Odd")), 0)
+    assert [each.transactional_id for each in listed.transaction_states] == ["x"]
+    assert listed.unknown_state_filters == ("Odd",)
+    assert client.ask(ListTransactionsRequest(("Empty",)), 0).transaction_states == ()
+
+
+def test_ids_without_a_transaction(client: Client) -> None:
+    ids = [client.ask(InitProducerIdRequest(None, 1000), 5).producer_id for _ in range(3)]
+    assert len(set(ids)) == 3
+    assert client.ask(InitProducerIdRequest("", 1000), 4).error_code == 42
+    assert client.ask(InitProducerIdRequest("x", 10_000_000), 4).error_code == 50
+    assert client.ask(InitProducerIdRequest(None, 1000, 5, -1), 4).error_code == 42
+
+
+def test_an_open_transaction_outlasts_a_restart(broker: EmbeddedBroker, client: Client) -> None:
+    producer = Producer(client)
+    assert producer.send(b"v") == 0
+    broker.restart()
+    with connect(broker) as again:
+        producer.client = again
+        assert read(again).last_stable_offset == 0
+        assert until(lambda: producer.end(commit=True)) == 0
+        while read(again).last_stable_offset != 2:
+            pass
