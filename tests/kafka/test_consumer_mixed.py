@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -14,9 +15,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from assignors import resolve
 from groupsdk.assignment import Cluster, Subscription
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.subscriptions import decode_assignment
-from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.watchdog import WATCHDOG
@@ -124,6 +125,19 @@ class Ours:
 
 
 @pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedBroker]:
+    """A broker of ours."""
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(params=["kafka", "embedded"])
+def servers(request: pytest.FixtureRequest) -> str:
+    """The address of a broker of each kind."""
+    return str(request.getfixturevalue(request.param).bootstrap_servers)
+
+
+@pytest.fixture(scope="module")
 def go_peer(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The path of the built peer in Go."""
     go = shutil.which("go")
@@ -178,8 +192,8 @@ def command_of(
 class Matrix:
     """One group, our members and a peer, and how the broker sees it."""
 
-    def __init__(self, kafka: LocalKafka, group_id: str, strategy: list[str]) -> None:
-        self.address = kafka.bootstrap_servers
+    def __init__(self, servers: str, group_id: str, strategy: list[str]) -> None:
+        self.address = servers
         self.group_id = group_id
         self.topic = f"topic-{group_id}"
         self.strategy = strategy
@@ -242,10 +256,10 @@ class Matrix:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(("library", "assignor"), MATRIX, ids=["-".join(each) for each in MATRIX])
 def test_one_group_of_both(
-    kafka: LocalKafka, group_id: str, request: pytest.FixtureRequest, library: str, assignor: str
+    servers: str, group_id: str, request: pytest.FixtureRequest, library: str, assignor: str
 ) -> None:
     strategy = assignor.split(" and ")
-    matrix = Matrix(kafka, group_id, strategy)
+    matrix = Matrix(servers, group_id, strategy)
     command = command_of(library, matrix.address, group_id, matrix.topic, assignor, request)
     with matrix.stack as stack:
         # the peer is first, and leads

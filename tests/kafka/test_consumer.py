@@ -1,0 +1,402 @@
+"""Our consumers on real brokers and the embedded one: what they survive, counted record by record."""
+
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from typing import Any, Self
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition as NativePartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.consumer import GroupConsumer
+from groupsdk.errors import FencedInstanceIdError, NoGenerationError
+from tests.support.workers import eventually
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedBroker]:
+    """A broker of ours."""
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(params=["kafka", "embedded"])
+def servers(request: pytest.FixtureRequest) -> str:
+    """The address of a broker of each kind."""
+    return str(request.getfixturevalue(request.param).bootstrap_servers)
+
+
+class Cluster:
+    """What a test does to topics."""
+
+    def __init__(self, servers: str, group_id: str) -> None:
+        self.servers = servers
+        self.group_id = group_id
+        self.topic = f"t-{group_id}"
+        self.admin = AdminClient({"bootstrap.servers": servers})
+        self.producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+        self.written: dict[int, int] = defaultdict(int)
+
+    def create(self, topic: str, count: int) -> None:
+        for future in self.admin.create_topics([NewTopic(topic, count, 1)]).values():
+            future.result()
+
+    def grow(self, count: int) -> None:
+        for future in self.admin.create_partitions([NewPartitions(self.topic, count)]).values():
+            future.result()
+
+    def delete(self, topic: str) -> None:
+        for future in self.admin.delete_topics([topic]).values():
+            future.result()
+
+    def write(self, count: int, partitions: int) -> None:
+        for number in range(count):
+            partition = number % partitions
+            self.producer.produce(self.topic, b"x", partition=partition)
+            self.written[partition] += 1
+        self.producer.flush()
+
+
+@pytest.fixture
+def cluster(servers: str, group_id: str) -> Cluster:
+    return Cluster(servers, group_id)
+
+
+class Ledger:
+    """What all consumers have processed, in one order: a resource that a fence protects."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.entries: list[tuple[TopicPartition, int, int]] = []
+        """Partition, offset, generation."""
+
+    def add(self, partition: TopicPartition, offset: int, generation: int) -> None:
+        with self.lock:
+            self.entries.append((partition, offset, generation))
+
+    def offsets(self) -> dict[int, set[int]]:
+        found: defaultdict[int, set[int]] = defaultdict(set)
+        with self.lock:
+            for (_, number), offset, _ in self.entries:
+                found[number].add(offset)
+        return found
+
+    def check(self, written: dict[int, int]) -> None:
+        """Check that nothing is skipped, and nothing was done by an owner after its successor began."""
+        assert self.offsets() == {number: set(range(count)) for number, count in written.items()}
+        newest: dict[TopicPartition, int] = {}
+        for number, (partition, offset, generation) in enumerate(self.entries):
+            assert generation >= newest.get(partition, -1), (
+                f"entry {number}: {partition}@{offset} was processed in generation {generation}"
+                f" after generation {newest[partition]} had begun"
+            )
+            newest[partition] = generation
+
+
+class Running:
+    """One consumer on a thread; a context manager. `revoked` and `assigned` have what it was told."""
+
+    def __init__(
+        self, cluster: Cluster, ledger: Ledger | None = None, hang_s: float = 0.0, **settings: Any
+    ) -> None:
+        given = {
+            "bootstrap_servers": cluster.servers,
+            "group_id": cluster.group_id,
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": 6_000,
+            "heartbeat_interval_ms": 150,
+            "auto_commit_interval_ms": 200,
+        }
+        self.consumer = GroupConsumer(given | settings)
+        self.errors: list[Exception] = []
+        self.assigned: list[set[TopicPartition]] = []
+        self.revoked: list[set[TopicPartition]] = []
+        self.lost: list[set[TopicPartition]] = []
+        self.hang_s = hang_s
+        self._ledger = ledger
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(cluster.topic,), daemon=True)
+
+    def on_partitions_assigned(self, given: list[TopicPartition]) -> None:
+        self.assigned.append(set(given))
+
+    def on_partitions_revoked(self, given: list[TopicPartition]) -> None:
+        self.revoked.append(set(given))
+
+    def on_partitions_lost(self, given: list[TopicPartition]) -> None:
+        self.lost.append(set(given))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the loop, and leave."""
+        self._stop.set()
+        self._thread.join(40)
+        assert not self._thread.is_alive()
+
+    def _run(self, topic: str) -> None:
+        try:
+            self.consumer.subscribe(topic, listener=self)
+            while not self._stop.is_set():
+                self._process(self.consumer.consume(200, 0.1))
+        except Exception as error:  # noqa: BLE001  # the test looks at it
+            self.errors.append(error)
+        finally:
+            with suppress(Exception):
+                self.consumer.close()
+
+    def _process(self, batch: list[Any]) -> None:
+        if batch and self.hang_s:
+            hang_s, self.hang_s = self.hang_s, 0.0
+            time.sleep(hang_s)
+        for message in batch:
+            assert message.error() is None
+            # ask before each act; what is left of the batch is the next owner's
+            snapshot = self.consumer.snapshot()
+            if not snapshot.holds:
+                return
+            if self._ledger is not None:
+                where = TopicPartition(message.topic(), message.partition())
+                generation = snapshot.generation.generation_id
+                self._ledger.add(where, message.offset(), generation)
+
+
+def owned_by(members: list[Running]) -> list[TopicPartition]:
+    return sorted(each for member in members for each in member.consumer.assignment())
+
+
+def shared_out(members: list[Running], count: int) -> Callable[[], bool]:
+    """Return whether every partition is owned exactly once, and each member has its share."""
+
+    def look() -> bool:
+        for each in members:
+            assert not each.errors, each.errors
+        owned = owned_by(members)
+        return (
+            len(owned) == count == len(set(owned))
+            and all(each.consumer.snapshot().stable for each in members)
+            and min(len(each.consumer.assignment()) for each in members) >= count // len(members)
+        )
+
+    return look
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_members_come_and_go_and_no_record_is_skipped_or_processed_by_a_fenced_owner(
+    cluster: Cluster, strategy: str
+) -> None:
+    cluster.create(cluster.topic, 6)
+    ledger, chance = Ledger(), random.Random(strategy)
+    with ExitStack() as stack:
+        members = [
+            stack.enter_context(Running(cluster, ledger, partition_assignment_strategy=strategy))
+            for _ in range(3)
+        ]
+        for _ in range(12):
+            cluster.write(600, 6)
+            time.sleep(chance.random() * 0.4)
+            match chance.randrange(3):
+                case 0 if len(members) > 1:
+                    members.pop(chance.randrange(len(members))).stop()
+                case 1:
+                    new = Running(cluster, ledger, partition_assignment_strategy=strategy)
+                    members.append(stack.enter_context(new))
+                case _:
+                    chance.choice(members).consumer.enforce_rebalance("test")
+        total = sum(cluster.written.values())
+        eventually(
+            lambda: sum(map(len, ledger.offsets().values())) == total,
+            lambda: f"{ {n: len(o) for n, o in ledger.offsets().items()} } of {cluster.written}",
+        )
+        for each in members:
+            assert not each.errors, each.errors
+    ledger.check(cluster.written)
+
+
+@pytest.mark.timeout(120)
+def test_a_handler_that_hangs_loses_its_partitions_and_does_nothing_more_with_them(
+    cluster: Cluster,
+) -> None:
+    cluster.create(cluster.topic, 4)
+    ledger = Ledger()
+    with (
+        Running(cluster, ledger, hang_s=4.0, max_poll_interval_ms=1_500) as hung,
+        Running(cluster, ledger, max_poll_interval_ms=1_500) as other,
+    ):
+        eventually(shared_out([hung, other], 4))
+        cluster.write(400, 4)
+        eventually(lambda: len(other.consumer.assignment()) == 4)
+        total = sum(cluster.written.values())
+        eventually(lambda: sum(map(len, ledger.offsets().values())) == total)
+        eventually(lambda: hung.lost)
+        eventually(shared_out([hung, other], 4))  # and it comes back
+        assert not hung.errors
+    ledger.check(cluster.written)
+
+
+@pytest.mark.timeout(120)
+def test_a_rolling_restart_of_static_members_rebalances_nothing(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 10)
+    with ExitStack() as stack:
+
+        def start(number: int) -> Running:
+            instance = f"pod-{number}"
+            return stack.enter_context(
+                Running(cluster, group_instance_id=instance, session_timeout_ms=20_000)
+            )
+
+        members = [start(number) for number in range(5)]
+        eventually(shared_out(members, 10))
+        time.sleep(0.5)  # whoever has just come may cause one more
+        eventually(shared_out(members, 10))
+        before = members[0].consumer.generation().generation_id
+        for number in range(5):
+            members[number].stop()
+            members[number] = start(number)
+            eventually(shared_out(members, 10))
+        assert {each.consumer.generation().generation_id for each in members} == {before}
+
+
+@pytest.mark.timeout(120)
+def test_a_cooperative_rolling_restart_leaves_alone_what_does_not_move(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 12)
+    with ExitStack() as stack:
+
+        def start() -> Running:
+            return stack.enter_context(
+                Running(cluster, partition_assignment_strategy="cooperative-sticky")
+            )
+
+        members = [start() for _ in range(4)]
+        eventually(shared_out(members, 12))
+        for _ in range(4):
+            kept = members[1:]
+            members[0].stop()
+            members = [*kept, start()]
+            eventually(shared_out(members, 12))
+        for each in members:
+            back = set().union(*each.revoked) & set(each.consumer.assignment())
+            moved_back = [p for p in back if sum(p in some for some in each.assigned) < 2]
+            assert not moved_back
+            assert not each.lost
+
+
+@pytest.mark.timeout(120)
+def test_topics_that_grow_come_and_go_while_they_are_consumed(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 2)
+    second = f"{cluster.topic}-2"
+    member = Running(cluster, metadata_max_age_ms=400)
+    with member:
+        eventually(shared_out([member], 2))
+        cluster.grow(5)
+        eventually(shared_out([member], 5))
+    consumer = GroupConsumer(
+        bootstrap_servers=cluster.servers,
+        group_id=cluster.group_id,
+        metadata_max_age_ms=400,
+        heartbeat_interval_ms=150,
+    )
+    with consumer:
+        consumer.subscribe(f"^{cluster.topic}")
+
+        def owns(*topics: str) -> Callable[[], bool]:
+            def look() -> bool:
+                consumer.consume(100, 0.05)
+                return {each.topic for each in consumer.assignment()} == set(topics)
+
+            return look
+
+        eventually(owns(cluster.topic))
+        cluster.create(second, 1)
+        eventually(owns(cluster.topic, second))
+        cluster.delete(cluster.topic)
+        eventually(owns(second))
+
+
+def test_an_offset_out_of_range_is_reset(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 1)
+    cluster.write(10, 1)
+
+    def first(**settings: Any) -> Any:
+        with GroupConsumer(
+            bootstrap_servers=cluster.servers,
+            group_id=cluster.group_id,
+            enable_auto_commit=False,
+            heartbeat_interval_ms=150,
+            **settings,
+        ) as consumer:
+            consumer.subscribe(cluster.topic)
+            eventually(lambda: (consumer.consume(1, 0), consumer.assignment())[1])
+            consumer.commit(offsets=[NativePartition(cluster.topic, 0, 1_000)], asynchronous=False)
+        with GroupConsumer(
+            bootstrap_servers=cluster.servers,
+            group_id=cluster.group_id,
+            enable_auto_commit=False,
+            heartbeat_interval_ms=150,
+            **settings,
+        ) as consumer:
+            consumer.subscribe(cluster.topic)
+            return eventually(lambda: consumer.poll(1))
+
+    assert first(auto_offset_reset="earliest").offset() == 0
+    error = first(auto_offset_reset="none").error()
+    assert error is not None
+    assert error.code() == KafkaError._AUTO_OFFSET_RESET
+
+
+def test_a_stale_snapshot_is_fenced_in_a_transaction(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 2)
+    cluster.write(4, 2)
+    producer = Producer(
+        {"bootstrap.servers": cluster.servers, "transactional.id": cluster.group_id}
+    )
+    producer.init_transactions(20)
+    offsets = [NativePartition(cluster.topic, 0, 2)]
+    with Running(cluster, enable_auto_commit=False) as first:
+        with pytest.raises(NoGenerationError):
+            GroupConsumer(
+                bootstrap_servers=cluster.servers, group_id=cluster.group_id
+            ).snapshot().to_confluent()
+        eventually(shared_out([first], 2))
+        stale = first.consumer.snapshot().to_confluent()
+        with Running(cluster, enable_auto_commit=False) as second:
+            eventually(shared_out([first, second], 2))
+            producer.begin_transaction()
+            with pytest.raises(KafkaException) as caught:
+                producer.send_offsets_to_transaction(offsets, stale, 20)
+            assert caught.value.args[0].code() == KafkaError.ILLEGAL_GENERATION
+            producer.abort_transaction(20)
+            producer.begin_transaction()
+            fresh = second.consumer.snapshot().to_confluent()
+            producer.send_offsets_to_transaction(offsets, fresh, 20)
+            producer.commit_transaction(20)
+
+    with GroupConsumer(bootstrap_servers=cluster.servers, group_id=cluster.group_id) as reader:
+        reader.subscribe(cluster.topic)
+        eventually(lambda: (reader.consume(1, 0), reader.assignment())[1])
+        (found,) = reader.committed([TopicPartition(cluster.topic, 0)])
+    assert found.offset == 2
+
+
+def test_a_second_consumer_with_the_same_instance_id_fences_the_first(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 2)
+    with Running(cluster, group_instance_id="pod") as first:
+        eventually(shared_out([first], 2))
+        with Running(cluster, group_instance_id="pod") as second:
+            eventually(shared_out([second], 2))
+            eventually(lambda: first.errors)
+    assert isinstance(first.errors[0], FencedInstanceIdError)
+    assert not second.errors
