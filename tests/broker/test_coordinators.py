@@ -1,0 +1,126 @@
+"""Tests which coordinator a group has, and that it has its log."""
+
+from typing import Any
+
+from groupsdk.broker.coordinators import CatalogueBlockStore, PartitionCoordinatorLog
+from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp
+from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime, Marker, Replayed
+from groupsdk.broker.store import MemoryStore
+from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.broker.rig import ClusterRig
+
+
+def commit(rig: ClusterRig, group_id: str, offset: int, node: int = 1) -> Any:
+    """Commits an offset of t-0 past the network; returns the answer, or why there is none."""
+    runtime = rig.cluster.groups.runtime_for(node, group_id)
+    if not isinstance(runtime, CoordinatorRuntime):
+        return runtime
+    topics = (OffsetCommitRequestTopic("t", (OffsetCommitRequestPartition(0, offset),)),)
+    answers: list[Any] = []
+    asked = OffsetCommitRequest(group_id, topics=topics)
+    runtime.submit(asked, answers.append, 8, "c", "/h", "User:u")
+    return answers[0].topics[0].partitions[0].error_code
+
+
+def test_a_group_is_where_javas_hash_says() -> None:
+    rig = ClusterRig()
+    groups = rig.cluster.groups
+    assert groups.partition_for("g") == 3
+    assert groups.partition_for("test-group") == 12
+    assert groups.partition_for("polygenelubricants") == 0
+
+
+def test_only_the_leader_coordinates() -> None:
+    rig = ClusterRig(nodes=2, topics={"t": 1})
+    rig.cluster.internal_topic("__consumer_offsets")
+    leader = rig.cluster.leader("__consumer_offsets", 3)
+    assert leader is not None
+    assert commit(rig, "g", 5, leader) == 0
+    assert commit(rig, "g", 5, 3 - leader) is ErrorCode.NOT_COORDINATOR
+    assert [each.name for each in rig.cluster.groups.led_by(leader)] == ["__consumer_offsets-3"]
+    assert list(rig.cluster.groups.led_by(3 - leader)) == []
+
+
+def test_a_coordinator_without_writes_has_no_files() -> None:
+    rig = ClusterRig()
+    assert isinstance(rig.cluster.groups.runtime_for(1, "g"), CoordinatorRuntime)
+    assert not rig.cluster.logs.exists("__consumer_offsets", 3)
+
+
+def test_coordinators_of_an_earlier_run_are_started_again() -> None:
+    first = ClusterRig(topics={"t": 1})
+    commit(first, "g", 5)
+    first.cluster.close()
+    second = ClusterRig(store=first.store, files=first.files)
+    second.cluster.load_coordinators()
+    (runtime,) = second.cluster.groups.running()
+    assert runtime.name == "__consumer_offsets-3"
+    shard: Any = runtime.shard
+    assert shard.offsets("g")["t", 0].offset == 5
+
+
+def test_a_moved_coordinator_reads_what_the_other_wrote() -> None:
+    rig = ClusterRig(nodes=2, topics={"t": 1})
+    rig.cluster.internal_topic("__consumer_offsets")
+    old = rig.cluster.leader("__consumer_offsets", 3) or 0
+    commit(rig, "g", 5, old)
+    rig.cluster.move_leaders({("__consumer_offsets", 3): 3 - old})
+    assert commit(rig, "g", 6, old) is ErrorCode.NOT_COORDINATOR
+    runtime = rig.cluster.groups.find(3)
+    assert runtime is not None
+    shard: Any = runtime.shard
+    assert shard.offsets("g")["t", 0].offset == 5
+    assert commit(rig, "g", 6, 3 - old) == 0
+
+
+def test_records_and_markers_are_replayed_as_they_were_written() -> None:
+    rig = ClusterRig()
+    rig.cluster.internal_topic("__consumer_offsets")
+    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    assert list(log.replay()) == []
+    stamp = ProducerStamp(7, 1)
+    plain, pending = CoordinatorRecord(b"a", b"1"), CoordinatorRecord(b"b", None)
+    log.append([plain, pending], None, 1_000)
+    log.append([pending], stamp, 1_000)
+    rig.cluster.log("__consumer_offsets", 0).append_marker(
+        7, 1, committed=True, coordinator_epoch=1, now_ms=1_000
+    )
+    log.append([plain], None, 1_000)
+    assert list(log.replay()) == [
+        Replayed(plain, None),
+        Replayed(pending, None),
+        Replayed(pending, stamp),
+        Marker(stamp, True),
+        Replayed(plain, None),
+    ]
+
+
+def test_a_long_log_is_read_to_its_end() -> None:
+    rig = ClusterRig()
+    rig.cluster.internal_topic("__consumer_offsets")
+    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    for n in range(40):
+        log.append([CoordinatorRecord(b"%d" % n, b"x" * 60_000)], None, 1_000)
+    keys = [each.record.key for each in log.replay() if isinstance(each, Replayed)]
+    assert keys == [b"%d" % n for n in range(40)]
+
+
+def test_producer_ids_never_come_twice() -> None:
+    store = MemoryStore()
+    seen: list[int] = []
+    for _ in range(3):
+        ids = ProducerIdAllocator(CatalogueBlockStore(store))
+        seen += [ids.next_id() for _ in range(1_500)]
+    one, two = CatalogueBlockStore(store), CatalogueBlockStore(store)
+    start = one.next_start()
+    assert one.claim(start, start + 1_000)
+    assert not two.claim(start, start + 1_000)
+    assert two.next_start() == start + 1_000
+    assert len(set(seen)) == len(seen)
+    assert start > max(seen)

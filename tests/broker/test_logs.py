@@ -1,0 +1,100 @@
+"""Tests the logs of all partitions: their settings, and what is done in the background."""
+
+from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.logs import TOPIC_DEFAULTS, topic_defaults
+from groupsdk.wire.records.record import Record, build_batch
+from tests.broker.clients import batch
+from tests.broker.rig import ClusterRig
+
+
+def test_what_holds_for_topics_comes_from_the_broker() -> None:
+    config = BrokerConfig.of(
+        {"log.retention.ms": 5, "log.segment.bytes": 1000, "message.max.bytes": 77}
+    )
+    defaults = topic_defaults(config)
+    assert (defaults.retention_ms, defaults.segment_bytes, defaults.max_message_bytes) == (
+        5,
+        1000,
+        77,
+    )
+    plain = topic_defaults(BrokerConfig()).properties()
+    assert plain["retention.ms"] == "604800000"
+    assert TOPIC_DEFAULTS.keys() <= plain.keys()
+
+
+def test_a_topic_has_settings_of_its_own_and_they_may_change() -> None:
+    rig = ClusterRig()
+    rig.cluster.create_topics({"t": 1}, {"t": {"retention.ms": "5"}})
+    log = rig.cluster.log("t", 0)
+    assert log.config.retention_ms == 5
+    rig.cluster.catalogue.set_config("topic", "t", {"retention.ms": "6"})
+    rig.cluster.logs.config_changed("t")
+    assert log.config.retention_ms == 6
+
+
+def test_a_log_is_opened_when_it_is_used() -> None:
+    rig = ClusterRig(topics={"t": 2})
+    assert not rig.cluster.logs.exists("t", 0)
+    log = rig.cluster.log("t", 0)
+    assert rig.cluster.log("t", 0) is log
+    assert rig.cluster.logs.exists("t", 0)
+    assert [place for place, _ in rig.cluster.logs.opened()] == [("t", 0)]
+
+
+def test_logs_outlast_their_broker() -> None:
+    first = ClusterRig(topics={"t": 1})
+    first.cluster.log("t", 0).append(batch(b"v"), now_ms=1_000)
+    first.cluster.close()
+    second = ClusterRig(store=first.store, files=first.files)
+    assert second.cluster.logs.exists("t", 0)
+    assert second.cluster.log("t", 0).log_end_offset == 1
+
+
+def test_old_segments_go() -> None:
+    rig = ClusterRig(log_segment_bytes=250, log_retention_ms=60_000)
+    rig.cluster.create_topics({"t": 1})
+    rig.cluster.logs.start_upkeep()
+    log = rig.cluster.log("t", 0)
+    for _ in range(5):
+        now_ms = rig.clock.now_ms()
+        log.append(batch(b"x" * 150, timestamp=now_ms), now_ms=now_ms)
+        rig.pass_ms(10_000)
+    assert len(log.segments) > 3
+    rig.pass_ms(600_000)
+    assert log.log_start_offset == log.log_end_offset == 5
+    assert len(log.segments) == 1
+
+
+def test_replaced_records_go() -> None:
+    rig = ClusterRig(log_segment_bytes=200, log_cleaner_backoff_ms=1_000)
+    rig.cluster.create_topics({"t": 1}, {"t": {"cleanup.policy": "compact"}})
+    rig.cluster.logs.start_upkeep()
+    log = rig.cluster.log("t", 0)
+    for n in range(20):
+        records = build_batch([Record(0, rig.clock.now_ms(), b"k", b"%030d" % n)])
+        log.append(records, now_ms=rig.clock.now_ms())
+    before = log.size
+    rig.pass_ms(60_000)
+    assert log.size < before / 2
+    assert log.log_end_offset == 20
+
+
+def test_silent_producers_are_forgotten() -> None:
+    rig = ClusterRig(topics={"t": 1}, producer_id_expiration_ms=1_000)
+    rig.cluster.logs.start_upkeep()
+    log = rig.cluster.log("t", 0)
+    records = batch(
+        b"v", timestamp=rig.clock.now_ms(), producer_id=5, producer_epoch=0, base_sequence=0
+    )
+    log.append(records, now_ms=rig.clock.now_ms())
+    assert 5 in log.producers.entries
+    rig.pass_ms(1_300_000)
+    assert 5 not in log.producers.entries
+
+
+def test_nothing_is_done_after_the_end() -> None:
+    rig = ClusterRig(topics={"t": 1})
+    rig.cluster.logs.start_upkeep()
+    rig.cluster.close()
+    rig.pass_ms(10_000_000)
+    assert rig.scheduler.next_ms is None
