@@ -57,18 +57,36 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def sample_tables(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def sample_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where the tables of the sample are, with a day that a former run left there."""
+    out = tmp_path_factory.mktemp("history") / "tables"
+    leftover = out / "offset_commits" / "day=2000-01-01"
+    leftover.mkdir(parents=True)
+    (leftover / "part-0.parquet").write_bytes(b"of a former run")
+    return str(out)
+
+
+@pytest.fixture(scope="session")
+def progress() -> list[tuple[str, int, int]]:
+    """What the run over the sample said of itself; ask for `sample_tables` as well."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def sample_tables(
+    spark: Any, sample_path: str, progress: list[tuple[str, int, int]]
+) -> dict[str, Any]:
     """Every table of the sample, made with the broker's log beside it; leave them as they are."""
     from groupsdk.history.job import Inputs, run
     from groupsdk.history.sources.broker_log import read_broker_log
     from tests.history.sample import BROKER_LOG, SEGMENTS
     from tests.spark.reading import read_segments, topic_names
 
-    out = tmp_path_factory.mktemp("history") / "tables"
     inputs = Inputs(
         read_segments(spark, SEGMENTS, "commits"),
         read_segments(spark, SEGMENTS, "rest"),
         topics=topic_names(spark),
         reasons=read_broker_log(spark, str(BROKER_LOG)),
     )
-    return dict(run(spark, inputs, str(out)))
+    told = progress.append
+    return dict(run(spark, inputs, sample_path, progress=lambda *each: told(each)))
