@@ -4,6 +4,7 @@ import random
 import signal
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -11,8 +12,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import Deadline, SystemClock
-from groupsdk.testing import LocalKafka
 from tests.examples.conftest import StartExample
 from tests.examples.process import ExampleProcess
 
@@ -22,9 +23,22 @@ PARTITIONS = 4
 _PATIENCE_MS = 90_000
 
 
-def make_topics(kafka: LocalKafka, *names: str) -> None:
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedBroker]:
+    """A broker of ours."""
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(params=["kafka", "embedded"])
+def servers(request: pytest.FixtureRequest) -> str:
+    """The address of a broker of each kind."""
+    return str(request.getfixturevalue(request.param).bootstrap_servers)
+
+
+def make_topics(servers: str, *names: str) -> None:
     """Creates topics with four partitions each."""
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": servers})
     topics = [NewTopic(name, PARTITIONS, 1) for name in names]
     for future in admin.create_topics(topics).values():
         future.result()
@@ -33,11 +47,11 @@ def make_topics(kafka: LocalKafka, *names: str) -> None:
 class Output:
     """The committed records of a topic, as far as they were read."""
 
-    def __init__(self, kafka: LocalKafka, topic: str) -> None:
+    def __init__(self, servers: str, topic: str) -> None:
         self.values: defaultdict[int, list[bytes]] = defaultdict(list)
         self._consumer = Consumer(
             {
-                "bootstrap.servers": kafka.bootstrap_servers,
+                "bootstrap.servers": servers,
                 "group.id": "reads-output",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -68,12 +82,12 @@ class Output:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_any_point_the_output_is_exact(
-    kafka: LocalKafka, group_id: str, start_example: StartExample, seed: int
+    servers: str, group_id: str, start_example: StartExample, seed: int
 ) -> None:
     source, target = f"in-{group_id}", f"out-{group_id}"
-    make_topics(kafka, source, target)
+    make_topics(servers, source, target)
     chance = random.Random(seed)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": servers})
     written: defaultdict[int, list[bytes]] = defaultdict(list)
 
     def write(count: int) -> None:
@@ -86,14 +100,14 @@ def test_killed_at_any_point_the_output_is_exact(
 
     def start(name: str) -> ExampleProcess:
         process = start_example(
-            *(PATH, "--bootstrap-servers", kafka.bootstrap_servers, "--name", f"{name}-{group_id}"),
+            *(PATH, "--bootstrap-servers", servers, "--name", f"{name}-{group_id}"),
             *("--source", source, "--target", target, "--session-timeout-ms", "2000"),
         )
         process.wait_for("^copies from")
         return process
 
     with ExitStack() as stack:
-        output = stack.enter_context(Output(kafka, target))
+        output = stack.enter_context(Output(servers, target))
         workers = {name: start(name) for name in ("a", "b")}
         killed = 0
         while killed < 12:
