@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
 ARGS ?=
 # BOOTSTRAP=host:port names your own cluster for `make demo`, and make hands it on in the environment. Without
-# it the demo starts Apache Kafka itself, which takes a JDK.
+# it the demo runs on the embedded broker.
 
 # A test that needs a real broker fails where there is none: skipped, it would prove nothing.
 PYTEST := GROUPSDK_REQUIRE_KAFKA=1 $(PYTHON) -m pytest
@@ -15,7 +15,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## three workers share out real work and survive a kill; BOOTSTRAP=host:port for your own cluster
-	@.ci/setup python $(if $(BOOTSTRAP),,jvm)
+	@.ci/setup demo
 	@$(PYTHON) -m examples.demo
 
 test: ## run the tests, on a real Apache Kafka where they need one; ARGS="..." goes to pytest

@@ -1,6 +1,6 @@
 """Do the same as worker.py with asyncio: share out eight shards, each worked on by a task of its own.
 
-    python examples/async_worker.py                                     starts a Kafka of its own
+    python examples/async_worker.py                                     starts an embedded broker
     python examples/async_worker.py --bootstrap-servers localhost:9092  joins the others there
 
 The heartbeat does not run on this program's event loop: code that blocks the loop does not delay it.
@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from assignors import assign_round_robin
 from groupsdk import AsyncAbstractCoordinator, GroupMembers
-from groupsdk.testing import LocalKafka
+from groupsdk.broker.embedded import EmbeddedBroker
 
 
 SHARDS = [f"shard-{number}" for number in range(8)]
@@ -78,14 +78,14 @@ async def do_some_work(shard: str, fence: int) -> None:
 async def main() -> None:
     """Work until SIGTERM or Ctrl-C."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bootstrap-servers", help="host:port; default: a Kafka of its own")
+    parser.add_argument("--bootstrap-servers", help="host:port; default: an embedded broker")
     parser.add_argument("--group-id", default="example-async-workers")
     parser.add_argument("--session-timeout-ms", type=int, default=6_000)
     settings = vars(parser.parse_args())
     settings["heartbeat_interval_ms"] = min(1_000, settings["session_timeout_ms"] // 6)
     with ExitStack() as stack:
         if settings["bootstrap_servers"] is None:
-            settings["bootstrap_servers"] = stack.enter_context(LocalKafka()).bootstrap_servers
+            settings["bootstrap_servers"] = stack.enter_context(EmbeddedBroker()).bootstrap_servers
         print("brokers:", settings["bootstrap_servers"], flush=True)
         async with Worker(settings) as worker:
             for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,6 +1,6 @@
 """Give consumers an assignor of your own: by capacity, by lag, or sticky to a key.
 
-    python examples/custom_consumer_assignor.py                                     starts a Kafka of its own
+    python examples/custom_consumer_assignor.py                                     starts an embedded broker
     python examples/custom_consumer_assignor.py --bootstrap-servers localhost:9092  runs there
 
 Two consumers with capacities 3 and 1 share eight partitions: six to one, two to the other.
@@ -24,8 +24,8 @@ from groupsdk.assignment import (
     RebalanceProtocol,
     TopicPartition,
 )
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
-from groupsdk.testing import LocalKafka
 
 
 class CapacityAssignor:
@@ -145,11 +145,11 @@ def main() -> None:
     for assignor in (CapacityAssignor, LagAssignor, KeyAssignor):
         print(assignor.name, "holds on", check_assignor(assignor), "groups", flush=True)
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bootstrap-servers", help="host:port; default: a Kafka of its own")
+    parser.add_argument("--bootstrap-servers", help="host:port; default: an embedded broker")
     servers = parser.parse_args().bootstrap_servers
     with ExitStack() as stack:
         if servers is None:
-            servers = stack.enter_context(LocalKafka()).bootstrap_servers
+            servers = stack.enter_context(EmbeddedBroker()).bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers})
         for future in admin.create_topics([NewTopic("jobs", 8, 1)]).values():
             future.result()

@@ -1,6 +1,6 @@
 """Copy records from one topic to another, changed on the way: each exactly once, kill it when you like.
 
-    python examples/exactly_once.py                                     starts a Kafka of its own, with records
+    python examples/exactly_once.py                                     starts an embedded broker, with records
     python examples/exactly_once.py --bootstrap-servers localhost:9092  copies there, from `--source`
 
 Start several, each with its own `--name`, which it keeps when it is started again. Records and offsets are
@@ -16,9 +16,9 @@ from confluent_kafka import KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import NoGenerationError
-from groupsdk.testing import LocalKafka
 
 
 def change(value: bytes) -> bytes:
@@ -82,7 +82,7 @@ class Copier:
 def main() -> None:
     """Copy until SIGTERM or Ctrl-C."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bootstrap-servers", help="host:port; default: a Kafka of its own")
+    parser.add_argument("--bootstrap-servers", help="host:port; default: an embedded broker")
     parser.add_argument("--source", default="words")
     parser.add_argument("--target", default="WORDS")
     parser.add_argument("--name", default="copier-1", help="the transactional.id")
@@ -91,7 +91,7 @@ def main() -> None:
     with ExitStack() as stack:
         servers = options.bootstrap_servers
         if servers is None:
-            servers = stack.enter_context(LocalKafka()).bootstrap_servers
+            servers = stack.enter_context(EmbeddedBroker()).bootstrap_servers
             prepare(servers, options.source, options.target)
         settings = {"bootstrap.servers": servers, "group.id": f"copy-{options.source}"}
         times = {"session.timeout.ms": options.session_timeout_ms, "heartbeat.interval.ms": 500}

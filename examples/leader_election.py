@@ -1,6 +1,6 @@
 """Elect a leader in the format of Schema Registry: protocol type `sr`, protocol `v0`, JSON.
 
-    python examples/leader_election.py                                     starts a Kafka of its own
+    python examples/leader_election.py                                     starts an embedded broker
     python examples/leader_election.py --bootstrap-servers localhost:9092 --port 8082
 
 Whoever leads the Kafka group elects: the smallest URL of the eligible, but a leader stays while it lives.
@@ -16,7 +16,7 @@ from typing import Any
 from typing_extensions import override
 
 from groupsdk import AbstractCoordinator, GroupMembers
-from groupsdk.testing import LocalKafka
+from groupsdk.broker.embedded import EmbeddedBroker
 
 
 Identity = dict[str, Any]
@@ -75,7 +75,7 @@ class Elector(AbstractCoordinator):
 def main() -> None:
     """Take part until SIGTERM or Ctrl-C."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bootstrap-servers", help="host:port; default: a Kafka of its own")
+    parser.add_argument("--bootstrap-servers", help="host:port; default: an embedded broker")
     parser.add_argument("--group-id", default="example-election")
     parser.add_argument("--session-timeout-ms", type=int, default=10_000)
     parser.add_argument("--port", type=int, default=8081)
@@ -86,7 +86,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt), ExitStack() as stack:
         if settings["bootstrap_servers"] is None:
-            settings["bootstrap_servers"] = stack.enter_context(LocalKafka()).bootstrap_servers
+            settings["bootstrap_servers"] = stack.enter_context(EmbeddedBroker()).bootstrap_servers
         print("brokers:", settings["bootstrap_servers"], flush=True)
         elector = stack.enter_context(Elector(settings))
         elector.identity = identity

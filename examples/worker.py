@@ -1,6 +1,6 @@
 """Share eight shards of work out among the workers of a group, and hand them over when one dies.
 
-    python examples/worker.py                                     starts a Kafka of its own
+    python examples/worker.py                                     starts an embedded broker
     python examples/worker.py --bootstrap-servers localhost:9092  joins the others there
 
 Start it in several terminals. Stop one with Ctrl-C or SIGTERM: its shards move at once. Kill one with
@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from assignors import assign_range
 from groupsdk import AbstractCoordinator, GroupMembers
-from groupsdk.testing import LocalKafka
+from groupsdk.broker.embedded import EmbeddedBroker
 
 
 SHARDS = [f"shard-{number}" for number in range(8)]
@@ -74,14 +74,14 @@ def do_some_work(shard: str, fence: int) -> None:
 def main() -> None:
     """Work until SIGTERM or Ctrl-C."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bootstrap-servers", help="host:port; default: a Kafka of its own")
+    parser.add_argument("--bootstrap-servers", help="host:port; default: an embedded broker")
     parser.add_argument("--group-id", default="example-workers")
     parser.add_argument("--session-timeout-ms", type=int, default=6_000)
     settings = vars(parser.parse_args())
     settings["heartbeat_interval_ms"] = min(1_000, settings["session_timeout_ms"] // 6)
     with ExitStack() as stack:
         if settings["bootstrap_servers"] is None:
-            settings["bootstrap_servers"] = stack.enter_context(LocalKafka()).bootstrap_servers
+            settings["bootstrap_servers"] = stack.enter_context(EmbeddedBroker()).bootstrap_servers
         print("brokers:", settings["bootstrap_servers"], flush=True)
         worker = stack.enter_context(Worker(settings))
         signal.signal(signal.SIGTERM, worker.stop)

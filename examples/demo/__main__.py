@@ -1,7 +1,6 @@
 """Run the demo: `make demo`, or `python -m examples.demo`; see `--help`."""
 
 import argparse
-import logging
 import os
 import signal
 import sys
@@ -21,7 +20,8 @@ from examples.demo.screen import Screen
 from examples.demo.story import DemoError, Story
 from examples.demo.texts import count_words, standard_library
 from examples.demo.topic import Admin, ResultsReader
-from groupsdk.testing import LocalKafka, LocalKafkaError
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.errors import GroupSdkError
 
 
 _WORKERS = 3
@@ -40,7 +40,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         "--bootstrap-servers",
         metavar="HOST:PORT",
         default=os.environ.get("BOOTSTRAP") or None,
-        help="your cluster; default: $BOOTSTRAP, or a Kafka that the demo starts",
+        help="your cluster; default: $BOOTSTRAP, or groupsdk's embedded broker",
     )
     parser.add_argument("--files", type=int, default=600, help="how many texts (default: 600)")
     parser.add_argument("--shards", type=int, default=24, help="in how many shards (default: 24)")
@@ -64,20 +64,14 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def broker(options: argparse.Namespace, screen: Screen) -> Iterator[str]:
-    """Give the address of the user's cluster, or of a Kafka started here."""
+    """Give the address of the user's cluster, or of an embedded broker started here."""
     if options.bootstrap_servers is not None:
         screen.say(f"using the cluster at {options.bootstrap_servers}")
         yield options.bootstrap_servers
         return
-    progress = logging.StreamHandler(sys.stdout)
-    progress.setFormatter(logging.Formatter("         %(message)s"))
-    logger = logging.getLogger("groupsdk.testing")
-    logger.addHandler(progress)
-    logger.setLevel(logging.INFO)
-    screen.say("starting Apache Kafka (the first time it is fetched: 44 MB, once)")
-    with LocalKafka() as kafka:
-        screen.say(f"Apache Kafka {kafka.version} answers at {kafka.bootstrap_servers}")
-        yield kafka.bootstrap_servers
+    with EmbeddedBroker() as embedded:
+        screen.say(f"groupsdk's embedded broker answers at {embedded.bootstrap_servers}")
+        yield embedded.bootstrap_servers
 
 
 @contextmanager
@@ -165,7 +159,7 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         screen.say("interrupted; everything is cleaned up")
         return 130
-    except (DemoError, KafkaException, LocalKafkaError, TimeoutExpired, TimeoutError) as error:
+    except (DemoError, KafkaException, GroupSdkError, TimeoutExpired, TimeoutError) as error:
         screen.say(f"failed: {type(error).__name__}: {error}", strong=True)
         return 1
 

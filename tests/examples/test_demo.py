@@ -15,6 +15,7 @@ from examples.demo.screen import Screen, ranges
 from examples.demo.texts import count_words, standard_library, units_of
 from groupsdk.testing import LocalKafka
 from tests.examples.conftest import StartExample
+from tests.examples.process import ExampleProcess
 
 
 TRUTH = [Counter({"a": 1}), Counter({"b": 2}), Counter({"a": 3, "c": 4})]
@@ -178,14 +179,30 @@ def test_the_environment_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> N
     assert options_of([]).bootstrap_servers is None
 
 
+SMALL = ("--files", "96", "--shards", "12", "--seconds", "8", "--session-timeout-ms", "2000")
+
+
+@pytest.mark.timeout(120)
+def test_a_small_demo_comes_out_right_on_the_embedded_broker(start_example: StartExample) -> None:
+    demo = start_example("-m", "examples.demo", *SMALL)
+    demo.wait_for("groupsdk's embedded broker answers at 127.0.0.1:")
+    comes_out_right(demo)
+
+
 @pytest.mark.kafka
 @pytest.mark.timeout(120)
-def test_a_small_demo_comes_out_right(kafka: LocalKafka, start_example: StartExample) -> None:
-    demo = start_example(
-        *("-m", "examples.demo", "--bootstrap-servers", kafka.bootstrap_servers),
-        *("--files", "96", "--shards", "12", "--seconds", "8", "--session-timeout-ms", "2000"),
-    )
+def test_a_small_demo_comes_out_right_on_kafka(
+    kafka: LocalKafka, start_example: StartExample
+) -> None:
+    servers = kafka.bootstrap_servers
+    demo = start_example("-m", "examples.demo", "--bootstrap-servers", servers, *SMALL)
     topic = demo.wait_for(r"topic (groupsdk-demo-\w+)$")[1]
+    comes_out_right(demo)
+    assert topic not in topics(kafka)
+
+
+def comes_out_right(demo: ExampleProcess) -> None:
+    """Waits for every step of the story, the totals and the exit status."""
     demo.wait_for(r"is killed \(SIGKILL\)")
     demo.wait_for("worker-4 starts")
     demo.wait_for(r"wakes up \(SIGCONT\)")
@@ -199,7 +216,6 @@ def test_a_small_demo_comes_out_right(kafka: LocalKafka, start_example: StartExa
     assert totals[1] == totals[2] != "0"
     assert int(totals[3]) >= 1
     assert int(totals[4]) >= 1
-    assert topic not in topics(kafka)
 
 
 @pytest.mark.kafka

@@ -1,6 +1,5 @@
 """Runs the example workers on a real Kafka: shards are shared, handed over on a crash, given back on SIGTERM."""
 
-import os
 import signal
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from groupsdk.testing import LocalKafka
 from tests.examples.conftest import StartExample
 from tests.examples.process import ROOT, ExampleProcess
-from tests.support.workers import eventually
 
 
 WORKERS = ["examples/worker.py", "examples/async_worker.py"]
@@ -81,42 +79,15 @@ def test_shards_move_at_once_on_sigterm(
     assert second.end(signal.SIGINT) == 0
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("path", [*WORKERS, "examples/leader_election.py"])
-@pytest.mark.usefixtures("kafka")  # so that the time limit does not cover fetching it
-def test_an_example_starts_a_kafka_of_its_own(path: str, start_example: StartExample) -> None:
-    example = start_example(path)
-    servers = example.wait_for(r"^brokers: (127\.0\.0\.1:\d+)$")[1]
-    example.wait_for(r"^generation 1: ")
-    directories = kafka_processes(example.pid)
-    assert directories, f"no broker below the example, though it names {servers}"
-    assert example.end(signal.SIGTERM) == 0
-    # the watchdog notices the end by itself, a moment later
-    eventually(lambda: not any(alive(pid) for pid in directories), "a process is left behind")
-
-
-def kafka_processes(parent: int) -> list[int]:
-    """Lists the processes that `parent` started, and theirs."""
-    found = []
-    for entry in os.listdir("/proc"):  # noqa: PTH208  # names are all that is needed
-        if entry.isdigit() and parent_of(int(entry)) == parent:
-            found += [int(entry), *kafka_processes(int(entry))]
-    return found
-
-
-def parent_of(pid: int) -> int:
-    """Returns the parent's process id; 0 for none."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:  # noqa: PTH123
-            return int(stat.read().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def alive(pid: int) -> bool:
-    """Says whether a process runs, and is not only waiting to be collected."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:  # noqa: PTH123
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def test_an_example_starts_a_broker_that_others_may_join(
+    path: str, start_example: StartExample
+) -> None:
+    first = start_example(path)
+    servers = first.wait_for(r"^brokers: (127\.0\.0\.1:\d+)$")[1]
+    first.wait_for(r"^generation 1: ")
+    second = start_example(path, "--bootstrap-servers", servers)
+    second.wait_for(r"^generation 2: ")
+    first.wait_for(r"^generation 2: ")
+    assert second.end(signal.SIGTERM) == 0
+    assert first.end(signal.SIGTERM) == 0
