@@ -13,6 +13,8 @@ from groupsdk.testing import LocalKafka
 from groupsdk.testing.local_kafka import DEFAULT_VERSION
 from tests.benchmarks import (
     assignors,
+    consumer_rebalance,
+    consumer_throughput,
     group_formation,
     heartbeat_jitter,
     idle_cost,
@@ -27,7 +29,10 @@ from tests.benchmarks.report import Result, environment, last_markdown
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 _BEGIN, _END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
-BROKER: Final = ("group_formation", "heartbeat_jitter", "idle_cost", "import_cost")
+BROKER: Final = (
+    *("group_formation", "heartbeat_jitter", "idle_cost", "import_cost"),
+    *("consumer_throughput", "consumer_rebalance"),
+)
 """What needs a Kafka."""
 ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor")
 """What needs none; a JDK and Go for some of the peers."""
@@ -69,6 +74,8 @@ def _run_on_kafka(names: list[str], options: list[str], *, quick: bool) -> tuple
             "heartbeat_jitter": lambda: heartbeat_jitter.run(kafka, proxy, options, quick=quick),
             "idle_cost": lambda: idle_cost.run(kafka, options, quick=quick),
             "import_cost": lambda: import_cost.run(options, quick=quick),
+            "consumer_throughput": lambda: consumer_throughput.run(kafka, options, quick=quick),
+            "consumer_rebalance": lambda: consumer_rebalance.run(kafka, options, quick=quick),
         }
         return kafka.version, [runs[name]() for name in BROKER if name in names]
 

@@ -1,0 +1,195 @@
+"""Measure how fast records are consumed, and what one costs, beside the other Python clients.
+
+Each measurement is a process of its own, `python -m tests.benchmarks.consumer_throughput CLIENT ...`, that reads a
+topic from its beginning in batches and tells its rate and its CPU time per record, of all its threads.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Final
+
+from groupsdk.testing import LocalKafka
+from tests.benchmarks.observer import create_topic
+from tests.benchmarks.report import Result, spread
+
+
+CLIENTS: Final = ("groupsdk", "confluent-kafka", "kafka-python", "aiokafka")
+_SIZES: Final = {100: 1_000_000, 1_000: 300_000}
+_SLOW: Final = {"kafka-python": 5, "aiokafka": 5}
+"""By how much fewer records these are measured with."""
+_PARTITIONS: Final = 8
+_BATCH: Final = 1_000
+_WITHIN: Final = 1.05
+
+
+def fill(servers: str, topic: str, size: int, count: int) -> None:
+    """Write so many records of so many bytes."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {"bootstrap.servers": servers, "linger.ms": 50, "batch.num.messages": 10_000}
+    )
+    value = b"x" * size
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(topic, value, partition=number % _PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
+
+
+# What each client does, in its process.
+
+
+def _settings(servers: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": servers,
+        "group.id": f"throughput-{uuid.uuid4().hex[:8]}",
+        "auto.offset.reset": "earliest",
+    }
+
+
+def _batches(client: str, servers: str, topic: str) -> Callable[[], int]:
+    """Return what takes a batch, and says how many records it has."""
+    consumer: Any
+    if client == "groupsdk":
+        from groupsdk.consumer import GroupConsumer
+
+        consumer = GroupConsumer(_settings(servers))
+        consumer.subscribe([topic])
+        return lambda: len(consumer.consume(_BATCH, 1.0))
+    if client == "confluent-kafka":
+        from confluent_kafka import Consumer
+
+        consumer = Consumer(_settings(servers))
+        consumer.subscribe([topic])
+        return lambda: len(consumer.consume(_BATCH, 1.0))
+    from kafka import KafkaConsumer
+
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=servers,
+        group_id=f"throughput-{uuid.uuid4().hex[:8]}",
+        auto_offset_reset="earliest",
+    )
+    return lambda: sum(map(len, consumer.poll(1_000, max_records=_BATCH).values()))
+
+
+def _measure(take: Callable[[], int], count: int) -> dict[str, float]:
+    got = 0
+    while not got:  # joining and connecting are not what is measured
+        got = take()
+    first, began, cpu = got, time.perf_counter(), _cpu_s()
+    while got < count:
+        got += take()
+    elapsed_s = time.perf_counter() - began
+    return {"rate": (got - first) / elapsed_s, "cpu_us": (_cpu_s() - cpu) / (got - first) * 1e6}
+
+
+async def _measure_aiokafka(servers: str, topic: str, count: int) -> dict[str, float]:
+    from aiokafka import AIOKafkaConsumer
+
+    consumer = AIOKafkaConsumer(
+        topic,
+        bootstrap_servers=servers,
+        group_id=f"throughput-{uuid.uuid4().hex[:8]}",
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    got = 0
+    while not got:
+        got = sum(map(len, (await consumer.getmany(timeout_ms=1_000, max_records=_BATCH)).values()))
+    first, began, cpu = got, time.perf_counter(), _cpu_s()
+    while got < count:
+        batch = await consumer.getmany(timeout_ms=1_000, max_records=_BATCH)
+        got += sum(map(len, batch.values()))
+    elapsed_s = time.perf_counter() - began
+    used_s = _cpu_s() - cpu
+    await consumer.stop()
+    return {"rate": (got - first) / elapsed_s, "cpu_us": used_s / (got - first) * 1e6}
+
+
+def _cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+# What compares them.
+
+
+def measure_once(client: str, servers: str, topic: str, count: int) -> dict[str, float]:
+    """Return rate and CPU time of one run, in a process of its own."""
+    module = "tests.benchmarks.consumer_throughput"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", module, client, servers, topic, str(count)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
+    """Measure all clients at all sizes, in turn."""
+    parser = argparse.ArgumentParser(prog="consumer_throughput")
+    parser.add_argument("--rounds", type=int, default=3 if quick else 7)
+    rounds = parser.parse_args(options).rounds
+    result = Result(
+        "consumer_throughput",
+        f"Records consumed, in batches of up to {_BATCH}: thousands a second, and CPU per record",
+        ("client", *(f"{size} B: k records/s | {size} B: CPU µs/record" for size in _SIZES)),
+        notes=["The broker is on the same cores, so look at the CPU time first."],
+    )
+    figures: defaultdict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
+    for size, count in _SIZES.items():
+        topic = f"throughput-{size}"
+        create_topic(kafka.bootstrap_servers, topic, _PARTITIONS)
+        fill(kafka.bootstrap_servers, topic, size, count)
+        for _ in range(rounds):
+            for client in CLIENTS:
+                wanted = count // _SLOW.get(client, 1)
+                figures[client, size].append(
+                    measure_once(client, kafka.bootstrap_servers, topic, wanted)
+                )
+    for client in CLIENTS:
+        cells = [client]
+        for size in _SIZES:
+            runs = figures[client, size]
+            cells.append(spread((each["rate"] / 1000 for each in runs), 0))
+            cells.append(spread(each["cpu_us"] for each in runs))
+        result.rows.append(cells)
+    for size in _SIZES:
+        ours, bare = (
+            statistics.median(each["cpu_us"] for each in figures[client, size])
+            for client in ("groupsdk", "confluent-kafka")
+        )
+        if ours > bare * _WITHIN:
+            result.behind.append(f"{size} B: {ours / bare - 1:.0%} more CPU than confluent-kafka")
+    result.raw = {f"{client} {size}": runs for (client, size), runs in figures.items()}
+    return result.finish()
+
+
+def main() -> None:
+    """Be one client."""
+    client, servers, topic, count = sys.argv[1:]
+    if client == "aiokafka":
+        print(json.dumps(asyncio.run(_measure_aiokafka(servers, topic, int(count)))), flush=True)
+    else:
+        print(json.dumps(_measure(_batches(client, servers, topic), int(count))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
