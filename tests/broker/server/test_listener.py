@@ -1,0 +1,114 @@
+"""Tests where a node listens, and how many it lets in."""
+
+import pytest
+
+from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.server.listener import Limits, is_loopback, listener_addresses, parse_listeners
+from groupsdk.errors import ConfigError
+from groupsdk.wire.messages.metadata import MetadataRequest
+from tests.broker.clients import Client, connect
+
+
+def test_listeners_are_read() -> None:
+    assert parse_listeners("listeners", "A://127.0.0.1:9092, b://[::1]:0") == [
+        ("A", "127.0.0.1", 9092),
+        ("B", "::1", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["127.0.0.1:9092", "A://", "A://h", "A://h:x", "A://h:70000", "://h:1"]
+)
+def test_what_is_no_listener(text: str) -> None:
+    with pytest.raises(ConfigError, match="NAME://host:port"):
+        parse_listeners("listeners", text)
+
+
+def addresses(listeners: str, **settings: str) -> list[tuple[str, str]]:
+    """Returns the names and protocols of listeners."""
+    config = BrokerConfig.of(settings, listeners=listeners)
+    return [(each.name, each.protocol) for each in listener_addresses(config)]
+
+
+def test_names_have_protocols() -> None:
+    assert addresses("PLAINTEXT://localhost:0,SASL_SSL://0.0.0.0:0") == [
+        ("PLAINTEXT", "PLAINTEXT"),
+        ("SASL_SSL", "SASL_SSL"),
+    ]
+    mapped = {"listener_security_protocol_map": "INSIDE:SASL_PLAINTEXT"}
+    assert addresses("INSIDE://127.0.0.1:0", **mapped) == [("INSIDE", "SASL_PLAINTEXT")]
+
+
+@pytest.mark.parametrize(
+    ("listeners", "text"),
+    [
+        ("", "names no address"),
+        ("PLAINTEXT://0.0.0.0:0", "open to the network"),
+        ("PLAINTEXT://:0", "open to the network"),
+        ("SSL://192.0.2.1:0", "open to the network"),
+        ("SASL_PLAINTEXT://example.com:0", "open to the network"),
+        ("PLAINTEXT://::0", "open to the network"),
+        ("MINE://127.0.0.1:0", "no security protocol"),
+        ("PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:1", "twice"),
+    ],
+)
+def test_listeners_that_are_refused(listeners: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        addresses(listeners)
+
+
+def test_what_only_this_machine_reaches() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST")))
+    assert not any(map(is_loopback, ("", "0.0.0.0", "::", "10.0.0.1", "example.com")))
+
+
+def test_several_listeners_each_name_their_own_address() -> None:
+    settings = {
+        "listeners": "ONE://127.0.0.1:0,TWO://127.0.0.1:0",
+        "listener.security.protocol.map": "ONE:PLAINTEXT,TWO:PLAINTEXT",
+        "advertised.listeners": "TWO://proxy.invalid:1234",
+    }
+    with EmbeddedBroker(settings) as broker, connect(broker) as one:
+        (seen,) = one.ask(MetadataRequest(()), 12).brokers
+        assert f"{seen.host}:{seen.port}" == broker.bootstrap_servers
+        assert broker.bootstrap_servers_of("TWO") == "proxy.invalid:1234"
+        port = broker._running().nodes[1].ports["TWO"]
+        with Client(("127.0.0.1", port)) as two:
+            (seen,) = two.ask(MetadataRequest(()), 12).brokers
+            assert (seen.host, seen.port) == ("proxy.invalid", 1234)
+
+
+def test_no_more_connections_than_allowed() -> None:
+    for settings in ({"max.connections": 2}, {"max.connections.per.ip": 2}):
+        with EmbeddedBroker(settings) as broker:
+            with connect(broker) as one, connect(broker) as two:
+                for each in (one, two):
+                    assert each.ask(MetadataRequest(()), 12).brokers
+                with connect(broker) as third:
+                    assert third.is_closed()
+                assert one.ask(MetadataRequest(()), 12).brokers
+            while broker._on_loop(lambda: broker._running().limits.connections):
+                pass
+            with connect(broker) as again:
+                assert again.ask(MetadataRequest(()), 12).brokers
+
+
+def test_memory_is_promised_while_there_is_some() -> None:
+    class Waiting:
+        freed = 0
+
+        def memory_free(self) -> None:
+            self.freed += 1
+
+    limits = Limits(BrokerConfig.of(queued_max_request_bytes=100))
+    one, two = Waiting(), Waiting()
+    assert limits.reserve(one, 90)  # type: ignore[arg-type]  # stands in for a connection
+    assert limits.reserve(two, 90)  # type: ignore[arg-type]
+    assert not limits.reserve(one, 1)  # type: ignore[arg-type]
+    assert not limits.reserve(one, 1)  # type: ignore[arg-type]
+    assert limits.reserved_bytes == 180
+    limits.release(90)
+    assert one.freed == 1
+    limits.release(90)
+    assert (one.freed, two.freed, limits.reserved_bytes) == (1, 0, 0)

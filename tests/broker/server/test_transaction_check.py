@@ -1,0 +1,64 @@
+"""Tests whether a producer may write where it wants to."""
+
+from groupsdk.broker.server.transaction_check import check, offsets_error, produce_error
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.end_txn import EndTxnRequest
+from tests.broker.rig import ClusterRig
+from tests.broker.server.calls import StandInConnection, call_of
+from tests.broker.test_transaction_markers import ask, begin, end
+
+
+PLACE = ("t", 1)
+
+
+def outcome(rig: ClusterRig, producer: tuple[int, int], *, add: bool) -> list[ErrorCode]:
+    """Checks t-1 and returns the outcomes, which may come later."""
+    found: list[ErrorCode] = []
+    call = call_of(StandInConnection(rig), 0, 12)
+    check(call, "x", producer, frozenset({PLACE}), lambda all_: found.append(all_[PLACE]), add=add)
+    return found
+
+
+def test_what_is_part_of_the_transaction_may_be_written() -> None:
+    rig = ClusterRig(topics={"t": 2})
+    producer_id = begin(rig, 0)
+    assert outcome(rig, (producer_id, 0), add=False) == [ErrorCode.TRANSACTION_ABORTABLE]
+    assert outcome(rig, (producer_id, 0), add=True) == [ErrorCode.NONE]
+    assert outcome(rig, (producer_id, 0), add=False) == [ErrorCode.NONE]
+    assert outcome(rig, (producer_id, 5), add=True) == [ErrorCode.PRODUCER_FENCED]
+    assert outcome(rig, (99, 0), add=True) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+
+
+def test_a_transaction_that_is_being_completed_is_waited_for() -> None:
+    rig = ClusterRig(topics={"t": 2})
+    producer_id = begin(rig, 0)
+    end(rig, producer_id)
+    found = outcome(rig, (producer_id, 0), add=True)
+    assert found == []
+    rig.settle()
+    rig.pass_ms(20)
+    assert found == [ErrorCode.NONE]
+
+
+def test_but_not_for_ever() -> None:
+    rig = ClusterRig(topics={"t": 2})
+    producer_id = begin(rig, 0)
+    rig.nodes[1].running = False
+    ask(rig, EndTxnRequest("x", producer_id, 0, True), 4)
+    found = outcome(rig, (producer_id, 0), add=True)
+    rig.pass_ms(99)
+    assert found == []
+    rig.pass_ms(1)
+    assert found == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
+def test_errors_are_translated_for_those_who_ask() -> None:
+    assert produce_error(ErrorCode.TRANSACTION_ABORTABLE, 11) is ErrorCode.TRANSACTION_ABORTABLE
+    assert produce_error(ErrorCode.TRANSACTION_ABORTABLE, 10) is ErrorCode.INVALID_TXN_STATE
+    for code in (ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS):
+        assert produce_error(code, 12) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert produce_error(ErrorCode.PRODUCER_FENCED, 12) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert offsets_error(ErrorCode.PRODUCER_FENCED, 5) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert offsets_error(ErrorCode.TRANSACTION_ABORTABLE, 3) is ErrorCode.INVALID_TXN_STATE
+    assert offsets_error(ErrorCode.TRANSACTION_ABORTABLE, 4) is ErrorCode.TRANSACTION_ABORTABLE
+    assert offsets_error(ErrorCode.NETWORK_EXCEPTION, 4) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

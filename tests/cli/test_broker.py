@@ -1,0 +1,136 @@
+"""Tests the command that runs a broker: its options, and a process of its own from start to SIGTERM."""
+
+import argparse
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from groupsdk.cli.broker import BrokerCommand, broker_of, read_properties, read_users
+from groupsdk.errors import ConfigError
+from groupsdk.wire.messages.metadata import MetadataRequest
+from tests.broker.clients import Client, batch, end_offset, produce
+
+
+def options(*argv: str) -> argparse.Namespace:
+    """Reads options."""
+    parser = argparse.ArgumentParser()
+    BrokerCommand().add_arguments(parser)
+    return parser.parse_args(argv)
+
+
+def test_the_options_become_settings(tmp_path: Path) -> None:
+    (tmp_path / "users").write_text("# ours\nalice:a:b\n\n", encoding="utf-8")
+    (tmp_path / "file").write_text("group.max.size = 5\nnum.partitions=2\n", encoding="utf-8")
+    broker, topics = broker_of(
+        options(
+            *("--listen", "127.0.0.1:0", "--advertise", "proxy:1", "--nodes", "2"),
+            *("--topic", "a:3", "--topic", "b", "--users", str(tmp_path / "users")),
+            *("--properties", str(tmp_path / "file"), "--config", "num.partitions=4"),
+        )
+    )
+    assert topics == {"a": 3, "b": 1}
+    assert broker.config.listeners == "SASL_PLAINTEXT://127.0.0.1:0"
+    assert broker.config.advertised_listeners == "SASL_PLAINTEXT://proxy:1"
+    assert (broker.config.group_max_size, broker.config.num_partitions) == (5, 4)
+    assert broker.config.group_initial_rebalance_delay_ms == 0
+    assert read_users(tmp_path / "users") == {"alice": "a:b"}
+
+
+def test_certificates_turn_tls_on() -> None:
+    broker, _ = broker_of(
+        options("--tls-certificate", "c.pem", "--tls-key", "k.pem", "--tls-client-ca", "ca.pem")
+    )
+    config = broker.config
+    assert config.listeners.startswith("SSL://")
+    assert (config.ssl_keystore_location, config.ssl_key_location) == ("c.pem", "k.pem")
+    assert (config.ssl_truststore_location, config.ssl_client_auth) == ("ca.pem", "required")
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (("--topic", "a:x"), "no number of partitions"),
+        (("--topic", "a:0"), "no number of partitions"),
+        (("--config", "group.max.size"), "KEY=VALUE"),
+        (("--config", "group.max.sise=1"), r"did you mean group\.max\.size"),
+        (("--tls-key", "k.pem"), "--tls-certificate"),
+        (("--nodes", "0"), "at least one node"),
+    ],
+)
+def test_wrong_options_are_named(argv: tuple[str, ...], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        broker_of(options(*argv))
+
+
+def test_a_wrong_file_is_named_without_its_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    for content in ("alice\n", ":secret\n", "alice:\n", ""):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ConfigError) as caught:
+            read_users(path)
+        assert "secret" not in str(caught.value)
+    path.write_text("no equals sign\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="KEY=VALUE"):
+        read_properties(path)
+
+
+def run(*argv: str) -> "subprocess.Popen[str]":
+    """Starts the command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "groupsdk", "broker", "--listen", "127.0.0.1:0", *argv],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def port_of(process: "subprocess.Popen[str]") -> int:
+    """Waits for the line that tells where it listens."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        found = re.search(r"listening on PLAINTEXT://127\.0\.0\.1:(\d+)", line)
+        if found:
+            return int(found[1])
+    raise AssertionError("it ended without listening")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_runs_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+    for expected in (1, 2):
+        process = run("--data-dir", str(tmp_path), "--topic", "t:2")
+        try:
+            with Client(("127.0.0.1", port_of(process))) as client:
+                topics = client.ask(MetadataRequest(None), 12).topics
+                assert [(each.name, len(each.partitions)) for each in topics] == [("t", 2)]
+                assert produce(client, "t", batch(b"v")).error_code == 0
+                assert end_offset(client, "t") == expected
+                process.send_signal(number)
+                assert process.wait(20) == 0
+            assert process.stderr is not None
+            assert "stopped" in process.stderr.read()
+            assert (tmp_path / ".kafka_cleanshutdown").exists()
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stderr is not None
+            process.stderr.close()
+
+
+def test_what_was_acknowledged_outlasts_a_kill(tmp_path: Path) -> None:
+    process = run("--data-dir", str(tmp_path), "--topic", "t")
+    with Client(("127.0.0.1", port_of(process))) as client:
+        for _ in range(20):
+            assert produce(client, "t", batch(b"v")).error_code == 0
+        process.kill()
+        process.wait()
+    process.communicate()
+    again = run("--data-dir", str(tmp_path))
+    try:
+        with Client(("127.0.0.1", port_of(again))) as client:
+            assert end_offset(client, "t") == 20
+    finally:
+        again.terminate()
+        again.communicate()
