@@ -2,15 +2,18 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.catalogue import Catalogue, Topic
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.directory import LogDirectory, Partition
-from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.errors import GroupSdkError
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.log.partition_log import PartitionLog
 
 
 _LOG = logging.getLogger(__name__)
@@ -100,7 +103,7 @@ class Logs:
         entries = dict(self._catalogue.config("topic", name))
         return LogConfig.parse(entries, self.defaults) if entries else self.defaults
 
-    def get(self, topic: Topic, partition: int) -> PartitionLog:
+    def get(self, topic: Topic, partition: int) -> "PartitionLog":
         """Return a partition's log; opens it, after a crash recovers it, when it is first asked for.
 
         Raises:
@@ -138,7 +141,7 @@ class Logs:
             if topic == name:
                 log.config = config
 
-    def opened(self) -> Iterator[tuple[Partition, PartitionLog]]:
+    def opened(self) -> "Iterator[tuple[Partition, PartitionLog]]":
         """Go through the logs that are open."""
         yield from list(self._open.items())
 

@@ -63,3 +63,13 @@ def test_all_settings_can_be_shown_but_secrets() -> None:
 
 def test_a_secret_is_not_in_the_repr() -> None:
     assert "hush" not in repr(BrokerConfig(ssl_key_password="hush"))
+
+
+def test_it_cannot_be_changed() -> None:
+    config = BrokerConfig()
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        config.group_max_size = 5
+    assert hash(BrokerConfig(group_max_size=5)) == hash(BrokerConfig(group_max_size=5))
+    assert config != BrokerConfig(group_max_size=5)
+    with pytest.raises(ConfigError, match="no setting"):
+        BrokerConfig(no_such=1)

@@ -5,7 +5,7 @@ import logging
 import re
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.log import checkpoints
 from groupsdk.broker.log.config import LogConfig
@@ -16,7 +16,10 @@ from groupsdk.broker.log.errors import (
     storage_error,
 )
 from groupsdk.broker.log.files import Files
-from groupsdk.broker.log.partition_log import PartitionLog
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.log.partition_log import PartitionLog
 
 
 _LOG = logging.getLogger(__name__)
@@ -112,7 +115,7 @@ class LogDirectory:
         return dict(self._found)
 
     @property
-    def logs(self) -> dict[Partition, PartitionLog]:
+    def logs(self) -> "dict[Partition, PartitionLog]":
         """The logs that are open."""
         return dict(self._logs)
 
@@ -124,7 +127,7 @@ class LogDirectory:
         now_ms: int,
         *,
         topic_id: uuid.UUID | None = None,
-    ) -> PartitionLog:
+    ) -> "PartitionLog":
         """Return the log of a partition: opened, or made where there is none.
 
         Args:
@@ -157,6 +160,9 @@ class LogDirectory:
             self._make(directory, topic_id)
             self._found[key] = topic_id
             self._forget(key)
+        # a third of a broker's start, and one without records has no use for it
+        from groupsdk.broker.log.partition_log import PartitionLog
+
         log = PartitionLog.open(
             self.files,
             directory,
