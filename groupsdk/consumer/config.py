@@ -139,6 +139,9 @@ def _librdkafka(
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": False,
+        # By default librdkafka rests for a second whenever its queue is full, which a fast reader then waits
+        # for: a quarter of the rate, with small records.
+        "fetch.queue.backoff.ms": 20,
         "bootstrap.servers": _servers(member.bootstrap_servers),
         "group.id": member.group_id,
         "client.id": member.client_id,

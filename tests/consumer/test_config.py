@@ -37,6 +37,8 @@ def test_librdkafka_commits_nothing_and_is_a_member_of_nothing() -> None:
     native = of().librdkafka
     assert native["enable.auto.commit"] is False
     assert native["enable.auto.offset.store"] is False
+    assert native["fetch.queue.backoff.ms"] == 20
+    assert of(**{"fetch.queue.backoff.ms": 7}).librdkafka["fetch.queue.backoff.ms"] == 7
     with pytest.raises(ConfigError, match=r"group\.protocol: librdkafka is not the member"):
         of(**{"group.protocol": "consumer"})
 
