@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from groupsdk.broker.groups.answers import join_answer, join_error, sync_error
+from groupsdk.broker.groups.deadlines import NEVER
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.group_records import group_record
 from groupsdk.broker.groups.member import GroupMember, PendingMember, Session
@@ -125,6 +126,8 @@ class Rebalances:
             )
             self._complete_if_joined(group, turn)
             return
+        if session.deadline_ms != NEVER:
+            return  # another one that ended just now completed the rebalance, and that answered its join
         if not session.is_new and (session.join is not None or session.sync is not None):
             return  # it waits for us; its session starts anew with the answer
         _log.info(

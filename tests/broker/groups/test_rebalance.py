@@ -271,6 +271,19 @@ class TestSessions:
         assert f"group {GROUP}, member {leader}, generation 1: expelled" in caplog.text
         assert f"the session of {leader} ended" in caplog.text
 
+    def test_one_whose_join_is_answered_by_the_end_of_another_is_not_expelled_with_it(self) -> None:
+        driver = Driver(QUICK)
+        leader, follower = driver.stable(2)
+        driver.heartbeat(leader, 1)
+        again = driver.join(follower, protocols=NEW)
+
+        # both sessions are due at once; the first to end completes the rebalance
+        driver.pass_ms(SESSION_MS + 100)
+
+        assert driver.joined(again).generation_id == 2
+        assert driver.heartbeat(leader, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert driver.heartbeat(follower, 2) is ErrorCode.NONE
+
     def test_a_member_that_waits_is_not_expelled(self) -> None:
         driver = Driver(QUICK)
         leader, follower = driver.stable(2)
