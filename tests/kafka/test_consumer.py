@@ -16,7 +16,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
-from groupsdk.errors import FencedInstanceIdError, NoGenerationError
+from groupsdk.errors import FencedInstanceIdError, MemberClosedError, NoGenerationError
+from groupsdk.testing import LocalKafka
 from tests.support.workers import eventually
 
 
@@ -400,3 +401,76 @@ def test_a_second_consumer_with_the_same_instance_id_fences_the_first(cluster: C
             eventually(lambda: first.errors)
     assert isinstance(first.errors[0], FencedInstanceIdError)
     assert not second.errors
+
+
+@pytest.mark.parametrize("heartbeat", ["thread", "process"])
+def test_offsets_are_the_same_wherever_the_heartbeat_runs(cluster: Cluster, heartbeat: str) -> None:
+    cluster.create(cluster.topic, 3)
+    cluster.write(30, 3)
+    settings = {
+        "bootstrap.servers": cluster.servers,
+        "group.id": cluster.group_id,
+        "auto.offset.reset": "earliest",
+        "heartbeat": heartbeat,
+    }
+    with GroupConsumer(settings) as consumer:
+        consumer.subscribe(cluster.topic)
+        got: list[Any] = []
+        while len(got) < 30:
+            got += consumer.consume(100, 0.1)
+        consumer.commit(asynchronous=False)
+        found = consumer.committed(consumer.assignment())
+        assert [each.offset for each in found] == [10, 10, 10]
+    with pytest.raises(MemberClosedError):
+        consumer.committed([TopicPartition(cluster.topic, 0)])
+
+
+def test_a_static_leader_that_comes_back_still_watches_the_topics(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 2)
+    settings: dict[str, Any] = {"metadata_max_age_ms": 400, "session_timeout_ms": 20_000}
+    with Running(cluster, group_instance_id="leader", **settings) as first:
+        eventually(shared_out([first], 2))
+        generation = first.consumer.generation().generation_id
+    with Running(cluster, group_instance_id="leader", **settings) as again:
+        eventually(shared_out([again], 2))
+        assert again.consumer.generation().generation_id == generation  # KIP-814: nothing assigned
+        assert again.consumer.snapshot().is_leader
+        cluster.grow(4)
+        eventually(shared_out([again], 4))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"),
+    [("SSL", None), ("SASL_SSL", "SCRAM-SHA-512"), ("SASL_PLAINTEXT", "PLAIN")],
+)
+def test_both_halves_use_the_same_credentials(
+    secure_kafka: LocalKafka, group_id: str, protocol: str, mechanism: str | None
+) -> None:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": secure_kafka.bootstrap_servers_of(protocol),
+        "group.id": group_id,
+        "security.protocol": protocol,
+        "auto.offset.reset": "earliest",
+    }
+    if "SSL" in protocol.split("_"):
+        settings["ssl.ca.location"] = str(secure_kafka.ca_file)
+    if mechanism is not None:
+        settings |= {"sasl.mechanism": mechanism, "sasl.username": "alice"}
+        settings["sasl.password"] = "alice-secret"
+    admin = {
+        key: value
+        for key, value in settings.items()
+        if not key.startswith(("group", "auto")) and key != "ssl.endpoint"
+    }
+    topic = f"t-{group_id}"
+    client = AdminClient(admin)
+    for future in client.create_topics([NewTopic(topic, 1, 1)]).values():
+        future.result()
+    producer = Producer(admin)
+    producer.produce(topic, b"secret record")
+    producer.flush()
+    with GroupConsumer(settings) as consumer:
+        consumer.subscribe(topic)
+        message = eventually(lambda: consumer.poll(1))
+        assert message.value() == b"secret record"
+        consumer.commit(message, asynchronous=False)

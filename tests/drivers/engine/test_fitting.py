@@ -7,11 +7,17 @@ import pytest
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.fitting import check_versions, fit
 from groupsdk.errors import UnsupportedVersionError
-from groupsdk.membership.requests import MembershipRequest
+from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.wire.api import ApiVersionRanges, encode_request
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from groupsdk.wire.schema import ApiKey
 from tests.support.scripted_steps import KAFKA_0_10, KAFKA_1_0, KAFKA_2_3, KAFKA_4_3, Versions
@@ -31,7 +37,7 @@ class Recorder:
         self.sent.append((message, version))
 
 
-def sent(versions: Versions, request: MembershipRequest) -> tuple[Any, int]:
+def sent(versions: Versions, request: MembershipRequest | CoordinatorRequest) -> tuple[Any, int]:
     recorder = Recorder(versions)
     fit(cast("Connection", recorder), request)
     (only,) = recorder.sent
@@ -97,3 +103,45 @@ def test_what_is_no_kafka_lacks_everything() -> None:
     with pytest.raises(UnsupportedVersionError, match=r"^kafka:9092 cannot serve") as caught:
         check_versions(cast("Connection", Recorder({})), static=True)
     assert str(caught.value).count("does not have it") == 5
+
+
+FETCH = OffsetFetchRequest(
+    groups=(
+        OffsetFetchRequestGroup(
+            group_id="g", topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0, 2)),)
+        ),
+    ),
+    require_stable=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("newest", "several", "stable"),
+    [(1, False, False), (6, False, False), (7, False, True), (8, True, True), (9, True, True)],
+)
+def test_offsets_are_asked_for_in_the_shape_of_the_version(
+    newest: int, several: bool, stable: bool
+) -> None:
+    versions = {**KAFKA_4_3, ApiKey.OFFSET_FETCH: (1, newest)}
+    request, version = sent(versions, FETCH)
+    assert (version, request.require_stable) == (newest, stable)
+    if several:
+        assert request == FETCH
+    else:
+        assert (request.group_id, request.groups) == ("g", ())
+        assert [(each.name, each.partition_indexes) for each in request.topics] == [("t", (0, 2))]
+
+
+def test_all_offsets_of_a_group_may_be_asked_for_in_every_version() -> None:
+    everything = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=None),))
+    request, _ = sent({**KAFKA_4_3, ApiKey.OFFSET_FETCH: (1, 5)}, everything)
+    assert request.topics is None
+
+
+@pytest.mark.parametrize(("newest", "refused"), [(3, True), (4, False)])
+def test_topics_are_asked_for_without_creating_them_where_that_can_be_said(
+    newest: int, refused: bool
+) -> None:
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    fitted, _ = sent({**KAFKA_4_3, ApiKey.METADATA: (0, newest)}, request)
+    assert fitted.allow_auto_topic_creation is refused

@@ -8,6 +8,7 @@ import pytest
 
 from groupsdk.drivers.hosts import frames
 from groupsdk.drivers.hosts.frames import (
+    Asked,
     Ended,
     FrameReader,
     Logged,
@@ -15,6 +16,7 @@ from groupsdk.drivers.hosts.frames import (
     MetricsTold,
     Shown,
     Start,
+    Told,
     ViewReceiver,
     ViewSender,
     encode,
@@ -36,11 +38,14 @@ from groupsdk.membership.events import (
 from groupsdk.membership.recorder import RebalanceRecorder
 from groupsdk.membership.view import Failure
 from groupsdk.types import GroupMembers, GroupMembershipOperation, ProtocolMetadata
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from tests.drivers.views import GENERATION, view
 from tests.drivers.virtual import config
 
 
 MESSAGES: list[Any] = [
+    Asked(3, OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=4)),
+    Told(3, OffsetCommitResponse(throttle_time_ms=5)),
     Start(config(group_instance_id="static", heartbeat="process"), 1, 20),
     MetricsAsked(7),
     Polled(),

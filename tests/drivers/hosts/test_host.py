@@ -18,10 +18,18 @@ from groupsdk.drivers.hosts.host import Host, open_host, promise
 from groupsdk.drivers.hosts.process import ProcessHost
 from groupsdk.drivers.hosts.thread import ThreadHost
 from groupsdk.drivers.mailbox import Mailbox, Publication
-from groupsdk.errors import ConfigError, EngineError
+from groupsdk.errors import (
+    ConfigError,
+    CoordinatorNotAvailableError,
+    EngineError,
+    IllegalGenerationError,
+    MemberClosedError,
+)
 from groupsdk.membership.actions import PrepareJoin
 from groupsdk.membership.events import CloseRequested, JoinPrepared, Polled, RejoinRequested
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
+from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.schema import ApiKey
 from tests.support.scripted_broker import ScriptedBroker
 
@@ -237,3 +245,22 @@ def test_nothing_is_left_behind(broker: ScriptedBroker, kind: str) -> None:
         if thread.name.startswith("groupsdk-"):
             thread.join(TIMEOUT_S)
     assert used() == before
+
+
+def test_what_is_asked_is_answered_in_the_end_whatever_comes(
+    broker: ScriptedBroker, kind: str
+) -> None:
+    mailbox = Mailbox()
+    host = open_host(settings(broker, kind), SystemClock(), mailbox)
+    host.start()
+    early = host.ask(MetadataRequest())
+    assert isinstance(early.exception(TIMEOUT_S), CoordinatorNotAvailableError)
+    host.post(Polled())
+    wait_for(mailbox, lambda latest: latest.view is not None and latest.view.call is not None)
+    stale = host.ask(OffsetCommitRequest(group_id="group", generation_id_or_member_epoch=7))
+    assert isinstance(stale.exception(TIMEOUT_S), IllegalGenerationError)
+    host.post(CloseRequested(GroupMembershipOperation.DEFAULT, 1_000, "test"))
+    last = host.ask(MetadataRequest())
+    assert isinstance(last.exception(TIMEOUT_S), MemberClosedError)
+    host.ended.result(TIMEOUT_S)
+    assert isinstance(host.ask(MetadataRequest()).exception(0), MemberClosedError)
