@@ -1,6 +1,7 @@
 """Runs the example of assignors for consumers, and holds each of them to what it says."""
 
 import importlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from assignors import check_assignor
 from groupsdk.assignment import Cluster, GroupAssignment, Subscription
 from groupsdk.testing import LocalKafka
 from tests.examples.conftest import StartExample
+from tests.examples.process import ROOT
 
 
 example: Any = importlib.import_module("examples.custom_consumer_assignor")
@@ -65,3 +67,14 @@ def test_the_example_shares_out_by_capacity(
     shown = [line for line in process.printed if " has " in line]
     assert "big has 6 partitions" in shown
     assert "small has 2 partitions" in shown
+
+
+def test_the_assignor_of_the_page_keeps_the_contract() -> None:
+    text = (ROOT / "docs/consumer.md").read_text(encoding="utf-8")
+    code = next(
+        each for each in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "class Cap" in each
+    )
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert check_assignor(names["CapacityAssignor"], cases=50) == 100
+    assert code.count("\n") <= 30

@@ -16,7 +16,12 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
-from groupsdk.errors import FencedInstanceIdError, MemberClosedError, NoGenerationError
+from groupsdk.errors import (
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    MemberClosedError,
+    NoGenerationError,
+)
 from groupsdk.testing import LocalKafka
 from tests.support.workers import eventually
 
@@ -474,3 +479,39 @@ def test_both_halves_use_the_same_credentials(
         message = eventually(lambda: consumer.poll(1))
         assert message.value() == b"secret record"
         consumer.commit(message, asynchronous=False)
+
+
+@pytest.mark.timeout(120)
+def test_a_group_goes_over_to_another_assignor_without_stopping(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 6)
+    ledger = Ledger()
+    rounds = ["range", "cooperative-sticky,range", "cooperative-sticky"]
+    with ExitStack() as stack:
+
+        def start(strategy: str) -> Running:
+            return stack.enter_context(
+                Running(cluster, ledger, partition_assignment_strategy=strategy)
+            )
+
+        members = [start(rounds[0]), start(rounds[0])]
+        eventually(shared_out(members, 6))
+        for strategy in rounds[1:]:
+            for _ in range(2):
+                cluster.write(300, 6)
+                members.pop(0).stop()
+                members.append(start(strategy))
+                eventually(shared_out(members, 6))
+        names = {each.consumer.generation().protocol_name for each in members}
+        assert names == {"cooperative-sticky"}
+        total = sum(cluster.written.values())
+        eventually(lambda: sum(map(len, ledger.offsets().values())) == total)
+    ledger.check(cluster.written)
+
+
+def test_a_member_without_a_common_assignor_is_refused(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 2)
+    with Running(cluster, partition_assignment_strategy="range") as first:
+        eventually(shared_out([first], 2))
+        with Running(cluster, partition_assignment_strategy="cooperative-sticky") as other:
+            eventually(lambda: other.errors)
+        assert isinstance(other.errors[0], InconsistentGroupProtocolError)
