@@ -231,7 +231,12 @@ def transaction_coordinators(cluster: "Cluster") -> Coordinators:
     from groupsdk.broker.transactions.config import TransactionConfig
     from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
 
-    config = TransactionConfig(**settings_for(TransactionConfig, cluster))
+    settings = settings_for(TransactionConfig, cluster)
+    offsets = cluster.catalogue.topics.get(OFFSETS_TOPIC)
+    if offsets is not None:
+        # as it was made, whatever the setting says by now: groups are found by this number
+        settings["offsets_topic_num_partitions"] = len(offsets.partitions)
+    config = TransactionConfig(**settings)
     producer_ids = cluster.producer_ids
     starts = cluster.catalogue.next_number("transaction_coordinator_starts")
 

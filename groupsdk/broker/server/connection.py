@@ -27,6 +27,8 @@ _HEADER_BYTES: Final = 10
 _MAX_WAITING: Final = 64 * 1024
 """How many bytes of further requests are read while one is being answered."""
 _MAX_PARTS: Final = 64
+_MAX_UNKNOWN: Final = 512 * 1024
+"""The largest request of a client that has not authenticated (Kafka's sasl.server.max.receive.size)."""
 _RESERVE_FROM: Final = 64 * 1024
 """Requests of at least this size take part in the limit on what all requests together may hold."""
 
@@ -248,6 +250,8 @@ class Connection(asyncio.Protocol):
 
     def _incomplete(self, length: int) -> None:
         limit = self._listener.max_request_bytes
+        if self.authenticator is not None and not self.authenticator.done:
+            limit = min(limit, _MAX_UNKNOWN)
         if not 0 <= length <= limit:
             raise BadRequestError(
                 f"a request of {length} bytes, where 0 to {limit} (socket.request.max.bytes) are taken"

@@ -306,3 +306,23 @@ def test_a_request_that_the_machine_cannot_take_is_owed_nothing() -> None:
     with pytest.raises(TypeError):
         rig.submit()
     assert rig.runtime.waiting == 0
+
+
+def test_a_bug_in_one_deadline_does_not_end_the_others() -> None:
+    rig = Rig()
+    rig.runtime.load()
+    rig.machine.due = 1_500
+    rig.submit()
+    failing = rig.machine.advance
+
+    def fail(now_ms: int) -> Result:
+        raise ValueError("a bug")
+
+    rig.machine.advance = fail  # type: ignore[method-assign]  # a machine with a bug
+    rig.clock.advance(500)
+    rig.scheduler.run_due()
+    assert isinstance(rig.events[-1], ValueError)
+    rig.machine.advance = failing  # type: ignore[method-assign]
+    rig.clock.advance(1_000)
+    rig.scheduler.run_due()
+    assert ("advance", 2_500) in rig.events

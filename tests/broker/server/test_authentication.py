@@ -219,3 +219,17 @@ def test_a_certificate_is_named_as_java_does() -> None:
     assert certificate_name({"subject": subject}) == "CN=alice,O=A\\, B,C=CH"
     assert certificate_name(None) is None
     assert certificate_name({}) is None
+
+
+def test_an_unknown_client_gets_no_memory(secured: EmbeddedBroker) -> None:
+    with connect(secured) as client:
+        client.socket.sendall((600_000).to_bytes(4))
+        assert client.is_closed()
+    with connect(secured) as client:
+        assert plain(client, "bob", "builder") == 0
+        client.socket.sendall((600_000).to_bytes(4))
+        with connect(secured) as other:
+            assert plain(other, "bob", "builder") == 0
+        client.socket.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            client.frame()
