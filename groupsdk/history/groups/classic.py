@@ -53,7 +53,7 @@ class ClassicGroup:
         if value is None:
             yield from self._deleted(record)
             return
-        members = {each.member_id: each for each in _members(value)}
+        members = {each.member_id: each for each in members_of(value)}
         for member in members.values():
             if member.problem is not None:
                 yield RejectRow(
@@ -206,7 +206,8 @@ class ClassicGroup:
         self._moved(record)
 
 
-def _members(value: GroupMetadataValue) -> Iterator[Member]:
+def members_of(value: GroupMetadataValue) -> Iterator[Member]:
+    """Take the members out of a generation's record."""
     is_consumer = value.protocol_type == CONSUMER
     for each in value.members:
         topics: tuple[str, ...] = ()

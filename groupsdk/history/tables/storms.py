@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame, Window, functions as f
 
+from groupsdk.history.groups.causes import Cause
 from groupsdk.history.tables.shape import Step, shaped
 
 
@@ -36,7 +37,9 @@ def storms(
 
     def step(frame: DataFrame) -> DataFrame:
         stormy = (
-            frame.withColumn("starts", starts)
+            # what is there before anyone joins is no rebalance
+            frame.filter(f.col("primary_cause") != str(Cause.CREATED))
+            .withColumn("starts", starts)
             .withColumn("stormy", covered)
             .withColumn("begins", begins)
             .filter(f.col("stormy"))

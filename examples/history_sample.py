@@ -1,0 +1,31 @@
+"""Explain the log of a real broker: fifty seconds with a join, a kill, a restart and a topic that grows.
+
+    python -m examples.history_sample [DIRECTORY]
+
+The log is the sample that the tests use: Kafka 4.1 wrote it, and what its coordinator said stands beside it.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+
+SAMPLE = Path(__file__).resolve().parents[1] / "tests" / "history" / "data"
+
+
+def main(out: Path) -> int:
+    """Run the history over the sample; returns the exit code."""
+    from groupsdk.history.command import main as history
+
+    return history(
+        [
+            *("run", "--segments", str(SAMPLE / "segments")),
+            *("--broker-log", str(SAMPLE / "coordinator-log.txt.gz")),
+            *("--out", str(out), "--master", "local[2]", "--title", "Fifty seconds of a broker"),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    place = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="history-sample-")
+    raise SystemExit(main(Path(place)))
