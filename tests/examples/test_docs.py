@@ -153,3 +153,20 @@ def on(kafka: LocalKafka, group_id: str, code: str) -> str:
     """Returns code with the addresses and groups of a test."""
     code = code.replace("localhost:9092", kafka.bootstrap_servers)
     return re.sub(r'"(async-)?workers"', f'"{group_id}"', code)
+
+
+def test_the_brokers_page_runs(tmp_path: Path, start_example: StartExample) -> None:
+    fixture, *others = blocks(ROOT / "docs/broker.md")
+    assert len(others) == 4
+    script = tmp_path / "blocks.py"
+    script.write_text("\n".join([*others, "print('all ran')"]))
+    process = start_example(str(script))
+    process.wait_for(r"^127\.0\.0\.1:\d+$")
+    process.wait_for("^all ran$")
+    assert process.end() == 0
+
+    test = tmp_path / "test_orders.py"
+    test.write_text(fixture)
+    run = start_example("-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", str(test))
+    run.wait_for("1 passed")
+    assert run.end() == 0
