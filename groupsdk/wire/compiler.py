@@ -48,17 +48,18 @@ def decoder(message: type[M], version: int) -> Decode:
 
 
 def lenient_decoder(message: type[M], version: int) -> Decode:
-    """Compile a decode function that leaves bytes behind the message alone; keep it, as it is not kept here.
+    """Compile a decode function for the requests that a broker reads; keep it, as it is not kept here.
 
-    For the requests that a broker reads: Kafka's do not look behind a request, and librdkafka 2.16 sends
-    Metadata from version 11 on with three bytes too many.
+    It reads as Kafka's brokers do. They do not look behind a request, and librdkafka 2.16 sends Metadata from
+    version 11 on with three bytes too many; they take any negative length for null where null may be, and put
+    U+FFFD in the place of what is no UTF-8. Beyond that it takes no more elements than `MAX_REQUEST_ELEMENTS`.
 
     Raises (the function, too):
         DecodeError: the version is not declared, or the bytes are no such message.
     """
     if version not in message.api:
         raise DecodeError(_undeclared(message, version))
-    return compile_decoder(message, version, to_the_end=False)
+    return compile_decoder(message, version, lenient=True)
 
 
 def encode(message: Message, version: int) -> bytes:

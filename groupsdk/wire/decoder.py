@@ -6,6 +6,7 @@ from typing import cast
 from uuid import UUID
 
 from groupsdk.errors import DecodeError
+from groupsdk.limits import MAX_REQUEST_ELEMENTS
 from groupsdk.wire import primitives
 from groupsdk.wire.primitives import FieldError
 from groupsdk.wire.schema import (
@@ -21,15 +22,17 @@ from groupsdk.wire.schema import (
 from groupsdk.wire.source import SourceWriter
 
 
-def compile_decoder(message: type[Message], version: int, *, to_the_end: bool = True) -> Decode:
+def compile_decoder(message: type[Message], version: int, *, lenient: bool = False) -> Decode:
     """Compile the decode function of a message class for a version that its `Api` has.
 
     Args:
         message: the class.
         version: its version.
-        to_the_end: whether bytes behind the message are an error.
+        lenient: whether to read as Kafka reads requests: bytes behind the message are left alone, any negative
+            length is null where null may be, what is no UTF-8 becomes U+FFFD. All arrays of the message
+            together have at most `MAX_REQUEST_ELEMENTS` elements then.
     """
-    return _Decoder(message, version).compile(to_the_end=to_the_end)
+    return _Decoder(message, version, lenient=lenient).compile()
 
 
 def _open_twin(declared: type[Struct]) -> type:
@@ -59,8 +62,10 @@ class _Decoder(SourceWriter):
     back; slices that run over the end are short, and the check at the end finds it.
     """
 
-    def __init__(self, message: type[Message], version: int) -> None:
+    def __init__(self, message: type[Message], version: int, *, lenient: bool) -> None:
         super().__init__(message, version)
+        self._lenient = lenient
+        self._decode_text = ".decode('utf-8', 'replace')" if lenient else ".decode()"
         self.names.update(
             FieldError=FieldError,
             TaggedField=primitives.TaggedField,
@@ -76,16 +81,18 @@ class _Decoder(SourceWriter):
         self._waiting: list[tuple[str, str]] = []  # (format, variable) of integers not read yet
         self._has_gil: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
-    def compile(self, *, to_the_end: bool) -> Decode:
+    def compile(self) -> Decode:
         """Generate and execute the function."""
         self.names.update(
             failures=primitives.DECODE_FAILURES, failed=self._failed, wrong_end=self._wrong_end
         )
         with self.block("def read(d, p):"):
             self.line("e = len(d)")
+            if self._lenient:
+                self.line(f"left = {MAX_REQUEST_ELEMENTS}")
             with self.block("try:"):
                 result = self.struct(self.message)
-                self.line("if p == e:" if to_the_end else "if p <= e:")
+                self.line("if p <= e:" if self._lenient else "if p == e:")
                 self.line(f"    return {result}")
             self.line("except failures as error:")
             self.line("    raise failed(error, e) from error")
@@ -151,11 +158,15 @@ class _Decoder(SourceWriter):
         with self.block(f"if {count}:"):
             if not known:
                 self.line(f"{unknown}, p = read_unknown_tags(d, p - 1, e)")
+                if self._lenient:
+                    self._spend(f"len({unknown})")
                 return unknown
             tag, stop, kept = (self.variable(stem) for stem in ("tag", "stop", "kept"))
             self.line(f"{kept} = []")
             self.line(f"{count}, p = read_uvarint(d, p - 1)")
             self.line("p += 1")
+            if self._lenient:
+                self._spend(count)
             with self.block(f"for _ in range({count}):"):
                 self.line(f"{tag}, p, {stop} = read_tag(d, p, e)")
                 word = "if"
@@ -217,7 +228,7 @@ class _Decoder(SourceWriter):
 
     def _text_or_bytes(self, value: str, *, is_text: bool, null: bool) -> None:
         length, stop = self.variable("length"), self.variable("stop")
-        text = ".decode()" if is_text else ""
+        text = self._decode_text if is_text else ""
         if self.flexible:
             self._waiting.append(("B", length))
             self._read_waiting(back=1)
@@ -232,7 +243,10 @@ class _Decoder(SourceWriter):
                 self.line(f"{value} = d[p + 1:{stop}]{text}")
                 self.line(f"p = {stop}")
             self.line("else:")
-            self.line(f"    {value}, p = read_compact_{'string' if is_text else 'bytes'}(d, p)")
+            more = ", 'replace'" if is_text and self._lenient else ""
+            self.line(
+                f"    {value}, p = read_compact_{'string' if is_text else 'bytes'}(d, p{more})"
+            )
             return
         self._waiting.append(("h" if is_text else "i", length))
         self._read_waiting()
@@ -245,7 +259,7 @@ class _Decoder(SourceWriter):
     def _null_or_problem(self, value: str, length: str, *, null: bool) -> None:
         """Go on after the branch for a length of zero and more, in an encoding that is not compact."""
         if null:
-            self.line(f"elif {length} == -1:")
+            self.line(f"elif {length} {'< 0' if self._lenient else '== -1'}:")
             self.line(f"    {value} = None")
         self.line("else:")
         self.line(f"    raise FieldError('has the length or count %d' % {length})")
@@ -279,6 +293,8 @@ class _Decoder(SourceWriter):
         self.line(
             f"    raise FieldError('counts %d elements where %d bytes are left' % ({count}, max(e - p, 0)))"
         )
+        if self._lenient:
+            self._spend(count)
         if isinstance(element, Width):
             self.line(f"{value} = unpack_from('>%d{element.code}' % {count}, d, p)")
             self.line(f"p += {count} * {size}")
@@ -293,6 +309,14 @@ class _Decoder(SourceWriter):
                 self._read_waiting()
             self.line(f"{items}.append({item})")
         self.line(f"{value} = tuple({items})")
+
+    def _spend(self, count: str) -> None:
+        """Bound what a message takes in memory: an element of two bytes may become an object of hundreds."""
+        self.line(f"left -= {count}")
+        self.line("if left < 0:")
+        self.line(
+            f"    raise FieldError('counts %d elements, more than a request may have' % {count})"
+        )
 
     def _read_waiting(self, back: int = 0) -> None:
         """Read the waiting integers in one go; leave the position `back` bytes before their end."""

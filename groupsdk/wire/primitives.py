@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES
+from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES, MAX_UNKNOWN_TAGS
 
 
 _MAX_UVARINT_BYTES = 5
@@ -82,10 +82,15 @@ def compact_string_length(length: int) -> bytes:
     return uvarint(length + 1)
 
 
-def read_compact_string(data: bytes, position: int) -> tuple[str, int]:
+def read_compact_string(data: bytes, position: int, errors: str = "strict") -> tuple[str, int]:
     """Decode the compact string at `position`; return it with the position behind it.
 
     The caller checks at the end of the message that nothing ran over.
+
+    Args:
+        data: the message.
+        position: where the string's length is.
+        errors: as for `bytes.decode`.
 
     Raises:
         FieldError: it is null or too long.
@@ -97,7 +102,7 @@ def read_compact_string(data: bytes, position: int) -> tuple[str, int]:
         raise FieldError(
             f"has {length - 1} bytes, over the limit of {MAX_STRING_BYTES} for a string"
         )
-    return data[position + 1 : position + length].decode(), position + length
+    return data[position + 1 : position + length].decode(errors=errors), position + length
 
 
 def read_compact_bytes(data: bytes, position: int) -> tuple[bytes, int]:
@@ -151,13 +156,15 @@ def read_unknown_tags(data: bytes, position: int, end: int) -> tuple[tuple[Tagge
     """Decode a whole section of tagged fields of which none is known; return it and the position behind it.
 
     Raises:
-        FieldError: a size runs over `end`.
+        FieldError: a size runs over `end`, or there are more than `MAX_UNKNOWN_TAGS`.
         IndexError: the data ends within the section.
     """
     count, position = read_uvarint(data, position)
     position += 1
+    if count > MAX_UNKNOWN_TAGS:
+        raise FieldError(f"has {count} tagged fields, over the limit of {MAX_UNKNOWN_TAGS}")
     fields = []
-    for _ in range(count):  # bounded: each turn takes two bytes or raises
+    for _ in range(count):
         tag, start, position = read_tag(data, position, end)
         fields.append(TaggedField(tag, data[start:position]))
     return tuple(fields), position

@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given, settings
 
 from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.limits import MAX_REQUEST_ELEMENTS, MAX_UNKNOWN_TAGS
 from groupsdk.wire import compiler
+from groupsdk.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.primitives import TaggedField
 from groupsdk.wire.schema import Api, ApiKey, Message
 from tests.wire.strategies import versioned_messages
 
@@ -106,3 +114,48 @@ def test_a_broker_leaves_alone_what_is_behind_a_request(version: int) -> None:
         compiler.decode(HeartbeatRequest, version, data + b"\0\0\0")
     with pytest.raises(DecodeError, match="not for 9"):
         compiler.lenient_decoder(HeartbeatRequest, 9)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("length", [3, 200])
+def test_a_broker_reads_what_is_no_utf8_as_java_does(version: int, length: int) -> None:
+    data = compiler.encode(HeartbeatRequest("g" * length, 7, "m"), version)
+    damaged = data.replace(b"gg", b"\xff\xe2", 1)
+
+    read = compiler.lenient_decoder(HeartbeatRequest, version)(damaged, 0)
+
+    assert read == HeartbeatRequest("\ufffd\ufffd" + "g" * (length - 2), 7, "m")
+    with pytest.raises(DecodeError, match="UTF-8"):
+        compiler.decode(HeartbeatRequest, version, damaged)
+
+
+def test_a_broker_takes_any_negative_count_for_null() -> None:
+    data = b"\xff\xff\xff\xfe"
+
+    assert compiler.lenient_decoder(MetadataRequest, 1)(data, 0) == MetadataRequest(None)
+    with pytest.raises(DecodeError, match="count -2"):
+        compiler.decode(MetadataRequest, 1, data)
+
+
+def test_a_broker_takes_a_bounded_number_of_elements() -> None:
+    read = compiler.lenient_decoder(DeleteRecordsRequest, 0)
+    partitions = (DeleteRecordsPartition(0, 0),) * (MAX_REQUEST_ELEMENTS // 2 - 1)
+    full = DeleteRecordsTopic("t", partitions)
+    # the topics are elements, too
+    most = DeleteRecordsRequest((full, full))
+    more = DeleteRecordsRequest((full, full, DeleteRecordsTopic("t", partitions[:1])))
+
+    assert read(compiler.encode(most, 0), 0) == most
+    with pytest.raises(DecodeError, match=r"topics\.partitions counts .* more than a request"):
+        read(compiler.encode(more, 0), 0)
+    assert compiler.decode(DeleteRecordsRequest, 0, compiler.encode(more, 0)) == more
+
+
+def test_a_broker_counts_tagged_fields_as_well() -> None:
+    read = compiler.lenient_decoder(DeleteRecordsRequest, 2)
+    tags = tuple(TaggedField(tag, b"") for tag in range(MAX_UNKNOWN_TAGS))
+    topics = (DeleteRecordsTopic("t", unknown_tagged_fields=tags),) * 10
+    data = compiler.encode(DeleteRecordsRequest(topics), 2)
+
+    with pytest.raises(DecodeError, match="more than a request may have"):
+        read(data, 0)

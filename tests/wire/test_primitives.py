@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.limits import MAX_INT32
+from groupsdk.limits import MAX_INT32, MAX_UNKNOWN_TAGS
 from groupsdk.wire.primitives import (
     FieldError,
     TaggedField,
@@ -113,4 +113,11 @@ def test_a_tag_may_not_run_over_the_end() -> None:
 
 def test_a_hostile_count_of_tags_ends_with_the_bytes() -> None:
     with pytest.raises(IndexError):
-        read_unknown_tags(uvarint(MAX_INT32) + b"\x01\x00" * 50, 0, 105)
+        read_unknown_tags(uvarint(MAX_UNKNOWN_TAGS) + b"\x01\x00" * 50, 0, 105)
+
+
+def test_a_section_has_a_bounded_number_of_unknown_tags() -> None:
+    data = uvarint(MAX_UNKNOWN_TAGS + 1) + b"\x01\x00" * (MAX_UNKNOWN_TAGS + 1)
+
+    with pytest.raises(FieldError, match=r"has 10001 tagged fields, over the limit of 10000"):
+        read_unknown_tags(data, 0, len(data))
