@@ -37,7 +37,10 @@ class BrokerConfig:
     socket_listen_backlog_size: int = 1024
     """Kafka's default is 50: a burst of members would wait a second for a repeated SYN."""
     queued_max_request_bytes: int = 256 * _MIB
-    """What all requests together may hold in memory while they arrive. Kafka's default is no limit."""
+    """What all requests together may hold in memory while they arrive. Kafka's default is no limit.
+
+    Where answers that clients do not read hold more than this, a fetch gives one batch at a time.
+    """
     max_connections: int = MAX_INT32
     max_connections_per_ip: int = MAX_INT32
     connections_max_idle_ms: int = 600_000

@@ -29,6 +29,8 @@ _MAX_WAITING: Final = 64 * 1024
 _MAX_PARTS: Final = 64
 _MAX_UNKNOWN: Final = 512 * 1024
 """The largest request of a client that has not authenticated (Kafka's sasl.server.max.receive.size)."""
+_LARGE_ANSWER: Final = 16 * 1024
+"""Answers from this size on are not gathered with others, so that a client that does not read is noticed."""
 _RESERVE_FROM: Final = 64 * 1024
 """Requests of at least this size take part in the limit on what all requests together may hold."""
 
@@ -57,6 +59,7 @@ class Connection(asyncio.Protocol):
         "_reserved",
         "_serving",
         "_transport",
+        "_unsent",
         "_wanted",
         "active_ms",
         "authenticator",
@@ -89,6 +92,7 @@ class Connection(asyncio.Protocol):
         self._paused = False  # we do not read
         self._serving = False  # within _serve, which goes on and writes by itself
         self._reserved = 0
+        self._unsent = 0
         self._client_id_bytes = b""
         self._client_id = ""
 
@@ -109,6 +113,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._buffer.clear()
         self._release()
+        self._note_unsent(0)
         if self.on_lost is not None:
             self.on_lost()
         self._listener.lost(self)
@@ -133,11 +138,13 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Take up no more requests of a client that does not read."""
         self._blocked = True
+        self._note_unsent(self._transport.get_write_buffer_size())
 
     @override
     def resume_writing(self) -> None:
         """Go on with a client that reads again."""
         self._blocked = False
+        self._note_unsent(0)
         self._listener.soon(self._resume)
 
     def close(self, reason: str = "") -> None:
@@ -153,6 +160,19 @@ class Connection(asyncio.Protocol):
         """End the connection at once; what is not sent is lost."""
         self.closed = True
         self._transport.abort()
+
+    @property
+    def crowded(self) -> bool:
+        """Tell whether answers have to be small, as clients that do not read hold too much already."""
+        return self._listener.crowded
+
+    def expire(self, reason: str) -> None:
+        """End the connection of a client that is idle; at once where it does not read what was sent."""
+        if self.closed or self._blocked:
+            _LOG.info("node %d: dropping %s: %s", self.node.node_id, self.peer, reason)
+            self.abort()
+        else:
+            self.close(reason)
 
     def answered(self, call: Call, response: Response) -> None:
         """Send the answer to the request in hand, and go on."""
@@ -171,6 +191,8 @@ class Connection(asyncio.Protocol):
             self._out += (_PREFIX(len(body) + 5, call.correlation_id), b"\0", body)
         else:
             self._out += (_PREFIX(len(body) + 4, call.correlation_id), body)
+        if len(body) >= _LARGE_ANSWER:
+            self._flush()
         self.go_on()
 
     def go_on(self) -> None:
@@ -186,6 +208,8 @@ class Connection(asyncio.Protocol):
         if out:
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
             out.clear()
+            if self._blocked:
+                self._note_unsent(self._transport.get_write_buffer_size())
 
     def _resume(self) -> None:
         if self._may_serve() and len(self._buffer) >= self._wanted:
@@ -271,6 +295,10 @@ class Connection(asyncio.Protocol):
             self._listener.release(self._reserved)
             self._reserved = 0
 
+    def _note_unsent(self, size: int) -> None:
+        self._listener.unsent(size - self._unsent)
+        self._unsent = size
+
     def memory_free(self) -> None:
         """Go on reading a large request that had to wait for memory."""
         self._resume()
@@ -287,8 +315,6 @@ class Connection(asyncio.Protocol):
         name = payload[_HEADER_BYTES:start]
         if name != self._client_id_bytes:
             self._learn_client_id(name, size)
-        elif size < -1:
-            raise BadRequestError(f"a client id of {size} bytes")
         found = route(key, version)
         if found is None:
             self._not_served(key, version, correlation_id)
@@ -343,12 +369,10 @@ class Connection(asyncio.Protocol):
         return response
 
     def _learn_client_id(self, name: bytes, size: int) -> None:
+        # as Kafka: any negative size stands for null, and U+FFFD for what is no UTF-8
         if len(name) != max(size, 0):
             raise BadRequestError(f"a client id of {size} bytes in a header of fewer")
-        try:
-            self._client_id = name.decode()
-        except UnicodeDecodeError:
-            raise BadRequestError("a client id that is not valid UTF-8") from None
+        self._client_id = name.decode(errors="replace")
         self._client_id_bytes = name
 
     def _skip_tags(self, payload: bytes, start: int) -> int:

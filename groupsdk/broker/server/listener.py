@@ -137,6 +137,7 @@ class Limits:
         self._max_per_ip = config.max_connections_per_ip
         self._max_bytes = config.queued_max_request_bytes
         self._bytes = 0
+        self._unsent = 0
         self._by_peer: Counter[str] = Counter()
         self._total = 0
         self._hungry: deque[Connection] = deque()
@@ -176,6 +177,15 @@ class Limits:
         while self._hungry and self._bytes < self._max_bytes:
             self._hungry.popleft().memory_free()
 
+    def unsent(self, change: int) -> None:
+        """Count answers that wait for clients to read them, or such as wait no more."""
+        self._unsent += change
+
+    @property
+    def crowded(self) -> bool:
+        """Tell whether clients that do not read hold so much that further answers have to be small."""
+        return self._unsent > self._max_bytes
+
     @property
     def connections(self) -> int:
         """Count the open connections."""
@@ -205,6 +215,7 @@ class Listener:
         self.now_ms = scheduler.now_ms
         self.reserve = limits.reserve
         self.release = limits.release
+        self.unsent = limits.unsent
         self._limits = limits
         self._scheduler = scheduler
         self._config = config
@@ -336,6 +347,11 @@ class Listener:
             self._counted.discard(connection)
             self._limits.lost(connection.peer)
 
+    @property
+    def crowded(self) -> bool:
+        """Tell whether clients that do not read hold so much that further answers have to be small."""
+        return self._limits.crowded
+
     def _arm_sweep(self) -> None:
         delay_ms = min(max(self._idle_ms // 2, 1), _LONGEST_SWEEP_MS)
         self._sweep = self._scheduler.after(delay_ms, self._sweep_idle)
@@ -344,5 +360,5 @@ class Listener:
         latest_ms = self.now_ms() - self._idle_ms
         for connection in list(self.connections):
             if connection.active_ms <= latest_ms:
-                connection.close(f"idle for connections.max.idle.ms={self._idle_ms}")
+                connection.expire(f"idle for connections.max.idle.ms={self._idle_ms}")
         self._arm_sweep()

@@ -80,6 +80,22 @@ def test_what_is_no_request_ends_its_connection_alone(
     assert client.ask(HeartbeatRequest("g", 1, "m")).error_code == 25
 
 
+@pytest.mark.parametrize(("size", "name"), [(-2, b""), (2, b"\xff\xfe")])
+def test_a_strange_client_id_is_taken_as_kafka_takes_it(
+    client: Client, size: int, name: bytes
+) -> None:
+    client.socket.sendall(
+        struct.pack(">ihhih", 10 + len(name), 18, 0, 5, size) + name  # no length, or no UTF-8
+    )
+    assert client.frame()[:6] == struct.pack(">ih", 5, 0)
+
+
+def test_a_topic_that_is_asked_for_twice_is_described_once(client: Client) -> None:
+    asked = (MetadataRequestTopic(name="t"),) * 3 + (MetadataRequestTopic(name=""),) * 1000
+    answer = client.ask(MetadataRequest(asked), 4)
+    assert [each.name for each in answer.topics] == ["t", ""]
+
+
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(client: Client) -> None:
     client.socket.sendall(struct.pack(">ihhih", 10, 18, 77, 5, -1))
 

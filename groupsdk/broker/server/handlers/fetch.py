@@ -154,6 +154,8 @@ class _Read:
         self._call = call
         self._committed = request.isolation_level == _READ_COMMITTED
         self._room = max(min(request.max_bytes, call.node.cluster.config.fetch_max_bytes), 0)
+        if call.connection.crowded:
+            self._room = 0  # one batch, so that those who do read get on
         self.failed = False
         self.size = 0
         self.hints = LeaderHints(call)

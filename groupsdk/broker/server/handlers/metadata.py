@@ -40,7 +40,8 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
             if allowed(call, "describe", "topic", topic.name)
         ]
     else:
-        topics = [_topic(call, asked, request) for asked in request.topics or ()]
+        # a topic that is asked for twice is described once, as by Kafka
+        topics = [_topic(call, asked, request) for asked in dict.fromkeys(request.topics or ())]
     return MetadataResponse(
         brokers=tuple(_brokers(call)),
         cluster_id=cluster.cluster_id,
