@@ -36,12 +36,12 @@ class WallClock:
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._offset_ms = time.time_ns() // 1_000_000 - self._clock.now_ms()
+        self._read_ms = (clock or SystemClock()).now_ms
+        self._offset_ms = time.time_ns() // 1_000_000 - self._read_ms()
 
     def now_ms(self) -> int:
         """Return the milliseconds since 1970."""
-        return self._clock.now_ms() + self._offset_ms
+        return self._read_ms() + self._offset_ms
 
 
 def thread_cpu_ns() -> int:

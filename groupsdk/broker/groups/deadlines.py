@@ -34,13 +34,15 @@ D = TypeVar("D", bound=Deadline)
 class DeadlineBuckets(Generic[D]):
     """Hold the deadlines of many; nothing is due early, and late by less than `width_ms`."""
 
-    __slots__ = ("_buckets", "_times", "_width_ms")
+    __slots__ = ("_buckets", "_times", "_width_ms", "next_ms")
 
     def __init__(self, width_ms: int) -> None:
         """Create it without deadlines; those that fall into the same `width_ms` are one bucket."""
         self._width_ms = width_ms
         self._buckets: dict[int, list[D]] = {}
         self._times: list[int] = []
+        self.next_ms = NEVER
+        """When something may be due, at the earliest; NEVER if nothing will be. Not to be set."""
 
     def set(self, holder: D, deadline_ms: int) -> None:
         """Give a holder a deadline in place of the one that it has."""
@@ -53,11 +55,6 @@ class DeadlineBuckets(Generic[D]):
         """Take a holder's deadline away; without one it goes with its bucket."""
         holder.deadline_ms = NEVER
 
-    @property
-    def next_ms(self) -> int:
-        """When something may be due, at the earliest; NEVER if nothing will be."""
-        return self._times[0] if self._times else NEVER
-
     def pop_due(self, now_ms: int) -> list[D]:
         """Take out the earliest bucket whose time has come; return those in it that are due.
 
@@ -66,6 +63,7 @@ class DeadlineBuckets(Generic[D]):
         if not self._times or self._times[0] > now_ms:
             return []
         at_ms = heappop(self._times)
+        self.next_ms = self._times[0] if self._times else NEVER
         due = []
         for holder in self._buckets.pop(at_ms):
             if holder.filed_ms != at_ms:
@@ -86,5 +84,6 @@ class DeadlineBuckets(Generic[D]):
         if bucket is None:
             self._buckets[at_ms] = [holder]
             heappush(self._times, at_ms)
+            self.next_ms = self._times[0]
         else:
             bucket.append(holder)

@@ -21,32 +21,28 @@ _MAX_RECORDS = 5_000
 class Expiry:
     """Look through all groups every offsets.retention.check.interval.ms."""
 
-    __slots__ = ("_next_ms", "_offsets", "_registry", "_to_check")
+    __slots__ = ("_offsets", "_registry", "_to_check", "next_ms")
 
     def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
         """Create it for the groups of a registry and their offsets; it starts with `start`."""
         self._registry = registry
         self._offsets = offsets
-        self._next_ms: int | None = None
-        self._to_check: list[str] = []
-
-    @property
-    def next_ms(self) -> int | None:
+        self.next_ms: int | None = None
         """When there is something to look through; None before the start."""
-        return self._next_ms
+        self._to_check: list[str] = []
 
     def start(self, now_ms: int) -> None:
         """Begin to look, after the first interval."""
-        self._next_ms = now_ms + self._registry.config.offsets_retention_check_interval_ms
+        self.next_ms = now_ms + self._registry.config.offsets_retention_check_interval_ms
 
     def stop(self) -> None:
         """Look no more."""
-        self._next_ms = None
+        self.next_ms = None
         self._to_check = []
 
     def advance(self, turn: Turn) -> None:
         """Write tombstones for what may go, so many at a time."""
-        if self._next_ms is None or turn.now_ms < self._next_ms:
+        if self.next_ms is None or turn.now_ms < self.next_ms:
             return
         if not self._to_check:
             self._to_check = list(self._registry.groups)

@@ -127,7 +127,10 @@ class GroupCoordinatorShard:
     @property
     def deadline_ms(self) -> int | None:
         """When `advance` is to be called next; None: nothing is due ever."""
-        next_ms = min(self._registry.sessions.next_ms, self._registry.phases.next_ms)
+        registry = self._registry
+        next_ms, phase_ms = registry.sessions.next_ms, registry.phases.next_ms
+        if phase_ms < next_ms:
+            next_ms = phase_ms
         expiry_ms = self._expiry.next_ms
         if expiry_ms is not None and expiry_ms < next_ms:
             return expiry_ms
@@ -151,16 +154,19 @@ class GroupCoordinatorShard:
         Raises:
             DecodeError: a known record type in a version or with bytes that cannot be read.
         """
-        offsets = self._offsets
-        offsets.position += 1
-        turn, at = self._turn, self._replayed
-        if turn is None or (turn.records[at] is not record and turn.records[at] != record):
+        self._offsets.position += 1
+        turn = self._turn
+        if turn is None:
             self._replay.apply(record, producer)
             return
-        self._replayed = at + 1
-        if self._replayed == len(turn.records):
-            self._turn = self._result = None
+        at, records = self._replayed, turn.records
+        if records[at] is not record and records[at] != record:
+            self._replay.apply(record, producer)
+            return
         prepared = turn.prepared[at]
+        self._replayed = at = at + 1
+        if at == len(records):
+            self._turn = self._result = None
         if isinstance(prepared, OffsetWrite):
             self._replay.apply_offset(prepared, producer)
         else:

@@ -38,15 +38,13 @@ class Scheduler:
 
     def __init__(self, clock: Clock, on_failure: Callable[[Exception], None]) -> None:
         self._clock = clock
+        self.now_ms = clock.now_ms
+        """Returns the time of the clock."""
         self._on_failure = on_failure
         self._heap: list[tuple[int, int, Timer]] = []
         self._count = 0
         self._limit = _FEW
         self.on_earlier: Callable[[int], None] | None = None
-
-    def now_ms(self) -> int:
-        """Return the time of the clock."""
-        return self._clock.now_ms()
 
     def at(self, at_ms: int, call: Callable[[], Any]) -> Timer:
         """Call a function at a time; at the next `run_due` where it has passed."""

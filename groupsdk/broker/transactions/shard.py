@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from typing_extensions import override
@@ -276,7 +276,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
             logger.info("%s: a new producer fences the one with a transaction", transactional_id)
             staged = self._ledger.stage_prepared(decision.prepared, now_ms, decision)
             again = answers.not_initialized(ErrorCode.CONCURRENT_TRANSACTIONS, context.api_version)
-            return replace(staged, replies=(Reply(context.token, again),))
+            return staged._replace(replies=(Reply(context.token, again),))
         record = self._ledger.stage(decision)
         return Result((record,), (Reply(context.token, answers.initialized(decision)),))
 
@@ -309,7 +309,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
             return _reply(context, answers.not_ended(decision, version))
         staged = self._ledger.stage_prepared(decision, now_ms)
         reply = Reply(context.token, answers.ended(decision.completed(now_ms)))
-        return replace(staged, replies=(reply,))
+        return staged._replace(replies=(reply,))
 
     def _add_partitions(
         self, request: AddPartitionsToTxnRequest, context: RequestContext, now_ms: int

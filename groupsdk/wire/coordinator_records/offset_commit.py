@@ -36,6 +36,8 @@ _OFFSET: Final = struct.Struct(">hqi")
 _TIMESTAMP_AND_TAGS: Final = struct.Struct(">qb")
 _TOPIC_ID_TAG: Final = bytes((1, 0, 16))  # one tagged field: number 0, 16 bytes
 _TIMESTAMP: Final = struct.Struct(">q")
+_PLAIN: Final = struct.Struct(">hqiBqB")
+"""A whole value without metadata and topic id: version, offset, epoch, length, timestamp, tags."""
 _FAILURES: Final = (struct.error, UnicodeEncodeError, ValueError)
 
 
@@ -126,6 +128,8 @@ def write_offset_value(
         EncodeError: a value does not fit its field.
     """
     try:
+        if not metadata and (topic_id is NO_UUID or not topic_id.int):
+            return _PLAIN.pack(OFFSET_VERSION, offset, leader_epoch, 1, commit_timestamp, 0)
         text = metadata.encode()
         size = len(text)
         if size < 127:

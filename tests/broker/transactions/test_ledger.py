@@ -1,7 +1,6 @@
 """Tests what a shard does by itself: markers, timeouts, expiry, and failed appends."""
 
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -328,7 +327,7 @@ def test_a_timeout_waits_for_the_producer_id_that_it_needs(
     value = broker.log[-1].value
     assert value is not None
     last = (32_766).to_bytes(2)
-    broker.log.append(replace(broker.log[-1], value=value[:10] + last + value[12:]))
+    broker.log.append(broker.log[-1]._replace(value=value[:10] + last + value[12:]))
     store, broker.store = broker.store, MemoryBlockStore(MAX_PRODUCER_ID)
     broker.restart()
     broker.wait(100_000)

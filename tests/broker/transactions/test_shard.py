@@ -1,7 +1,6 @@
 """Tests the shard as its clients see it."""
 
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -48,7 +47,7 @@ def with_epoch(broker: Coordinator, epoch: int) -> tuple[int, int]:
     record = broker.log[-1]
     assert record.value is not None
     value = record.value[:10] + epoch.to_bytes(2) + record.value[12:]
-    broker.log.append(replace(record, value=value))
+    broker.log.append(record._replace(value=value))
     broker.restart()
     assert broker.view().producer_epoch == epoch
     return producer_id, epoch

@@ -5,7 +5,7 @@ wrote is committed on all of its partitions or on none, and as its producer was 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from typing_extensions import override
 
@@ -225,7 +225,7 @@ class World(Coordinator):
         if latest.value is None:
             return
         value = latest.value[:10] + epoch.to_bytes(2) + latest.value[12:]
-        self.log.append(replace(latest, value=value))
+        self.log.append(latest._replace(value=value))
         self.restart()
         owner.producer = (view.producer_id, epoch)
         owner.serial = owner.last_end = None
