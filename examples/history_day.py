@@ -21,7 +21,7 @@ MIDNIGHT_MS = 1_790_899_200_000
 """2026-10-02, 00:00 UTC."""
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
-COMMIT_MS = 5 * MINUTE_MS
+COMMIT_MS = 30_000
 
 
 @dataclass(slots=True)
@@ -164,7 +164,13 @@ def happen(log: LogWriter, event: Event) -> None:
 
 def commit_all(log: LogWriter, group: Group, now: int, random: Random) -> None:
     """Write the commits that members make as time goes by."""
-    for number in range(group.partitions if group.members else 0):
+    silent = group.name == "search-index" and 13 * HOUR_MS - MINUTE_MS < now < 14 * HOUR_MS
+    stuck: set[int] = set()
+    if silent:
+        # what is expelled later has not committed for its session timeout
+        for member_id, numbers in group.shares().items():
+            stuck.update(numbers if group.members[member_id] == "search-index-2" else ())
+    for number in sorted(set(range(group.partitions if group.members else 0)) - stuck):
         group.offsets[number] = offset_of(group, number) + random.randint(10, 500)
         at = MIDNIGHT_MS + now
         log.append(at, commit(group.name, group.topic, number, group.offsets[number], at))

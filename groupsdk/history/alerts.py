@@ -118,10 +118,8 @@ class GroupWatcher(StatefulProcessor):
         """Keep nothing: Spark has the state."""
 
     def _load(self) -> Watch:
-        if not self._state.exists():
-            return Watch()
-        (text,) = self._state.get()
-        return Watch.from_text(text)
+        found = self._state.get() if self._state.exists() else None
+        return Watch() if found is None else Watch.from_text(found[0])
 
     def _store(self, state: Watch) -> None:
         self._state.update((state.to_text(),))

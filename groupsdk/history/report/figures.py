@@ -1,6 +1,7 @@
 """Draw the pictures of the report as SVG, with matplotlib and without a display."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from io import StringIO
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ _STYLE: Final[Any] = {
     "axes.axisbelow": True,
 }
 _MANY_MARKS: Final = 60
+_LETTERS_WIDE: Final = 90
 _MAX_CLIENTS: Final = 16
 _SHORT: Final = 28
 
@@ -63,8 +65,13 @@ def overview(data: ReportData) -> str:
         return _svg(figure)
 
 
-def ownership(page: GroupPage) -> str:
-    """Draw who had which partition when; a line for each generation, with the letter of its cause."""
+def ownership(page: GroupPage, period: tuple[datetime, datetime] | None = None) -> str:
+    """Draw who had which partition when; a line for each generation, with the letter of its cause.
+
+    Args:
+        page: the group.
+        period: what to show of its time; all of it unless given.
+    """
     labels = sorted({each.label for each in page.stretches}, key=_natural)[::-1]
     rows = {label: place for place, label in enumerate(labels)}
     colours = colour_of([each.client for each in page.stretches])
@@ -85,8 +92,8 @@ def ownership(page: GroupPage) -> str:
                 linewidth=0,
             )
         axes.set_yticks(list(rows.values()), [_short(label) for label in rows])
+        _time_axis(axes, page, period)
         _generations(axes, page)
-        _time_axis(axes, page)
         shown = list(colours.items())[:_MAX_CLIENTS]
         _legend(figure, [(_short(name), colour) for name, colour in shown])
         return _svg(figure)
@@ -181,6 +188,7 @@ def gaps(data: ReportData) -> str:
             right.barh(place, longest, height=0.7, color="#bbbbbb")
             right.barh(place, p95, height=0.5, color="#888888")
             right.barh(place, median, height=0.3, color="#333333")
+        right.set_xlim(left=0, right=None if any(row[4] for row in behind) else 1)
         right.set_yticks(range(len(behind)), [_short(f"{row[0]} ({row[1]})") for row in behind])
         right.set_xlabel("lag in records: median, 95 %, highest")
         return _svg(figure)
@@ -200,7 +208,9 @@ def what_if(page: GroupPage) -> str:
         for place, each in enumerate(rows):
             left.annotate(f" {each.moves}", (each.moves, place), va="center", fontsize=8)
         left.margins(x=0.15)
-        right.barh(places, [each.mean_stddev or 0.0 for each in rows], color=colours)
+        uneven = [each.mean_stddev or 0.0 for each in rows]
+        right.barh(places, uneven, color=colours)
+        right.set_xlim(left=0, right=None if any(uneven) else 1)
         right.set_xlabel("unevenness: mean standard deviation of partitions a member")
         return _svg(figure)
 
@@ -222,11 +232,16 @@ def quality(data: ReportData) -> str:
 
 
 def _generations(axes: Any, page: GroupPage) -> None:
-    marks = page.generations
-    for place, mark in enumerate(marks):
+    first, last = axes.get_xlim()
+    marks = [mark for mark in page.generations if first <= dates.date2num(mark.ts) <= last]
+    many = len(marks) > _MANY_MARKS
+    free = first
+    for mark in marks:
         at = dates.date2num(mark.ts)
-        axes.axvline(at, color="black", linewidth=0.6, alpha=0.6)
-        if len(marks) <= _MANY_MARKS or place % (len(marks) // _MANY_MARKS + 1) == 0:
+        axes.axvline(at, color="black", linewidth=0.3 if many else 0.6, alpha=0.35 if many else 0.6)
+        # a letter only where the one before leaves room for it: the table has them all
+        if at >= free:
+            free = at + (last - first) / _LETTERS_WIDE
             axes.text(
                 at,
                 1.01,
@@ -239,9 +254,11 @@ def _generations(axes: Any, page: GroupPage) -> None:
             )
 
 
-def _time_axis(axes: Any, page: GroupPage) -> None:
+def _time_axis(axes: Any, page: GroupPage, period: tuple[datetime, datetime] | None = None) -> None:
     times = [mark.ts for mark in page.generations]
-    if times and max(*times, page.end) > min(times):
+    if period is not None:
+        axes.set_xlim(dates.date2num(period[0]), dates.date2num(period[1]))
+    elif times and max(*times, page.end) > min(times):
         first, last = dates.date2num(min(times)), dates.date2num(max(*times, page.end))
         room = (last - first) * 0.015
         axes.set_xlim(first - room, last + room)

@@ -1,7 +1,7 @@
 """Write the report: one HTML file that needs no network, no script and nothing beside it."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import escape
 from typing import Any, Final
 
@@ -9,6 +9,9 @@ from groupsdk.history.report import figures
 from groupsdk.history.report.data import MAX_ROWS, GroupPage, ReportData, WhatIf
 from groupsdk.version import __version__
 
+
+_MARGIN: Final = 0.05
+_NARROW: Final = 3  # times narrower than the whole
 
 _STYLE: Final = """
 :root { color-scheme: light; }
@@ -40,7 +43,7 @@ def render(data: ReportData, *, title: str = "What happened to the groups") -> s
         parts.append("<p>The log has no rebalances: nothing can be drawn.</p>")
     else:
         parts += [_overview(data), _causes(data), _costs(data)]
-        parts += [_group(page) for page in data.pages]
+        parts += [_group(page, storm_to_show(page, data)) for page in data.pages]
     parts.append(_quality(data))
     parts.append(f"<p><small>groupsdk {escape(__version__)}; all times are UTC.</small></p>")
     return (
@@ -158,7 +161,19 @@ def _costs(data: ReportData) -> str:
     return _section("costs", "3. Costs", question, figures.gaps(data), text)
 
 
-def _group(page: GroupPage) -> str:
+def storm_to_show(page: GroupPage, data: ReportData) -> tuple[datetime, datetime] | None:
+    """Return the period around a group's largest storm, where it is too narrow to be seen in the whole."""
+    storms = [row for row in data.storms if row[0] == page.group_id]
+    if not storms or not page.generations:
+        return None
+    _, start, end, *_ = max(storms, key=lambda row: row[3])
+    margin = max((end - start) * _MARGIN, timedelta(seconds=1))
+    whole = page.end - page.generations[0].ts
+    shown = (start - margin, end + margin)
+    return shown if (shown[1] - shown[0]) * _NARROW < whole else None
+
+
+def _group(page: GroupPage, storm: tuple[datetime, datetime] | None) -> str:
     marks = [
         (
             *(mark.generation, _time(mark.ts), mark.cause, mark.evidence, f"{mark.confidence:.2f}"),
@@ -185,7 +200,7 @@ def _group(page: GroupPage) -> str:
         parts.append(
             _figure(
                 *("4. Ownership", f"Who had which {shown}, and what moved?"),
-                figures.ownership(page),
+                figures.ownership(page) + _closer(page, storm),
                 _table(names, marks)
                 + _table(
                     ("partition", "client", "from", "to", "share"), stretches, what="stretches"
@@ -207,6 +222,13 @@ def _group(page: GroupPage) -> str:
     if page.what_if:
         parts.append(_what_if(page))
     return "\n".join(parts)
+
+
+def _closer(page: GroupPage, storm: tuple[datetime, datetime] | None) -> str:
+    if storm is None:
+        return ""
+    caption = f"Its largest storm, {_time(storm[0])} to {_time(storm[1])}:"
+    return f"<figcaption>{caption}</figcaption>{figures.ownership(page, storm)}"
 
 
 def _what_if(page: GroupPage) -> str:

@@ -32,8 +32,10 @@ def storms(
     ahead = f.lead("ts", generations - 1).over(of_group)
     starts = f.coalesce(f.unix_millis(ahead) - f.unix_millis("ts") <= window_ms, f.lit(False))
     covered = f.max("starts").over(of_group.rowsBetween(1 - generations, 0))
-    # generations on the edge of two storms belong to one only if one window covers both
-    begins = f.col("stormy") & ~(f.coalesce(f.lag("stormy").over(of_group), f.lit(False)))
+    # two storms are one if less than a window lies between them
+    before = f.lag("stormy").over(of_group)
+    gap = f.unix_millis("ts") - f.unix_millis(f.lag("ts").over(of_group))
+    begins = f.col("stormy") & (~f.coalesce(before, f.lit(False)) | (gap > window_ms))
 
     def step(frame: DataFrame) -> DataFrame:
         stormy = (
