@@ -5,22 +5,26 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Final
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final, Self
 
 from groupsdk.testing import LocalKafka
 from tests.benchmarks.observer import create_topic
 from tests.benchmarks.report import Result, spread
+from tests.support.java import JavaError, JavaProgram
 
 
-CLIENTS: Final = ("groupsdk", "confluent-kafka")
+CLIENTS: Final = ("groupsdk", "confluent-kafka", "Java")
+_JAVA: Final = Path(__file__).parent / "java" / "ConsumerFleet.java"
+_JAVA_CLIENT: Final = "org.apache.kafka:kafka-clients:4.4.0"
 _STRATEGY: Final = "cooperative-sticky"
 _MEMBERS, _PARTITIONS = 10, 300
 _TIMEOUT_S: Final = 120.0
 _NOTE: Final = (
     "Heartbeats every {} ms; dynamic members, which leave and come back one after the other. From the moment that"
     " the old owner was told until the new one was; all members are threads of one process. Partitions that do"
-    " not move are never without an owner."
+    " not move are never without an owner. Java is kafka-clients 4.4.0."
 )
 
 
@@ -35,18 +39,18 @@ class Owners:
         """Seconds without an owner, one for each partition that moved."""
         self.given_up: list[int] = []
 
-    def assigned(self, member: int, partitions: list[int]) -> None:
+    def assigned(self, member: int, partitions: list[int], at_s: float | None = None) -> None:
         """Note that a member may read these from now on."""
-        now = time.perf_counter()
+        now = time.perf_counter() if at_s is None else at_s
         with self.lock:
             for each in partitions:
                 if each in self.free_since:
                     self.gaps.append(now - self.free_since.pop(each))
                 self.owner[each] = member
 
-    def revoked(self, member: int, partitions: list[int]) -> None:
+    def revoked(self, member: int, partitions: list[int], at_s: float | None = None) -> None:
         """Note that a member reads these no more."""
-        now = time.perf_counter()
+        now = time.perf_counter() if at_s is None else at_s
         with self.lock:
             for each in partitions:
                 if self.owner.get(each) == member:
@@ -114,6 +118,60 @@ class Member:
         return consumer
 
 
+class JavaMember:
+    """One consumer of the process that has them all."""
+
+    def __init__(self, fleet: "JavaFleet", number: int) -> None:
+        self._fleet = fleet
+        self._number = number
+        fleet.program.send(f"start {number}")
+
+    def ask_to_stop(self) -> None:
+        """Nothing: they end with their process."""
+
+    def stop(self) -> None:
+        """Leave."""
+        self._fleet.stop(self._number)
+
+
+class JavaFleet:
+    """The consumers of Kafka's own client, in one process; a context manager."""
+
+    def __init__(self, settings: dict[str, Any], owners: Owners) -> None:
+        arguments = [settings["bootstrap.servers"], settings["group.id"], _topic_of(settings)]
+        arguments.append(str(settings["heartbeat.interval.ms"]))
+        self.program = JavaProgram(_JAVA, [_JAVA_CLIENT], arguments=arguments)
+        self._owners = owners
+        self._stopped: set[int] = set()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.program.__enter__()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.program.__exit__(None, None, None)
+        self._thread.join(_TIMEOUT_S)
+
+    def stop(self, number: int) -> None:
+        """Have a member leave, and wait until it has."""
+        self.program.send(f"stop {number}")
+        wait(lambda: number in self._stopped)
+
+    def _listen(self) -> None:
+        with suppress(JavaError):
+            while True:
+                what, *words = self.program.receive(600_000).split(" ")
+                if what == "stopped":
+                    self._stopped.add(int(words[0]))
+                    continue
+                partitions = [int(each) for each in words[2].split(",") if each]
+                tell = {"assigned": self._owners.assigned, "revoked": self._owners.revoked}[what]
+                # System.nanoTime() is the clock of perf_counter()
+                tell(int(words[1]), partitions, int(words[0]) / 1e9)
+
+
 def _topic_of(settings: dict[str, Any]) -> str:
     return f"topic-{settings['group.id']}"
 
@@ -149,10 +207,15 @@ def measure_once(client: str, servers: str, heartbeat_ms: int) -> dict[str, Any]
     }
     create_topic(servers, _topic_of(settings), _PARTITIONS)
     owners = Owners()
-    members: dict[int, Member] = {}
+    members: dict[int, Member | JavaMember] = {}
+    stack = ExitStack()
+    fleet = stack.enter_context(JavaFleet(settings, owners)) if client == "Java" else None
 
     def start(number: int) -> None:
-        members[number] = Member(client, settings, number, owners)
+        if fleet is not None:
+            members[number] = JavaMember(fleet, number)
+        else:
+            members[number] = Member(client, settings, number, owners)
 
     try:
         for number in range(_MEMBERS - 1):
@@ -180,6 +243,7 @@ def measure_once(client: str, servers: str, heartbeat_ms: int) -> dict[str, Any]
             member.ask_to_stop()
         for member in members.values():
             member.stop()
+        stack.close()
 
 
 def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
