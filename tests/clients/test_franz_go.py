@@ -1,0 +1,82 @@
+"""Use the embedded broker through franz-go's kgo, where Go is at hand to build it."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.testing.watchdog import WATCHDOG
+
+
+SOURCE = Path(__file__).parent / "go" / "scenarios"
+REQUIRE = "GROUPSDK_REQUIRE_GO"
+SCENARIOS = (
+    "range",
+    "roundrobin",
+    "sticky",
+    "cooperative-sticky",
+    "static",
+    "compression",
+    "transactions",
+    "fencing",
+)
+pytestmark = [pytest.mark.go, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built program."""
+    go = shutil.which("go")
+    if go is None:
+        missing = "no Go here (go on PATH), which builds the clients on franz-go"
+        if os.environ.get(REQUIRE) == "1":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+    built = tmp_path_factory.mktemp("go") / "scenarios"
+    done = subprocess.run(
+        [go, "build", "-o", str(built), "."],
+        cwd=SOURCE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return built
+
+
+@pytest.fixture(scope="module")
+def ask(program: Path, broker: EmbeddedBroker) -> Iterator[Callable[[str], str]]:
+    """Sends a line to the running program and returns the line that it answers."""
+    process = subprocess.Popen(
+        [str(program), broker.bootstrap_servers],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    WATCHDOG.watch(process.pid)
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None
+    assert stdout is not None
+
+    def answer(line: str) -> str:
+        stdin.write(line + "\n")
+        stdin.flush()
+        # the program bounds every scenario, and pytest the test
+        return stdout.readline().rstrip()
+
+    yield answer
+    process.kill()
+    process.wait()
+    WATCHDOG.forget(process.pid)
+    stdin.close()
+    stdout.close()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_franz_go(ask: Callable[[str], str], topic: str, group_id: str, scenario: str) -> None:
+    assert ask(f"{scenario} {topic} {group_id}") == "ok"
