@@ -96,9 +96,10 @@ def _entries(
         if marker is not None and producer is not None:
             yield Marker(producer, marker.committed)
         return
-    for record in read_records(data, position):
-        if record.key is not None and record.offset >= offset:
-            yield Replayed(CoordinatorRecord(record.key, record.value), producer)
+    new = tuple.__new__  # as the named tuples do, in half the time: there may be millions
+    for at, _, key, value, _ in read_records(data, position):
+        if key is not None and at >= offset:
+            yield new(Replayed, (new(CoordinatorRecord, (key, value)), producer))
 
 
 class Coordinators:

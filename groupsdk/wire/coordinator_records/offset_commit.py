@@ -1,8 +1,9 @@
-"""Declare committed offsets in `__consumer_offsets`, and write them fast."""
+"""Declare committed offsets in `__consumer_offsets`, and write and read them fast."""
 
 import struct
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from groupsdk.limits import MAX_STRING_BYTES
@@ -38,6 +39,10 @@ _TOPIC_ID_TAG: Final = bytes((1, 0, 16))  # one tagged field: number 0, 16 bytes
 _TIMESTAMP: Final = struct.Struct(">q")
 _PLAIN: Final = struct.Struct(">hqiBqB")
 """A whole value without metadata and topic id: version, offset, epoch, length, timestamp, tags."""
+_OLDER_VERSION: Final = 3
+_unpack_plain = _PLAIN.unpack
+_unpack_partition = _PARTITION.unpack_from
+_new_tuple = tuple.__new__  # as the named tuple does, in half the time
 _FAILURES: Final = (struct.error, UnicodeEncodeError, ValueError)
 
 
@@ -183,6 +188,81 @@ def write_offset(
         )
         return key, write_value(value, EXPIRING_VERSION)
     return key, write_offset_value(offset, leader_epoch, metadata, commit_timestamp, topic_id)
+
+
+class StoredOffset(NamedTuple):
+    """What the record of a committed offset says, its key and its value."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp: int
+
+
+def read_offset(key: bytes, value: bytes) -> StoredOffset | None:
+    """Decode the record of a committed offset, in a quarter of the time of the declared one.
+
+    Returns:
+        None where it is anything but an offset as Kafka writes it since 2.1 (value version 3 or 4, without
+        tagged fields): then the declared classes say what it is, or what is wrong with it.
+    """
+    names = _named(key[: -_PARTITION.size])
+    if names is None:
+        return None
+    try:
+        version, offset, epoch, size, timestamp, tags = _unpack_plain(value)
+        if version != OFFSET_VERSION or size != 1 or tags:
+            raise ValueError
+        metadata = ""
+    except _FAILURES:
+        found = _with_metadata(value)
+        if found is None:
+            return None
+        offset, epoch, metadata, timestamp = found
+    group, topic = names
+    (partition,) = _unpack_partition(key, len(key) - _PARTITION.size)
+    return _new_tuple(StoredOffset, (group, topic, partition, offset, epoch, metadata, timestamp))
+
+
+@lru_cache(maxsize=4096)
+def _named(prefix: bytes) -> tuple[str, str] | None:
+    """Read group and topic, which many records have in common; None: this is no key of an offset."""
+    try:
+        record_type, size = _KEY_TYPE_AND_LENGTH.unpack_from(prefix)
+        start = _KEY_TYPE_AND_LENGTH.size + size
+        (topic_size,) = _LENGTH.unpack_from(prefix, start)
+        topic = start + _LENGTH.size
+        if record_type != 1 or size < 0 or topic_size < 0 or topic + topic_size != len(prefix):
+            return None
+        return prefix[_KEY_TYPE_AND_LENGTH.size : start].decode(), prefix[topic:].decode()
+    except _FAILURES:
+        return None
+
+
+def _with_metadata(value: bytes) -> tuple[int, int, str, int] | None:
+    """Read offset, epoch, metadata and timestamp; None: the value is not one of the plain ones."""
+    try:
+        version, offset, epoch = _OFFSET.unpack_from(value)
+        start = _OFFSET.size
+        if version == OFFSET_VERSION:
+            size, tail = value[start] - 1, _TIMESTAMP_AND_TAGS
+            start += 1
+            if not 0 <= size < 127 or value[-1]:
+                return None
+        elif version == _OLDER_VERSION:
+            (size,), tail = _LENGTH.unpack_from(value, start), _TIMESTAMP
+            start += _LENGTH.size
+        else:
+            return None
+        stop = start + size
+        if size < 0 or stop + tail.size != len(value):
+            return None
+        return offset, epoch, value[start:stop].decode(), tail.unpack_from(value, stop)[0]
+    except (*_FAILURES, IndexError):
+        return None
 
 
 def write_offset_tombstone(group: str, topic: str, partition: int) -> tuple[bytes, None]:

@@ -6,12 +6,14 @@ from uuid import UUID
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.errors import EncodeError
+from groupsdk.errors import DecodeError, EncodeError
 from groupsdk.wire.coordinator_records.declaration import read_value, write, write_value
 from groupsdk.wire.coordinator_records.offset_commit import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
+    StoredOffset,
+    read_offset,
     write_offset,
     write_offset_key,
     write_offset_tombstone,
@@ -30,6 +32,8 @@ from tests.wire.coordinator_records.vectors import (
 
 
 KEY = OffsetCommitKey("g", "t", 2)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
+INT64 = st.integers(-(2**63), 2**63 - 1)
 
 
 @pytest.mark.parametrize(("version", "value", "expected"), OFFSET_VALUES)
@@ -121,6 +125,69 @@ def test_a_value_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(EncodeError, match=problem):
         write_offset_value(offset, -1, metadata, timestamp)
+
+
+def read_slowly(key: bytes, value: bytes) -> StoredOffset | None:
+    """Read a record by the declared classes; None where it is no plain offset, or none at all."""
+    try:
+        name = read_key(key)
+        if not isinstance(name, OffsetCommitKey):
+            return None
+        found = read_value(name, value)
+    except DecodeError:
+        return None
+    if not isinstance(found, OffsetCommitValue):
+        return None
+    return StoredOffset(
+        *(name.group, name.topic, name.partition, found.offset, found.leader_epoch),
+        *(found.metadata, found.commit_timestamp),
+    )
+
+
+@given(TEXT, TEXT, st.integers(0, 2**31 - 1), INT64, st.integers(-1, 9), TEXT, INT64)
+@pytest.mark.parametrize("version", [3, 4])
+def test_the_fast_reader_takes_what_is_written(
+    version: int,
+    group: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    epoch: int,
+    metadata: str,
+    at: int,
+) -> None:
+    value = OffsetCommitValue(offset, epoch, metadata, at)
+    key, data = write(OffsetCommitKey(group, topic, partition), value, version)
+    assert data is not None
+    assert read_offset(key, data) == (group, topic, partition, offset, epoch, metadata, at)
+
+
+@given(st.data())
+def test_the_fast_reader_leaves_what_is_unusual_to_the_declared_one(data: st.DataObject) -> None:
+    key = bytearray(write_offset_key("group", "topic", 7))
+    value = bytearray(write_offset_value(1, 2, data.draw(TEXT), 3))
+    for damaged in (key, value):
+        for _ in range(data.draw(st.integers(0, 2))):
+            damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+        if data.draw(st.booleans()):
+            del damaged[data.draw(st.integers(0, len(damaged))) :]
+    fast = read_offset(bytes(key), bytes(value))
+    assert fast is None or fast == read_slowly(bytes(key), bytes(value))
+
+
+@pytest.mark.parametrize(
+    ("version", "value"),
+    [
+        (0, OffsetCommitValue(1, metadata="m", commit_timestamp=2)),
+        (1, OffsetCommitValue(1, metadata="m", commit_timestamp=2, expire_timestamp=3)),
+        (4, OffsetCommitValue(1, metadata="m", commit_timestamp=2, topic_id=TOPIC_ID)),
+        (4, OffsetCommitValue(1, metadata="m" * 127, commit_timestamp=2)),
+    ],
+)
+def test_the_fast_reader_does_not_take(version: int, value: OffsetCommitValue) -> None:
+    key, data = write(KEY, value, version)
+    assert data is not None
+    assert read_offset(key, data) is None
 
 
 def test_every_version_and_filling_is_as_kafka_writes_and_prints_it() -> None:
