@@ -1,0 +1,287 @@
+"""Put a worker together: `Worker`, in the decorator form and in the class form."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from typing_extensions import override
+
+from groupsdk.connect.config import ConnectConfig
+from groupsdk.connect.config_state import ClusterConfigState, Config
+from groupsdk.connect.coordinator import ConnectCoordinator, RebalanceListener
+from groupsdk.connect.errors import ConnectError
+from groupsdk.connect.file_store import FileStore
+from groupsdk.connect.local_group import LocalGroup
+from groupsdk.connect.restart import RestartPolicy
+from groupsdk.connect.store import ConnectStore
+from groupsdk.connect.supervisor import CLASS_KEY
+from groupsdk.connect.task import Connector, Host, Task, TaskContext
+from groupsdk.connect.worker import ConnectWorker, GroupSide
+from groupsdk.errors import ConfigError
+
+
+logger = logging.getLogger(__name__)
+
+PlanFunction = Callable[[], Iterable[Task]]
+TaskFunction = Callable[[Task, TaskContext], Awaitable[None] | None]
+PlanT = TypeVar("PlanT", bound=PlanFunction)
+TaskT = TypeVar("TaskT", bound=TaskFunction)
+ConnectorT = TypeVar("ConnectorT", bound=type[Connector])
+
+_TOKEN_MASK: Final = 2**32 - 1
+
+
+class Worker:
+    """A program whose work is shared out among all processes that run it.
+
+    The decorator form has one kind of work::
+
+        app = Worker(group="crawlers", bootstrap_servers="...")
+
+        @app.tasks                      # on the leader: what there is to do
+        def plan() -> list[Task]: ...
+
+        @app.task                       # on one worker for each task
+        def crawl(task: Task, context: TaskContext) -> None: ...
+
+    The class form has connectors, whose configurations are kept: `connector` registers their classes, `add`
+    names those that are always there, and `ConnectWorker.put_connector` and REST make others at run time.
+
+    Args:
+        group: the group of workers; may be given to `start` instead.
+        settings: Kafka's and Connect's keys, see `ConnectConfig`.
+    """
+
+    def __init__(self, group: str | None = None, /, **settings: Any) -> None:
+        self._settings: dict[str, Any] = {} if group is None else {"group.id": group}
+        if "group" in settings:
+            settings["group.id"] = settings.pop("group")
+        self._settings |= {key.replace("_", "."): value for key, value in settings.items()}
+        self._classes: dict[str, type[Connector]] = {}
+        self._permanent: dict[str, Config] = {}
+        self._functions: dict[str, _Functions] = {}
+        self._worker: ConnectWorker | None = None
+
+    # The decorator form.
+
+    def tasks(self, function: PlanT, /) -> PlanT:
+        """Take a function that returns what there is to do."""
+        self._pair("tasks").plan = function
+        return function
+
+    def task(self, function: TaskT | None = None, /, *, host: Host = "thread") -> Any:
+        """Take a function that does one task: a `def` or an `async def`.
+
+        Args:
+            function: the function.
+            host: where a `def` runs: "thread", or "process", which needs functions at the top of a module.
+        """
+
+        def take(taken: TaskT) -> TaskT:
+            pair = self._pair("tasks")
+            pair.run, pair.host = taken, host
+            return taken
+
+        return take if function is None else take(function)
+
+    # The class form.
+
+    def connector(self, kind: ConnectorT, /) -> ConnectorT:
+        """Register a class of connectors; configurations name it in `connector.class` by its name."""
+        if kind.__name__ in self._classes:
+            raise ConfigError(f"two connectors are called {kind.__name__}")
+        self._classes[kind.__name__] = kind
+        return kind
+
+    def add(self, name: str, kind: type[Connector], /, **config: str) -> None:
+        """Have a connector that is there always, with this configuration.
+
+        Raises:
+            ConnectorConfigError: the configuration is wrong.
+        """
+        if self._classes.get(kind.__name__) is not kind:
+            self.connector(kind)
+        whole = {CLASS_KEY: kind.__name__, **{k.replace("_", "."): v for k, v in config.items()}}
+        kind.validate(whole)
+        self._permanent[name] = whole
+
+    # Running.
+
+    def start(
+        self, settings: Mapping[str, Any] | None = None, /, *, url: str = "", **keywords: Any
+    ) -> ConnectWorker:
+        """Begin to take part in the group.
+
+        Args:
+            settings: more settings, which win over those of the constructor.
+            url: where this worker answers to HTTP; "" where it does not.
+            keywords: the same as keywords.
+
+        Raises:
+            ConfigError: a setting is unknown, missing or wrong, or there is nothing to do.
+            StoreError: the topics cannot be made or read.
+        """
+        given = {
+            key.replace("_", "."): each for key, each in {**(settings or {}), **keywords}.items()
+        }
+        config = ConnectConfig.of({**self._settings, **given})
+
+        # imported here, so that a worker without a broker does not need confluent-kafka
+        from groupsdk.connect.kafka_store import KafkaStore
+
+        def join(
+            listener: RebalanceListener, configs: Callable[[], ClusterConfigState]
+        ) -> GroupSide:
+            return ConnectCoordinator(
+                config.member,
+                listener=listener,
+                configs=configs,
+                mode=config.connect_protocol,
+                max_delay_ms=config.scheduled_rebalance_max_delay_ms,
+                url=url,
+            )
+
+        return self._run(
+            join,
+            KafkaStore(config),
+            worker_id=config.worker_id,
+            policy=config.restart,
+            grace_ms=config.task_shutdown_graceful_timeout_ms,
+            sync_timeout_ms=config.worker_sync_timeout_ms,
+            plan_interval_ms=config.plan_interval_ms,
+        )
+
+    def start_standalone(
+        self,
+        path: Path | str | None,
+        /,
+        *,
+        policy: RestartPolicy | None = None,
+        plan_interval_ms: int = 0,
+    ) -> ConnectWorker:
+        """Run everything in this process, without a broker.
+
+        Args:
+            path: the file that keeps configurations and states; None: they are forgotten at the end.
+            policy: how failed tasks are restarted.
+            plan_interval_ms: how often connectors are asked for their tasks; 0: only when something changes.
+
+        Raises:
+            StoreError: the file cannot be read or written.
+        """
+        store = FileStore(path)
+
+        def first_generation() -> int:
+            return (max(0, store.last_token()) & _TOKEN_MASK) + 1
+
+        return self._run(
+            lambda listener, configs: LocalGroup(listener, configs, first_generation),
+            store,
+            policy=policy,
+            plan_interval_ms=plan_interval_ms,
+        )
+
+    def _run(
+        self,
+        join: Callable[[RebalanceListener, Callable[[], ClusterConfigState]], GroupSide],
+        store: ConnectStore,
+        **options: Any,
+    ) -> ConnectWorker:
+        classes, permanent = dict(self._classes), dict(self._permanent)
+        for name, pair in self._functions.items():
+            kind = pair.connector()
+            classes[kind.__name__] = kind
+            permanent[name] = {CLASS_KEY: kind.__name__}
+        if not classes:
+            raise ConfigError(
+                "there is nothing to do: register a function with @app.task, or a class with @app.connector"
+            )
+        worker = ConnectWorker(join, store, classes, permanent=permanent, **options)
+        try:
+            worker.start()
+        except BaseException:
+            worker.stop()
+            raise
+        self._worker = worker
+        return worker
+
+    def reconfigure(self) -> None:
+        """Have the leader ask for the tasks again, for example since there are others by now."""
+        if self._worker is None:
+            raise ConnectError("the worker has not been started")
+        self._worker.reconfigure()
+
+    def stop(self, timeout: float = 30.0) -> bool:
+        """Give all work up and leave; tells whether that was done in time. Harmless when repeated."""
+        return self._worker is None or self._worker.stop(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _pair(self, name: str) -> "_Functions":
+        return self._functions.setdefault(name, _Functions())
+
+
+class _Functions:
+    """What the decorators have taken."""
+
+    def __init__(self) -> None:
+        self.plan: PlanFunction | None = None
+        self.run: TaskFunction | None = None
+        self.host: Host = "thread"
+
+    def connector(self) -> type[Connector]:
+        """Return the class that these functions make.
+
+        Raises:
+            ConfigError: one is missing.
+        """
+        plan, run = self.plan, self.run
+        if plan is None or run is None:
+            missing = "@app.tasks (what there is to do)" if plan is None else "@app.task (how)"
+            raise ConfigError(f"{missing} is missing")
+        return FunctionConnector.made_of(plan, run, self.host)
+
+
+class FunctionConnector(Connector):
+    """The connector of a program in the decorator form."""
+
+    functions: tuple[PlanFunction, TaskFunction]
+
+    @classmethod
+    def made_of(cls, plan: PlanFunction, run: TaskFunction, host: Host) -> type[Connector]:
+        """Return a class for two functions."""
+        import inspect
+
+        async def run_async(self: FunctionConnector, task: Task, context: TaskContext) -> None:
+            awaitable = run(task, context)
+            assert awaitable is not None
+            await awaitable
+
+        fields: dict[str, Any] = {"functions": (plan, run), "host": host}
+        if inspect.iscoroutinefunction(run):
+            fields["run"] = run_async
+        return type("FunctionConnector", (cls,), fields)
+
+    @override
+    @classmethod
+    def recipe(cls) -> tuple[Callable[..., type[Connector]], tuple[Any, ...]]:
+        return FunctionConnector.made_of, (*cls.functions, cls.host)
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return self.functions[0]()
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> Awaitable[None] | None:
+        return self.functions[1](task, context)

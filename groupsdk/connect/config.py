@@ -1,0 +1,181 @@
+"""Hold a worker's settings, under Kafka Connect's names."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from groupsdk.config import MemberConfig
+from groupsdk.connect.coordinator import MODES
+from groupsdk.connect.restart import RestartPolicy
+from groupsdk.errors import ConfigError
+from groupsdk.limits import MAX_INT32
+from groupsdk.security import OAuthToken, SecuritySettings
+
+
+logger = logging.getLogger("groupsdk.connect.librdkafka")
+
+_DEFAULTS: Final = {
+    "session.timeout.ms": 10_000,
+    "heartbeat.interval.ms": 3_000,
+    "rebalance.timeout.ms": 60_000,
+    "client.id": "groupsdk-connect",
+}
+"""Where Connect's defaults for its members are not those of consumers."""
+_RESTART: Final = {
+    "task_restart_max": "max_restarts",
+    "task_restart_backoff_ms": "backoff_ms",
+    "task_restart_backoff_max_ms": "backoff_max_ms",
+    "task_restart_reset_ms": "reset_after_ms",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectConfig:
+    """The settings of one worker. Build it with `of`. Times are milliseconds.
+
+    Raises:
+        ConfigError: a value is of the wrong type or out of bounds.
+    """
+
+    member: MemberConfig
+    """How it is a member of its group."""
+    connect_protocol: str = "sessioned"
+    """Which rebalance protocols it offers: "sessioned" and "compatible" move work by increments, "eager" stops
+    everything in each rebalance."""
+    scheduled_rebalance_max_delay_ms: int = 300_000
+    """How long the work of a worker that is gone is held back for it; 0: not at all."""
+    worker_sync_timeout_ms: int = 3_000
+    """How long to read the configurations to their end."""
+    task_shutdown_graceful_timeout_ms: int = 5_000
+    """How long a task may take to end."""
+    config_storage_topic: str = ""
+    """Where configurations are kept; by default GROUP-connect-configs."""
+    offset_storage_topic: str = ""
+    """Where the states of tasks are kept; by default GROUP-connect-offsets."""
+    status_storage_topic: str = ""
+    """Where statuses are kept; by default GROUP-connect-status."""
+    offset_storage_partitions: int = 25
+    """How many partitions that topic is made with."""
+    status_storage_partitions: int = 5
+    """How many partitions that topic is made with."""
+    storage_replication_factor: int = -1
+    """How many copies the topics are made with; -1: the brokers' default."""
+    plan_interval_ms: int = 0
+    """How often the leader asks connectors for their tasks, besides at each rebalance; 0: not at all."""
+    worker_id: str = ""
+    """What this worker is called in statuses; by default host:pid."""
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    """How failed tasks are restarted: task.restart.max, task.restart.backoff.ms, ..."""
+
+    def __post_init__(self) -> None:
+        if self.connect_protocol not in MODES:
+            raise ConfigError(
+                f"connect.protocol must be one of {', '.join(MODES)}, not {self.connect_protocol!r}"
+            )
+        if self.member.group_instance_id is not None:
+            raise ConfigError("group.instance.id: a group of Connect workers has no static members")
+        for kind, suffix in (("config", "configs"), ("offset", "offsets"), ("status", "status")):
+            name = f"{kind}_storage_topic"
+            if not getattr(self, name):
+                object.__setattr__(self, name, f"{self.member.group_id}-connect-{suffix}")
+        for each in fields(self):
+            value = getattr(self, each.name)
+            least = _LEAST.get(each.name)
+            if least is not None and (
+                not isinstance(value, int)
+                or isinstance(value, bool)
+                or not least <= value <= MAX_INT32
+            ):
+                raise ConfigError(
+                    f"{each.name.replace('_', '.')} must be a whole number of {least} to {MAX_INT32},"
+                    f" not {value!r}"
+                )
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "ConnectConfig":
+        """Build a configuration from Kafka's dotted keys, keywords, or both.
+
+        Raises:
+            ConfigError: a key is unknown, or a value is wrong.
+        """
+        given = {
+            key.replace("_", "."): value for key, value in {**(settings or {}), **keywords}.items()
+        }
+        own: dict[str, Any] = {}
+        restart: dict[str, Any] = {}
+        names = {each.name for each in fields(cls)} - {"member", "restart"}
+        for key in list(given):
+            name = key.replace(".", "_")
+            if name in names:
+                own[name] = _number(key, given.pop(key), _LEAST.get(name))
+            elif name in _RESTART:
+                restart[_RESTART[name]] = _number(key, given.pop(key), 0)
+        member = MemberConfig.of({**_DEFAULTS, **given})
+        return cls(member=member, restart=RestartPolicy(**restart), **own)
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Return what clients of confluent-kafka have to be made with; may hold secrets."""
+        servers = self.member.bootstrap_servers
+        return {
+            "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
+            "client.id": self.member.client_id,
+            "logger": logger,
+            **_security(self.member.security),
+        }
+
+
+_LEAST: Final = {
+    "scheduled_rebalance_max_delay_ms": 0,
+    "worker_sync_timeout_ms": 1,
+    "task_shutdown_graceful_timeout_ms": 0,
+    "offset_storage_partitions": 1,
+    "status_storage_partitions": 1,
+    "storage_replication_factor": -1,
+    "plan_interval_ms": 0,
+}
+
+
+def _number(key: str, value: Any, least: int | None) -> Any:
+    if least is None or not isinstance(value, str):
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise ConfigError(f"{key} must be a whole number, not {value!r}") from None
+
+
+def _security(security: SecuritySettings) -> dict[str, Any]:
+    if security.ssl_context is not None:
+        raise ConfigError(
+            "ssl.context cannot be used by librdkafka, which keeps the configurations: use ssl.ca.location,"
+            " ssl.certificate.location, ssl.key.location and the like"
+        )
+    result: dict[str, Any] = {"security.protocol": security.protocol}
+    if security.uses_sasl:
+        result["sasl.mechanism"] = security.mechanism
+        for name in ("sasl_username", "sasl_password"):
+            if getattr(security, name) is not None:
+                result[name.replace("_", ".")] = getattr(security, name)
+        if security.sasl_oauth_token_provider is not None:
+            result["oauth_cb"] = _oauth_callback(security.sasl_oauth_token_provider)
+    if security.uses_tls:
+        for each in fields(security):
+            value = getattr(security, each.name)
+            if each.name.startswith("ssl_") and each.name != "ssl_context" and value is not None:
+                result[each.name.replace("_", ".")] = value
+    return result
+
+
+def _oauth_callback(
+    provider: Callable[[], str | OAuthToken],
+) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
+    def oauth_cb(_: str) -> tuple[str, float, str, dict[str, str]]:
+        token = provider()
+        if isinstance(token, str):
+            token = OAuthToken(token)
+        # librdkafka has to be told a lifetime, in seconds since 1970: it asks anew at 80 % of it
+        lifetime_s = 4_102_444_800.0 if token.lifetime_ms is None else token.lifetime_ms / 1000
+        return token.value, lifetime_s, "", dict(token.extensions)
+
+    return oauth_cb

@@ -1,0 +1,198 @@
+"""Read and write the records of the config topic, as Kafka Connect keeps them (`KafkaConfigBackingStore`).
+
+Keys are text, values JSON. Task configurations count only when the commit record after them names their number,
+and all of them are there: so a set of tasks changes at once or not at all.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from groupsdk.connect.config_state import (
+    ClusterConfigState,
+    Config,
+    RestartRequest,
+    TargetState,
+)
+from groupsdk.wire.connect_protocol import ConnectorTaskId
+
+
+logger = logging.getLogger(__name__)
+
+Record = tuple[str, object | None]
+"""A key, and a value that JSON can carry; None deletes."""
+
+EPOCH_KEY: Final = "groupsdk-epoch"
+"""Ours, which Kafka Connect passes over: how often the group's generations began anew."""
+MAX_TASKS: Final = 1_000_000
+_TASK_KEY: Final = re.compile(r"task-(.+)-(\d{1,7})", re.DOTALL)
+
+
+def connector_records(name: str, config: Config | None) -> list[Record]:
+    """Return what sets a connector's configuration, or with None deletes it and its target state."""
+    if config is None:
+        return [(f"connector-{name}", None), (f"target-state-{name}", None)]
+    return [(f"connector-{name}", {"properties": dict(config)})]
+
+
+def task_records(name: str, configs: Sequence[Config]) -> list[Record]:
+    """Return what sets all of a connector's tasks at once."""
+    records: list[Record] = [
+        (f"task-{name}-{number}", {"properties": dict(config)})
+        for number, config in enumerate(configs)
+    ]
+    return [*records, (f"commit-{name}", {"tasks": len(configs)})]
+
+
+def target_state_record(name: str, target: TargetState) -> Record:
+    """Return what sets a target state; workers older than KIP-875 take STOPPED for PAUSED."""
+    old = TargetState.PAUSED if target is TargetState.STOPPED else target
+    return f"target-state-{name}", {"state": old.value, "state.v2": target.value}
+
+
+def restart_record(request: RestartRequest) -> Record:
+    """Return what asks all workers to restart what they own of a connector."""
+    flags = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
+    return f"restart-connector-{request.connector}", flags
+
+
+def epoch_record(epoch: int) -> Record:
+    """Return what says that the group's generations began anew."""
+    return EPOCH_KEY, {"epoch": epoch}
+
+
+def decode_value(key: str, data: bytes | None) -> object | None:
+    """Read a value; what is no JSON is passed over like an unknown record.
+
+    Kafka's converter wraps values in `{"schema": ..., "payload": ...}` where schemas are enabled.
+    """
+    if not data:
+        return None
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        logger.warning("the value of config record %r is no JSON: %s", key, error)
+        return ()
+    if isinstance(value, dict) and value.keys() == {"schema", "payload"}:
+        return value["payload"]  # type: ignore[no-any-return]  # JSON, checked where it is used
+    return value  # type: ignore[no-any-return]  # likewise
+
+
+class ConfigLog:
+    """The configurations as the records so far make them; not for several threads at a time."""
+
+    def __init__(self) -> None:
+        self._offset = -1
+        self._connectors: dict[str, Config] = {}
+        self._tasks: dict[ConnectorTaskId, Config] = {}
+        self._counts: dict[str, int] = {}
+        self._targets: dict[str, TargetState] = {}
+        self._pending: dict[str, dict[int, Config]] = {}
+        self._inconsistent: set[str] = set()
+        self._epoch = 0
+        self._snapshot: ClusterConfigState | None = None
+
+    def apply(self, key: str, value: object | None, offset: int) -> RestartRequest | None:
+        """Take the next record; returns a request to restart, which counts only for those who are there."""
+        self._offset = max(self._offset, offset + 1)
+        self._snapshot = None
+        for prefix, take in (
+            ("connector-", self._connector),
+            ("commit-", self._commit),
+            ("target-state-", self._target_state),
+        ):
+            if key.startswith(prefix):
+                take(key.removeprefix(prefix), value)
+                return None
+        if key.startswith("restart-connector-"):
+            return _restart(key.removeprefix("restart-connector-"), value)
+        if key == EPOCH_KEY:
+            number = _number(value, "epoch")
+            self._epoch = max(self._epoch, number or 0)
+        elif (match := _TASK_KEY.fullmatch(key)) is not None:
+            self._task(match[1], int(match[2]), value)
+        elif not key.startswith(("tasks-fencing-", "session-key", "logger-cluster-")):
+            logger.info("config record %r at offset %d is of no known kind", key, offset)
+        return None
+
+    def snapshot(self) -> ClusterConfigState:
+        """Return the state after the records so far."""
+        if self._snapshot is None:
+            self._snapshot = ClusterConfigState(
+                self._offset,
+                dict(self._connectors),
+                dict(self._tasks),
+                dict(self._counts),
+                dict(self._targets),
+                frozenset(self._inconsistent),
+                self._epoch,
+            )
+        return self._snapshot
+
+    def _connector(self, name: str, value: object | None) -> None:
+        config = _properties(value)
+        if config is not None:
+            self._connectors[name] = config
+        elif value is None:
+            # target states have records of their own
+            self._connectors.pop(name, None)
+            self._counts.pop(name, None)
+            self._pending.pop(name, None)
+            self._inconsistent.discard(name)
+            for task in [each for each in self._tasks if each.connector == name]:
+                del self._tasks[task]
+
+    def _task(self, name: str, number: int, value: object | None) -> None:
+        config = _properties(value)
+        if config is not None:
+            self._pending.setdefault(name, {})[number] = config
+
+    def _commit(self, name: str, value: object | None) -> None:
+        count = _number(value, "tasks")
+        if count is None or not 0 <= count <= MAX_TASKS:
+            return
+        # after compaction some of the tasks may have been written anew for a commit that is still to come
+        pending = self._pending.get(name, {})
+        if any(number not in pending for number in range(count)):
+            logger.warning("connector %s: not all of its %d tasks are there", name, count)
+            self._inconsistent.add(name)
+        else:
+            self._inconsistent.discard(name)
+            self._pending.pop(name, None)
+            for task in [each for each in self._tasks if each.connector == name]:
+                del self._tasks[task]
+            for number in range(count):
+                self._tasks[ConnectorTaskId(name, number)] = pending[number]
+        self._counts[name] = count
+
+    def _target_state(self, name: str, value: object | None) -> None:
+        if value is None:
+            self._targets.pop(name, None)
+            return
+        fields: Mapping[str, Any] = value if isinstance(value, dict) else {}
+        try:
+            self._targets[name] = TargetState(fields.get("state.v2", fields.get("state")))
+        except ValueError:
+            logger.warning("connector %s: no target state in %r", name, value)
+
+
+def _properties(value: object | None) -> Config | None:
+    properties = value.get("properties") if isinstance(value, dict) else None
+    if not isinstance(properties, dict):
+        return None
+    return {str(key): "" if each is None else str(each) for key, each in properties.items()}
+
+
+def _number(value: object | None, key: str) -> int | None:
+    number = value.get(key) if isinstance(value, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def _restart(name: str, value: object | None) -> RestartRequest | None:
+    if not isinstance(value, dict):
+        return None
+    return RestartRequest(
+        name, value.get("include-tasks") is True, value.get("only-failed") is True
+    )

@@ -1,0 +1,324 @@
+"""Be a member of a group of Connect workers: `ConnectCoordinator` (Kafka's `WorkerCoordinator`)."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from typing_extensions import override
+
+from groupsdk.clock import Clock, Deadline, SystemClock
+from groupsdk.config import MemberConfig
+from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.eager_assignor import EagerAssignor
+from groupsdk.connect.incremental_assignor import IncrementalCooperativeAssignor
+from groupsdk.connect.work import NO_WORK, ClusterAssignment, Work
+from groupsdk.drivers.threads.abstract import AbstractCoordinator
+from groupsdk.errors import ConfigError
+from groupsdk.types import GroupMembers, ProtocolMetadata
+from groupsdk.wire.connect_protocol import (
+    CONFIG_MISMATCH,
+    CONNECT_PROTOCOL_TYPE,
+    ConnectAssignment,
+    ConnectorTaskId,
+    WorkerState,
+    decode_assignment,
+    decode_metadata,
+    encode_assignment,
+    encode_metadata,
+)
+
+
+logger = logging.getLogger(__name__)
+
+VERSIONS: Final = {"default": 0, "compatible": 1, "sessioned": 2}
+"""The protocols of Connect groups, with the versions of their bytes."""
+MODES: Final = {
+    "eager": ("default",),
+    "compatible": ("compatible", "default"),
+    "sessioned": ("sessioned", "compatible", "default"),
+}
+"""`connect.protocol` to what a worker offers, by preference."""
+
+_MARGIN_MS = 5_000
+
+
+class RebalanceListener(Protocol):
+    """Does what the group decided. Called within `poll` and `close`, on the thread that calls these."""
+
+    def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
+        """Take note of the whole assignment: what is kept, what is new, what was revoked."""
+        ...
+
+    def on_revoked(self, work: Work) -> None:
+        """Stop this work, and return when it has stopped."""
+        ...
+
+
+class ConnectCoordinator(AbstractCoordinator):
+    """One worker's membership: what it joins with, and what it makes of an assignment.
+
+    Nothing of the work runs here; the listener does it. Without the group no work runs: when the group's
+    coordinator stays unknown for longer than the heartbeat interval, everything is revoked, so that it has
+    stopped before the group can give it to others.
+
+    Args:
+        settings: Kafka's keys, or a `MemberConfig`.
+        listener: does what the group decides.
+        configs: returns the newest configurations that this worker has read.
+        mode: `connect.protocol`: "sessioned", "compatible" or "eager".
+        max_delay_ms: `scheduled.rebalance.max.delay.ms`.
+        url: where this worker answers to HTTP; "" where it does not.
+        clock: the time; for tests.
+
+    Raises:
+        ConfigError: a setting is unknown, missing or wrong; Connect has no static members.
+    """
+
+    protocol_type = CONNECT_PROTOCOL_TYPE
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | MemberConfig,
+        /,
+        *,
+        listener: RebalanceListener,
+        configs: Callable[[], ClusterConfigState],
+        mode: str = "sessioned",
+        max_delay_ms: int = 300_000,
+        url: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        config = MemberConfig.given(settings, {})
+        if config.group_instance_id is not None:
+            raise ConfigError("group.instance.id: a group of Connect workers has no static members")
+        if mode not in MODES:
+            raise ConfigError(f"connect.protocol must be one of {', '.join(MODES)}, not {mode!r}")
+        self._config = config
+        self._time = clock or SystemClock()
+        self._listener = listener
+        self._configs = configs
+        self._offered = MODES[mode]
+        self._chosen = self._offered[0]
+        self._max_delay_ms = max_delay_ms
+        self._url = url
+        self._incremental = IncrementalCooperativeAssignor(max_delay_ms)
+        self._snapshot = ClusterConfigState()
+        self._leader_urls: dict[str, str] | None = None
+        self._owners: dict[str | ConnectorTaskId, str] = {}
+        self._assignment: ConnectAssignment | None = None
+        self._completed_generation = -1
+        self._unknown_since_ms = self._time.now_ms()
+        self._nudged = False
+        self._slice_ms = max(20, min(500, config.heartbeat_interval_ms // 4))
+        self.margin_ms = _margin_ms(config)
+        """How long before the end of the session work is given up, so that it has stopped by then."""
+        super().__init__(config, clock=clock)
+
+    # What the library asks and tells.
+
+    @override
+    def metadata(self) -> list[ProtocolMetadata]:
+        self._snapshot = self._configs()
+        held = self._assignment
+        held = None if held is None or held.failed else held
+        state = WorkerState(self._url, self._snapshot.offset, held)
+        return [
+            ProtocolMetadata(name, encode_metadata(state, VERSIONS[name])) for name in self._offered
+        ]
+
+    @override
+    def on_join_prepare(self, generation: int, member_id: str) -> None:
+        self._leader_urls = None
+        if generation == -1 or not member_id:
+            self.revoke_everything("out of the group")
+        elif self._chosen == "default":
+            self.revoke_everything("an eager rebalance")
+
+    @override
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> dict[str, bytes]:
+        version = VERSIONS[protocol]
+        states = {member: decode_metadata(data) for member, data in members.items()}
+        offset = max(state.offset for state in states.values())
+        if self._snapshot.offset < offset:
+            self._snapshot = self._configs()
+            # where it is ahead of all, all are to catch up with it
+            offset = max(offset, self._snapshot.offset)
+        head = ConnectAssignment(leader=leader_id, leader_url=states[leader_id].url, offset=offset)
+        if self._snapshot.offset < offset:
+            self._log(
+                logging.INFO, "configurations at %d, others at %d", self._snapshot.offset, offset
+            )
+            failed = encode_assignment(replace(head, error=CONFIG_MISMATCH), version)
+            return dict.fromkeys(members, failed)
+        given = self._share_out(protocol, states)
+        self._leader_urls = {member: state.url for member, state in states.items()}
+        self._owners = {}
+        for member, work in given.held.items():
+            self._owners.update(dict.fromkeys(work.connectors, member))
+            self._owners.update(dict.fromkeys(work.tasks, member))
+        return {member: _encoded(head, given, member, version) for member in members}
+
+    def _share_out(self, protocol: str, states: Mapping[str, WorkerState]) -> ClusterAssignment:
+        configured = self._snapshot.work()
+        if protocol == "default":
+            return EagerAssignor().assign(configured, states)
+        return self._incremental.assign(
+            configured,
+            {member: _held(state) for member, state in states.items()},
+            last_completed_generation=self._completed_generation,
+            generation=self.generation().generation_id,
+            now_ms=self._time.now_ms(),
+        )
+
+    @override
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        new = decode_assignment(assignment)
+        self._chosen = protocol
+        revoked = Work(new.revoked_connectors, new.revoked_tasks)
+        if protocol != "default":
+            old = self._assignment
+            if revoked:
+                self._listener.on_revoked(revoked)
+            kept = NO_WORK if old is None else Work(old.connectors, old.tasks).minus(revoked)
+            whole = kept.plus(Work(new.connectors, new.tasks))
+            new = replace(new, connectors=whole.connectors, tasks=whole.tasks)
+        # what was revoked is not reported as held, nor once more as revoked
+        self._assignment = replace(new, revoked_connectors=(), revoked_tasks=(), delay_ms=0)
+        self._completed_generation = generation
+        self._listener.on_assigned(new, generation)
+        if new.failed:
+            self.request_rejoin("the leader lacks configurations")
+
+    @override
+    def on_leave_prepare(self) -> None:
+        self.revoke_everything("leaving the group")
+
+    # For the herder.
+
+    @override
+    def poll(self, timeout: float = 0.0) -> bool:
+        """Poll the membership; revokes everything when the group's coordinator is lost for too long.
+
+        See `AbstractCoordinator.poll`. Returns early when an assignment came, and after `wakeup`.
+        """
+        deadline = Deadline(self._time, int(timeout * 1000))
+        epoch = self.snapshot().assignment_epoch
+        while True:
+            active = super().poll(deadline.remaining_ms(self._slice_ms) / 1000)
+            self._revoke_what_is_lost()
+            if self.snapshot().assignment_epoch != epoch or deadline.expired or self._nudged:
+                self._nudged = False
+                return active
+
+    @override
+    def wakeup(self) -> None:
+        self._nudged = True
+        super().wakeup()
+
+    def holds_for(self, margin_ms: int) -> bool:
+        """Tell whether the group cannot go on without this worker for so long; any thread may ask."""
+        return self._member.holds_for(margin_ms)
+
+    def _revoke_what_is_lost(self) -> None:
+        now_ms = self._time.now_ms()
+        if not self.holds_work or self.snapshot().coordinator is not None:
+            self._unknown_since_ms = now_ms
+        unknown_ms = now_ms - self._unknown_since_ms
+        if not self.holds_work:
+            return
+        if unknown_ms >= self._config.heartbeat_interval_ms:
+            why = f"the group's coordinator is unknown for {unknown_ms} ms"
+        elif not self.holds_for(self.margin_ms):
+            why = "the group's coordinator does not answer, and the session is nearly over"
+        else:
+            return
+        self.revoke_everything(why)
+        self.request_rejoin(why)
+
+    def revoke_everything(self, why: str) -> None:
+        """Have the listener stop all work, and forget the assignment."""
+        held, self._assignment = self._assignment, None
+        self._leader_urls = None
+        if held is not None and not held.failed:
+            work = Work(held.connectors, held.tasks)
+            if work:
+                self._log(logging.INFO, "gives up %d items: %s", len(work), why)
+                self._listener.on_revoked(work)
+
+    @property
+    def holds_work(self) -> bool:
+        """Whether it has an assignment with anything in it."""
+        held = self._assignment
+        return held is not None and bool(held.connectors or held.tasks)
+
+    @property
+    def assignment(self) -> ConnectAssignment | None:
+        """What this worker holds; None for nothing."""
+        return self._assignment
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this worker leads the group, as far as it knows."""
+        held, generation = self._assignment, self.generation_if_stable()
+        return held is not None and generation is not None and generation.member_id == held.leader
+
+    @property
+    def leader_url(self) -> str | None:
+        """Where the leader answers to HTTP, "" where it does not; None while the group rebalances."""
+        held = self._assignment
+        if held is None or self.generation_if_stable() is None:
+            return None
+        return held.leader_url
+
+    def owner_url(self, item: str | ConnectorTaskId) -> str | None:
+        """Return where the owner of a connector or task answers to HTTP, as Kafka's class does.
+
+        None where that is not known: only the leader knows it, and only while no rebalance is needed. Who owns
+        what is told by the statuses, which every worker reads.
+        """
+        if self._leader_urls is None or not self.is_leader or self.snapshot().rejoin_pending:
+            return None
+        return self._leader_urls.get(self._owners.get(item, ""))
+
+    def _log(self, level: int, message: str, *arguments: object) -> None:
+        if logger.isEnabledFor(level):
+            snapshot = self.snapshot()
+            logger.log(
+                level,
+                f"group=%s member=%s generation=%d: {message}",  # noqa: G004  # message is a format too
+                snapshot.group_id,
+                snapshot.member_id or "-",
+                snapshot.generation.generation_id,
+                *arguments,
+            )
+
+
+def _margin_ms(config: MemberConfig) -> int:
+    # two heartbeats may get lost before
+    spare_ms = config.session_timeout_ms - 2 * config.heartbeat_interval_ms
+    return max(0, min(_MARGIN_MS, spare_ms * 2 // 3))
+
+
+def _held(state: WorkerState) -> Work:
+    held = state.assignment
+    return NO_WORK if held is None else Work(held.connectors, held.tasks)
+
+
+def _encoded(head: ConnectAssignment, given: ClusterAssignment, member: str, version: int) -> bytes:
+    assigned, revoked = given.assigned[member], given.revoked.get(member, NO_WORK)
+    return encode_assignment(
+        replace(
+            head,
+            connectors=assigned.connectors,
+            tasks=assigned.tasks,
+            revoked_connectors=revoked.connectors,
+            revoked_tasks=revoked.tasks,
+            delay_ms=given.delay_ms,
+        ),
+        version,
+    )

@@ -1,0 +1,240 @@
+"""Keep everything in one file, or in memory: for a worker that is alone, and for tests."""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from groupsdk.connect.config_records import ConfigLog, Record
+from groupsdk.connect.config_state import ClusterConfigState, RestartRequest
+from groupsdk.connect.errors import StoreError, TaskFencedError
+from groupsdk.connect.status import Status
+from groupsdk.connect.store import StateKey
+from groupsdk.connect.task import TaskState
+
+
+logger = logging.getLogger(__name__)
+
+_FORMAT: Final = "groupsdk-connect-1"
+_MAX_BYTES: Final = 256 * 1024 * 1024
+_JOURNAL_LIMIT: Final = 1_000
+
+
+def _nothing(*_: object) -> None:
+    """Be a callback that nobody set."""
+
+
+class FileStore:
+    """A store of one process (`ConnectStore`).
+
+    The file begins with everything, as one line of JSON, and goes on with a line for each change; it is written
+    anew from time to time, and replaced in one step. Each change is on the disk when the call returns. A last
+    line that a crash cut off is dropped.
+
+    Args:
+        path: the file; None keeps everything in memory.
+    """
+
+    def __init__(self, path: Path | str | None = None) -> None:
+        self.on_change: Callable[[], None] = _nothing
+        self.on_restart: Callable[[RestartRequest], None] = _nothing
+        self._path = None if path is None else Path(path)
+        self._lock = threading.RLock()
+        self._configs = ConfigLog()
+        self._values: dict[str, object] = {}
+        self._offset = 0
+        self._states: dict[StateKey, tuple[int, TaskState | None]] = {}
+        self._statuses: dict[str, Status] = {}
+        self._journal: Any = None
+        self._lines = 0
+
+    def start(self) -> None:
+        """Read the file, where there is one.
+
+        Raises:
+            StoreError: it cannot be read, or is not one of ours.
+        """
+        with self._lock:
+            if self._path is not None and self._journal is None:
+                self._read(self._path)
+                self._rewrite(self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            journal, self._journal = self._journal, None
+            if journal is not None:
+                journal.close()
+
+    def configs(self) -> ClusterConfigState:
+        """Return the configurations."""
+        with self._lock:
+            return self._configs.snapshot()
+
+    def read_configs(self, timeout_ms: int) -> None:
+        """Return at once: nobody else writes."""
+
+    def claim(self) -> None:
+        """Do nothing: nobody else writes."""
+
+    def write_configs(self, records: Sequence[Record]) -> None:
+        """Write configurations, all of them or none."""
+        with self._lock:
+            self._append({"configs": [list(each) for each in records]})
+            requests = [self._take_config(key, value) for key, value in records]
+        self.on_change()
+        for request in requests:
+            if request is not None:
+                self.on_restart(request)
+
+    def put_status(self, key: str, status: Status | None) -> None:
+        """Keep a status, in memory: a worker that is alone says all of them anew when it starts."""
+        with self._lock:
+            if status is None:
+                self._statuses.pop(key, None)
+            else:
+                self._statuses[key] = status
+
+    def statuses(self) -> Mapping[str, Status]:
+        """Return all statuses."""
+        with self._lock:
+            return dict(self._statuses)
+
+    def fence(
+        self, keys: Iterable[StateKey], token: int, timeout_ms: int
+    ) -> Mapping[StateKey, TaskState]:
+        """Begin to own task states.
+
+        Raises:
+            TaskFencedError: one has been owned under a greater token.
+        """
+        wanted = list(keys)
+        with self._lock:
+            for key in wanted:
+                self._check_token(key, token)
+            self._append({"fence": [token, [list(key) for key in wanted]]})
+            for key in wanted:
+                self._states[key] = token, self._states.get(key, (-1, None))[1]
+            found = {key: self._states[key][1] for key in wanted}
+        return {key: state for key, state in found.items() if state is not None}
+
+    def commit(self, key: StateKey, token: int, state: TaskState) -> None:
+        """Keep a task's state.
+
+        Raises:
+            TaskFencedError: it has been owned under a greater token since.
+        """
+        kept = dict(state)
+        with self._lock:
+            self._check_token(key, token)
+            self._append({"state": [token, list(key), kept]})
+            self._states[key] = token, kept
+
+    def last_token(self) -> int:
+        """Return the greatest token so far."""
+        with self._lock:
+            return max((token for token, _ in self._states.values()), default=-1)
+
+    # Details.
+
+    def _check_token(self, key: StateKey, token: int) -> None:
+        known = self._states.get(key, (-1, None))[0]
+        if known > token:
+            raise TaskFencedError(
+                f"task {key[1]!r} of connector {key[0]!r} was taken over under {known}, after {token}"
+            )
+
+    def _take_config(self, key: str, value: object | None) -> RestartRequest | None:
+        request = self._configs.apply(key, value, self._offset)
+        self._offset += 1
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            # moved to the end, as in a log that is compacted
+            self._values.pop(key, None)
+            self._values[key] = value
+        return request
+
+    def _read(self, path: Path) -> None:
+        try:
+            if not path.exists():
+                return
+            size = path.stat().st_size
+            if size > _MAX_BYTES:
+                raise StoreError(f"{path} has {size} bytes, over the limit of {_MAX_BYTES}")
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"{path} cannot be read: {error}") from error
+        for number, line in enumerate(lines, 1):
+            try:
+                self._take_line(json.loads(line), first=number == 1)
+            except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+                if number == len(lines) > 1:
+                    logger.warning("%s: the last line was cut off by a crash, and is dropped", path)
+                    return
+                raise StoreError(
+                    f"{path}: line {number} is not what this worker writes: {error}"
+                ) from error
+
+    def _take_line(self, line: Any, *, first: bool) -> None:
+        if first:
+            if line["format"] != _FORMAT:
+                raise ValueError(f"the format is {line['format']!r}, not {_FORMAT!r}")
+            self._offset = int(line["offset"]) - len(line["configs"])
+            for connector, task_id, token, state in line["states"]:
+                self._states[str(connector), str(task_id)] = int(token), state
+        if "configs" in line:
+            for key, value in line["configs"]:
+                self._take_config(str(key), value)
+        elif "fence" in line:
+            token, keys = line["fence"]
+            for connector, task_id in keys:
+                old = self._states.get((connector, task_id), (-1, None))[1]
+                self._states[connector, task_id] = int(token), old
+        elif "state" in line:
+            token, (connector, task_id), state = line["state"]
+            self._states[connector, task_id] = int(token), dict(state)
+
+    def _append(self, line: Mapping[str, object]) -> None:
+        if self._path is None:
+            return
+        if self._journal is None:
+            raise StoreError(f"{self._path} is not open: start the store first")
+        try:
+            text = json.dumps(line, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"a state must be what JSON can carry: {error}") from error
+        try:
+            if self._lines >= _JOURNAL_LIMIT:
+                self._rewrite(self._path)
+            self._journal.write(text + "\n")
+            self._journal.flush()
+            os.fsync(self._journal.fileno())
+        except OSError as error:
+            raise StoreError(f"{self._path} cannot be written: {error}") from error
+        self._lines += 1
+
+    def _rewrite(self, path: Path) -> None:
+        whole = {
+            "format": _FORMAT,
+            "offset": self._offset,
+            "configs": [list(each) for each in self._values.items()],
+            "states": [[*key, *kept] for key, kept in self._states.items()],
+        }
+        if self._journal is not None:
+            self._journal.close()
+        new = path.with_name(path.name + ".new")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with new.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(whole) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+            self._journal = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error}") from error
+        self._lines = 0

@@ -1,0 +1,324 @@
+"""Keep configurations, task states and statuses in three compacted topics, as Kafka Connect does."""
+
+import json
+import logging
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from groupsdk.clock import Clock, Deadline, SystemClock
+from groupsdk.connect.config import ConnectConfig
+from groupsdk.connect.config_records import ConfigLog, Record, decode_value
+from groupsdk.connect.config_state import ClusterConfigState, RestartRequest
+from groupsdk.connect.errors import StoreError, StoreFencedError, TaskFencedError
+from groupsdk.connect.kafka_log import KafkaLog
+from groupsdk.connect.state_log import StateLog, state_key, state_value
+from groupsdk.connect.status import Status
+from groupsdk.connect.store import StateKey
+from groupsdk.connect.task import TaskState
+
+
+logger = logging.getLogger(__name__)
+
+_WRITE_MS: Final = 15_000
+_POLL_S: Final = 0.05
+_FENCED: Final = (
+    KafkaError._FENCED,  # noqa: SLF001  # confluent-kafka's name for it
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+)
+
+
+def _nothing(*_: object) -> None:
+    """Be a callback that nobody set."""
+
+
+class KafkaStore:
+    """The store of a group of workers (`ConnectStore`).
+
+    Configurations are written in transactions under one transactional id: whoever leads begins by shutting out
+    whoever wrote before, so that a leader which was paused can write nothing when it goes on.
+
+    Args:
+        config: the worker's settings.
+        clock: the time.
+    """
+
+    def __init__(self, config: ConnectConfig, clock: Clock | None = None) -> None:
+        self.on_change: Callable[[], None] = _nothing
+        self.on_restart: Callable[[RestartRequest], None] = _nothing
+        self._config = config
+        self._clock = clock or SystemClock()
+        self._lock = threading.RLock()
+        self._configs = ConfigLog()
+        self._states = StateLog()
+        self._statuses: dict[str, Status] = {}
+        self._live = False
+        self._writer: Producer | None = None
+        self._producer: Producer | None = None
+        self._log = KafkaLog(
+            config.librdkafka(),
+            {
+                config.config_storage_topic: 1,
+                config.offset_storage_topic: config.offset_storage_partitions,
+                config.status_storage_topic: config.status_storage_partitions,
+            },
+            config.storage_replication_factor,
+            self._take,
+            self._idle,
+            self._clock,
+        )
+
+    def start(self) -> None:
+        """Make what is missing, and read everything to its end."""
+        self._log.start()
+        if self._log.partitions[self._config.config_storage_topic] != 1:
+            raise StoreError(
+                f"topic {self._config.config_storage_topic} must have one partition, as the order of"
+                " configurations counts"
+            )
+        self._producer = Producer(
+            {**self._config.librdkafka(), "enable.idempotence": True, "linger.ms": 2}
+        )
+        with self._lock:
+            self._live = True
+
+    def close(self) -> None:
+        """Write out what is left, and end."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.flush(5)
+        self._writer = None
+        self._log.close()
+
+    def configs(self) -> ClusterConfigState:
+        """Return the configurations as far as they are read."""
+        with self._lock:
+            return self._configs.snapshot()
+
+    def read_configs(self, timeout_ms: int) -> None:
+        """Read the configurations to their end."""
+        self._log.read_to_end([self._config.config_storage_topic], timeout_ms)
+
+    def claim(self) -> None:
+        """Become the only writer of configurations."""
+        group = self._config.member.group_id
+        writer = Producer(
+            {**self._config.librdkafka(), "transactional.id": f"connect-cluster-{group}"}
+        )
+        try:
+            writer.init_transactions(_WRITE_MS / 1000)
+        except KafkaException as error:
+            raise _store_error("becoming the writer of configurations", error) from error
+        self._writer = writer
+        self.read_configs(_WRITE_MS)
+
+    def write_configs(self, records: Sequence[Record]) -> None:
+        """Write configurations, all of them or none, and read them."""
+        writer = self._writer
+        if writer is None:
+            raise StoreFencedError("this worker has not claimed the configurations")
+        topic = self._config.config_storage_topic
+        written: list[int] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            # an error is raised by the commit
+            if error is None:
+                written.append(message.offset() or 0)
+
+        try:
+            writer.begin_transaction()
+            for key, value in records:
+                data = None if value is None else json.dumps(value).encode()
+                self._produce(writer, topic, key.encode(), data, on_delivery=delivered)
+            writer.commit_transaction(_WRITE_MS / 1000)
+        except (KafkaException, BufferError) as error:
+            self._abandon(writer, error)
+            raise _store_error("writing configurations", error) from error
+        if written:
+            self._log.read_to(topic, max(written) + 1, _WRITE_MS)
+
+    def _abandon(self, writer: Producer, error: Exception) -> None:
+        try:
+            writer.abort_transaction(_WRITE_MS / 1000)
+        except KafkaException as again:
+            logger.info("aborting after %s: %s", error, again)
+            self._writer = None
+
+    def put_status(self, key: str, status: Status | None) -> None:
+        """Say what a connector or task is doing; does not wait."""
+        producer = self._producer
+        if producer is None:
+            return
+        data = None if status is None else json.dumps(status.record()).encode()
+        self._produce(producer, self._config.status_storage_topic, key.encode(), data)
+
+    def statuses(self) -> Mapping[str, Status]:
+        """Return what was last said of each."""
+        with self._lock:
+            return dict(self._statuses)
+
+    def fence(
+        self, keys: Iterable[StateKey], token: int, timeout_ms: int
+    ) -> Mapping[StateKey, TaskState]:
+        """Begin to own task states; see `StateLog` for how.
+
+        Raises:
+            TaskFencedError: one is owned under a greater token.
+        """
+        wanted = list(keys)
+        deadline = Deadline(self._clock, timeout_ms)
+        self._write_states([(key, token, None) for key in wanted], deadline)
+        topic = self._config.offset_storage_topic
+        self._log.read_to_end([topic], max(1, deadline.remaining_ms(timeout_ms)))
+        found: dict[StateKey, TaskState] = {}
+        outdated: list[tuple[StateKey, int]] = []
+        with self._lock:
+            for key in wanted:
+                owner, state = self._states.get(key)
+                if owner > token:
+                    raise TaskFencedError(
+                        f"task {key[1]!r} of connector {key[0]!r} was taken over under {owner}, after {token}"
+                    )
+                if state is not None:
+                    found[key] = state
+                outdated += [(key, old) for old in self._states.outdated(key)]
+        # once the state is kept under our token as well, the records of former owners can go
+        self._write_states([(key, token, state) for key, state in found.items()], deadline)
+        for key, old in outdated:
+            self._produce_state(key, old, None, delete=True)
+        return found
+
+    def commit(self, key: StateKey, token: int, state: TaskState) -> None:
+        """Keep a task's state, and return when Kafka has it.
+
+        Raises:
+            TaskFencedError: it is owned under a greater token, as far as was read here.
+        """
+        with self._lock:
+            owner, _ = self._states.get(key)
+        if owner > token:
+            raise TaskFencedError(f"task {key[1]!r} was taken over under {owner}, after {token}")
+        self._write_states([(key, token, state)], Deadline(self._clock, _WRITE_MS))
+
+    def last_token(self) -> int:
+        """Return the greatest token that a task's state was fenced with."""
+        with self._lock:
+            return self._states.last_token
+
+    # Details.
+
+    def _write_states(
+        self, states: Sequence[tuple[StateKey, int, TaskState | None]], deadline: Deadline
+    ) -> None:
+        """Write states and return when all are kept."""
+        left = len(states)
+        failures: list[KafkaError] = []
+        done = threading.Event()
+        lock = threading.Lock()
+
+        def delivered(error: KafkaError | None, _: object) -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                if error is not None:
+                    failures.append(error)
+                if left == 0:
+                    done.set()
+
+        for key, token, state in states:
+            self._produce_state(key, token, state, on_delivery=delivered)
+        producer = self._producer
+        while left and not done.is_set():
+            if producer is None or deadline.expired:
+                raise StoreError(
+                    f"{left} of {len(states)} task states could not be written in time"
+                )
+            producer.poll(_POLL_S)
+        if failures:
+            raise StoreError(f"task states could not be written: {failures[0].str()}")
+
+    def _produce_state(
+        self,
+        key: StateKey,
+        token: int,
+        state: TaskState | None,
+        *,
+        delete: bool = False,
+        on_delivery: Callable[[KafkaError | None, object], None] | None = None,
+    ) -> None:
+        producer = self._producer
+        if producer is None:
+            raise StoreError("the store is closed")
+        topic = self._config.offset_storage_topic
+        try:
+            data = None if delete else state_value(state)
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"a state must be what JSON can carry: {error}") from error
+        # all of a task's records in one partition, whatever their tokens: their order counts
+        number = zlib.crc32("\0".join(key).encode()) % self._log.partitions[topic]
+        self._produce(
+            producer, topic, state_key(key, token), data, partition=number, on_delivery=on_delivery
+        )
+
+    def _produce(
+        self, producer: Producer, topic: str, key: bytes, value: bytes | None, **options: Any
+    ) -> None:
+        given = {name: each for name, each in options.items() if each is not None}
+        deadline = Deadline(self._clock, _WRITE_MS)
+        while True:
+            try:
+                producer.produce(topic, value=value, key=key, **given)
+            except BufferError:
+                if deadline.expired:
+                    raise StoreError(f"records for {topic} cannot be sent away in time") from None
+                producer.poll(_POLL_S)
+            except KafkaException as error:
+                raise _store_error(f"writing to {topic}", error) from error
+            else:
+                return
+
+    def _idle(self) -> None:
+        producer = self._producer
+        if producer is not None:
+            producer.poll(0)
+
+    def _take(
+        self, topic: str, partition: int, key: bytes, value: bytes | None, offset: int
+    ) -> None:
+        if topic == self._config.offset_storage_topic:
+            with self._lock:
+                self._states.apply(key, value)
+            return
+        name = key.decode(errors="replace")
+        content = decode_value(name, value)
+        if topic == self._config.status_storage_topic:
+            self._take_status(name, content)
+            return
+        with self._lock:
+            request = self._configs.apply(name, content, offset)
+            live = self._live
+        if live:
+            self.on_change()
+            if request is not None:
+                self.on_restart(request)
+
+    def _take_status(self, key: str, content: object | None) -> None:
+        status = Status.of(content)
+        with self._lock:
+            if content is None:
+                self._statuses.pop(key, None)
+            elif status is not None:
+                known = self._statuses.get(key)
+                if known is None or known.generation <= status.generation:
+                    self._statuses[key] = status
+
+
+def _store_error(what: str, error: Exception) -> StoreError | StoreFencedError:
+    cause = error.args[0] if isinstance(error, KafkaException) else None
+    if cause is not None and cause.code() in _FENCED:
+        return StoreFencedError(f"{what}: another worker has become the writer")
+    return StoreError(f"{what}: {error if cause is None else cause.str()}")

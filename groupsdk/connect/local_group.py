@@ -1,0 +1,104 @@
+"""Be a group of one, without a broker: the worker owns all there is."""
+
+import threading
+from collections.abc import Callable
+
+from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.coordinator import RebalanceListener
+from groupsdk.connect.work import NO_WORK
+from groupsdk.types import Generation
+from groupsdk.wire.connect_protocol import ConnectAssignment
+
+
+_MEMBER = "standalone"
+
+
+class LocalGroup:
+    """What `ConnectCoordinator` is to a worker of a group, to a worker that is alone.
+
+    Args:
+        listener: does what is decided.
+        configs: returns the newest configurations.
+        first_generation: the first generation; greater than any before, so that fencing tokens grow.
+    """
+
+    margin_ms = 0
+
+    def __init__(
+        self,
+        listener: RebalanceListener,
+        configs: Callable[[], ClusterConfigState],
+        first_generation: Callable[[], int] = lambda: 1,
+    ) -> None:
+        self._listener = listener
+        self._configs = configs
+        self._first_generation = first_generation
+        self._generation = -1
+        self._held = NO_WORK
+        self._rejoin = threading.Event()
+        self._rejoin.set()
+        self._woken = threading.Event()
+
+    def poll(self, timeout: float = 0.0) -> bool:
+        """Assign everything where that is due, else wait until something happens."""
+        if not self._rejoin.is_set():
+            self._woken.wait(timeout)
+        self._woken.clear()
+        if self._rejoin.is_set():
+            self._rejoin.clear()
+            self._rebalance()
+        return True
+
+    def _rebalance(self) -> None:
+        joining = self._generation == -1
+        self._generation = self._first_generation() if joining else self._generation + 1
+        configs = self._configs()
+        work = configs.work()
+        gone = self._held.minus(work)
+        if gone:
+            self._listener.on_revoked(gone)
+        self._held = work
+        assignment = ConnectAssignment(
+            leader=_MEMBER, offset=configs.offset, connectors=work.connectors, tasks=work.tasks
+        )
+        self._listener.on_assigned(assignment, self._generation)
+
+    def wakeup(self) -> None:
+        """Make a waiting `poll` return."""
+        self._woken.set()
+
+    def request_rejoin(self, reason: str) -> None:
+        """Assign everything anew at the next `poll`."""
+        self._rejoin.set()
+        self._woken.set()
+
+    def revoke_everything(self, why: str) -> None:
+        """Have the listener stop all work."""
+        held, self._held = self._held, NO_WORK
+        if held:
+            self._listener.on_revoked(held)
+
+    def holds_for(self, margin_ms: int) -> bool:
+        """Tell whether nobody else can have the work: nobody is there."""
+        return True
+
+    def generation_if_stable(self) -> Generation | None:
+        """Return the generation; None before the first."""
+        if self._generation == -1:
+            return None
+        return Generation(self._generation, _MEMBER, "default")
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this worker leads, which it does from its first generation on."""
+        return self._generation != -1
+
+    @property
+    def leader_url(self) -> str | None:
+        """Where the leader answers to HTTP: not needed here."""
+        return "" if self.is_leader else None
+
+    def close(self, timeout: float = 30.0) -> None:
+        """Give everything up."""
+        self.revoke_everything("the worker ends")
+        self._generation = -1

@@ -1,0 +1,180 @@
+"""Say what users write: a `Connector` that knows what there is to do, and how one task of it is done."""
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, Protocol
+
+from groupsdk.connect.config_state import Config
+from groupsdk.connect.errors import ConnectorConfigError
+
+
+TaskState = Mapping[str, Any]
+"""What a task keeps between runs: anything that JSON can carry."""
+
+Host = Literal["thread", "process"]
+"""Where tasks run that are not `async def`."""
+
+_ID: Final = "task.id"
+_PAYLOAD: Final = "task.payload"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One piece of work.
+
+    Attributes:
+        id: what it is called, for ever: its state is kept under it. One of its kind in the connector.
+        payload: what it needs to know; anything that JSON can carry.
+    """
+
+    id: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+    def config(self) -> Config:
+        """Return it as it is stored.
+
+        Raises:
+            ConnectorConfigError: the id is no text, or the payload is not for JSON.
+        """
+        given: object = self.id
+        if not isinstance(given, str) or not given:
+            raise ConnectorConfigError(_ID, f"must be a text that is not empty, not {given!r}")
+        try:
+            payload = json.dumps(self.payload, sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ConnectorConfigError(
+                f"{_PAYLOAD} of {self.id!r}", f"must be what JSON can carry: {error}"
+            ) from None
+        return {_ID: self.id, _PAYLOAD: payload}
+
+    @classmethod
+    def of(cls, config: Config, number: int) -> "Task":
+        """Read it; a configuration that others wrote is a payload as it is, under its number."""
+        if _ID not in config:
+            return cls(str(number), dict(config))
+        try:
+            payload = json.loads(config.get(_PAYLOAD) or "{}")
+        except ValueError:
+            payload = {}
+        return cls(config[_ID], payload if isinstance(payload, dict) else {})
+
+
+class StopSignal(Protocol):
+    """Tells a task to end: `threading.Event` and the like."""
+
+    def is_set(self) -> bool:
+        """Tell whether to end."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for so many seconds, or until told to end; tells whether that was so."""
+        ...
+
+
+class TaskContext(Protocol):
+    """What a running task has."""
+
+    @property
+    def stop(self) -> StopSignal:
+        """Set when the task has to end: it is revoked, lost, paused or restarted, or the worker ends."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """The fencing token: greater than that of whoever had the task before, for as long as the group exists.
+
+        Write it with each result, and have the storage refuse a smaller one after a greater one.
+        """
+        ...
+
+    @property
+    def state(self) -> TaskState | None:
+        """What was committed last, by whoever ran the task; None: nothing yet."""
+        ...
+
+    def commit(self, state: TaskState) -> None:
+        """Keep a state, and return when it is kept.
+
+        Raises:
+            TaskFencedError: the task is no longer this worker's.
+            StoreError: it could not be written in time.
+        """
+        ...
+
+
+class Connector(ABC):
+    """A kind of work: subclass it, and register the class with `Worker.connector`.
+
+    One object is made by the leader, which asks it for its tasks, and one by each worker that runs some.
+
+    Args:
+        name: what the connector is called.
+        config: its configuration.
+    """
+
+    host: ClassVar[Host] = "thread"
+    """Where `run` runs. A process can be ended by force, and is not held up by other tasks' Python."""
+    required: ClassVar[Sequence[str]] = ()
+    """The keys without which there is no such connector."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self.name = name
+        self.config = config
+
+    @classmethod
+    def validate(cls, config: Config) -> None:
+        """Refuse a configuration that is wrong.
+
+        Raises:
+            ConnectorConfigError: names the field.
+        """
+        for key in cls.required:
+            if not config.get(key):
+                raise ConnectorConfigError(key, "is missing")
+
+    @classmethod
+    def recipe(cls) -> tuple[Callable[..., type["Connector"]], tuple[Any, ...]]:
+        """Return what makes this class in another process: something that can be pickled, and its arguments."""
+        return _itself, (cls,)
+
+    @abstractmethod
+    def plan(self) -> Iterable[Task]:
+        """Return what there is to do; asked of the leader, at each rebalance and each `reconfigure`."""
+
+    @abstractmethod
+    def run(self, task: Task, context: TaskContext) -> Awaitable[None] | None:
+        """Do one task until `context.stop` is set; a `def`, or an `async def` whose `stop.wait` is awaited.
+
+        When it returns by itself the task is done. When it raises it is started again, see `RestartPolicy`.
+        """
+
+
+def _itself(kind: type[Connector]) -> type[Connector]:
+    return kind
+
+
+def is_async(connector: type[Connector]) -> bool:
+    """Tell whether a connector's tasks are coroutines."""
+    return inspect.iscoroutinefunction(connector.run)
+
+
+def numbered(before: Sequence[Config], tasks: Iterable[Task]) -> list[Config]:
+    """Return the configurations of tasks by their numbers, with as few as may be under another number.
+
+    Raises:
+        ConnectorConfigError: two have the same id.
+    """
+    wanted: dict[str, Config] = {}
+    for task in tasks:
+        if task.id in wanted:
+            raise ConnectorConfigError(_ID, f"two tasks have the id {task.id!r}")
+        wanted[task.id] = task.config()
+    places: list[Config | None] = [None] * len(wanted)
+    for number, config in enumerate(before[: len(places)]):
+        kept = wanted.pop(config.get(_ID, ""), None)
+        places[number] = kept
+    rest = iter(wanted.values())
+    return [next(rest) if config is None else config for config in places]

@@ -1,0 +1,333 @@
+"""Run one worker: carry out what herder and coordinator decide, on one thread."""
+
+import logging
+import os
+import queue
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Final, Protocol, TypeVar
+
+from typing_extensions import override
+
+from groupsdk.clock import Clock, SystemClock
+from groupsdk.connect.admin import ConnectorAdmin
+from groupsdk.connect.config_state import (
+    ClusterConfigState,
+    Config,
+    RestartRequest,
+)
+from groupsdk.connect.coordinator import RebalanceListener
+from groupsdk.connect.errors import (
+    ConnectError,
+)
+from groupsdk.connect.herder import Herder, ReadConfigs, Reconcile, Rejoin
+from groupsdk.connect.leader import Leader, fencing_token
+from groupsdk.connect.restart import RestartPolicy
+from groupsdk.connect.store import ConnectStore
+from groupsdk.connect.supervisor import Supervisor
+from groupsdk.connect.task import Connector
+from groupsdk.connect.work import Work
+from groupsdk.errors import GroupSdkError
+from groupsdk.types import Generation
+from groupsdk.wire.connect_protocol import ConnectAssignment
+
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_LONG_S: Final = 5.0
+_GUARD_S: Final = 0.1
+
+
+class GroupSide(Protocol):
+    """The worker's membership: a `ConnectCoordinator`, or a `LocalGroup`."""
+
+    def poll(self, timeout: float = 0.0) -> bool: ...
+    def wakeup(self) -> None: ...
+    def request_rejoin(self, reason: str) -> None: ...
+    def revoke_everything(self, why: str) -> None: ...
+    def holds_for(self, margin_ms: int) -> bool: ...
+    def generation_if_stable(self) -> Generation | None: ...
+    def close(self, timeout: float = 30.0) -> None: ...
+    @property
+    def is_leader(self) -> bool: ...
+    @property
+    def leader_url(self) -> str | None: ...
+
+
+OpenGroup = Callable[[RebalanceListener, Callable[[], ClusterConfigState]], GroupSide]
+
+
+class ConnectWorker(ConnectorAdmin):
+    """One worker. Public methods may be called from any thread.
+
+    Args:
+        open_group: makes the membership.
+        store: keeps what outlives the worker.
+        classes: connectors' classes, by the names that configurations use.
+        permanent: connectors that are there always, with their configurations; the leader writes them.
+        worker_id: what this worker is called in statuses.
+        policy: how failed tasks are restarted.
+        grace_ms: how long a task may take to end.
+        sync_timeout_ms: how long to read the configurations to their end.
+        plan_interval_ms: how often to ask connectors for their tasks; 0: only at rebalances.
+        clock: the time; for tests.
+    """
+
+    def __init__(
+        self,
+        open_group: OpenGroup,
+        store: ConnectStore,
+        classes: Mapping[str, type[Connector]],
+        *,
+        permanent: Mapping[str, Config] | None = None,
+        worker_id: str = "",
+        policy: RestartPolicy | None = None,
+        grace_ms: int = 5_000,
+        sync_timeout_ms: int = 3_000,
+        plan_interval_ms: int = 0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.worker_id = worker_id or f"{socket.gethostname()}:{os.getpid()}"
+        self.error: BaseException | None = None
+        """Why the worker ended by itself."""
+        self._clock = clock or SystemClock()
+        self._sync_timeout_ms = sync_timeout_ms
+        self._herder = Herder()
+        supervisor = Supervisor(
+            store,
+            classes,
+            self.worker_id,
+            policy or RestartPolicy(),
+            grace_ms,
+            self._clock,
+            self._wake,
+        )
+        leader = Leader(
+            store, classes, permanent or {}, self.worker_id, plan_interval_ms, self._wake
+        )
+        super().__init__(store, classes, supervisor, leader)
+        self._group = open_group(self, store.configs)
+        self._configs = ClusterConfigState()
+        self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._halted = False
+        self._stopping = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="groupsdk-worker", daemon=True)
+        store.on_change = self._wake
+        store.on_restart = lambda request: self._post(
+            lambda: self._supervisor.restart(request, self._configs)
+        )
+
+    # For the user.
+
+    def start(self) -> None:
+        """Begin to take part; returns when what is stored has been read.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        self._store.start()
+        self._configs = self._store.configs()
+        self._thread.start()
+        threading.Thread(target=self._guard, name="groupsdk-worker-guard", daemon=True).start()
+
+    def stop(self, timeout: float = 30.0) -> bool:
+        """Give all work up, leave the group and end; tells whether that was done in time."""
+        self._stopping.set()
+        self._wake()
+        if self._thread.ident is None:
+            self._store.close()
+            return True
+        return self._stopped.wait(timeout)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the worker has ended; tells whether it has."""
+        return self._stopped.wait(timeout)
+
+    @property
+    @override
+    def is_leader(self) -> bool:
+        """Whether this worker leads the group."""
+        return self._group.is_leader
+
+    @property
+    @override
+    def leader_url(self) -> str | None:
+        """Where the leader answers to HTTP; None while that is not known, "" where it does not."""
+        return self._group.leader_url
+
+    @property
+    def owned(self) -> Work:
+        """What this worker runs."""
+        return self._supervisor.owned()
+
+    def reconfigure(self) -> None:
+        """Have the leader ask all connectors for their tasks again."""
+
+        def again() -> None:
+            if self._group.is_leader:
+                self._leader.plan(self._configs.connectors)
+            else:
+                self._group.request_rejoin("connectors are to be asked for their tasks")
+
+        self._post(again)
+
+    @override
+    def request(self, act: Callable[[], T]) -> "Future[T]":
+        """Run something between two steps of the worker, and return its future result."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(act())
+            except Exception as error:  # noqa: BLE001  # the caller's
+                future.set_exception(error)
+
+        self._post(run)
+        return future
+
+    # What the coordinator says; on the worker's thread.
+
+    def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
+        """Take note of an assignment (`RebalanceListener`)."""
+        self._herder.assigned(assignment, generation, self._clock.now_ms())
+
+    def on_revoked(self, work: Work) -> None:
+        """Stop work (`RebalanceListener`)."""
+        self._herder.revoked(work)
+        self._supervisor.stop(work)
+
+    # The loop.
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._group.poll(self._tick())
+                except ConnectError as error:
+                    self._trouble(error)
+                except GroupSdkError as error:
+                    if not error.retriable:
+                        raise
+                    self._trouble(error)
+        except BaseException as error:  # kept for whoever waits
+            logger.exception("worker %s ends", self.worker_id)
+            self.error = error
+        finally:
+            self._end()
+
+    def _trouble(self, error: Exception) -> None:
+        logger.warning("worker %s: %s: %s", self.worker_id, type(error).__name__, error)
+        self._stopping.wait(0.5)
+
+    def _end(self) -> None:
+        steps = (self._group.close, self._supervisor.close, self._leader.close, self._store.close)
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                logger.exception("worker %s did not end in order", self.worker_id)
+        self._refuse_requests()
+        self._stopped.set()
+
+    def _refuse_requests(self) -> None:
+        while not self._requests.empty():
+            self._requests.get()()
+
+    def _tick(self) -> float:
+        """Do what is due; returns for how many seconds there is nothing more."""
+        if self._halted:
+            self._group.revoke_everything("work was halted, as the session was nearly over")
+            self._group.request_rejoin("work was halted")
+            self._halted = False
+        self._apply_configs()
+        while not self._requests.empty():
+            self._requests.get()()
+        self._apply_configs()
+        now_ms = self._clock.now_ms()
+        while (step := self._herder.step(self._configs, now_ms)) is not None:
+            match step:
+                case ReadConfigs():
+                    self._read_configs()
+                case Rejoin(reason):
+                    self._group.request_rejoin(reason)
+                    break
+                case Reconcile(work, generation):
+                    self._reconcile(work, generation)
+            now_ms = self._clock.now_ms()
+        self._lead(now_ms)
+        due_ms = self._supervisor.tick(self._configs)
+        later = [
+            each for each in (due_ms, self._herder.rejoin_at_ms, self._leader.plan_at_ms) if each
+        ]
+        if not self._requests.empty():
+            return 0.0
+        return max(0.0, min([_LONG_S, *((each - now_ms) / 1000 for each in later)]))
+
+    def _apply_configs(self) -> None:
+        old, new = self._configs, self._store.configs()
+        if new.offset == old.offset:
+            return
+        self._configs = new
+        reaction = self._herder.configs_changed(old, new)
+        if reaction.stop_tasks:
+            self._supervisor.stop(Work((), tuple(reaction.stop_tasks)), unassigned=False)
+        for name in reaction.restart_connectors:
+            self._supervisor.restart(RestartRequest(name, include_tasks=True), new)
+        if reaction.retarget:
+            self._supervisor.retarget(reaction.retarget, new)
+
+    def _read_configs(self) -> None:
+        try:
+            self._store.read_configs(self._sync_timeout_ms)
+        except ConnectError as error:
+            logger.warning("worker %s: %s", self.worker_id, error)
+            self._herder.configs_read(False)
+        else:
+            self._herder.configs_read(True)
+        # not `_apply_configs`, which would ask for another rebalance: the assignment counts on these
+        old, self._configs = self._configs, self._store.configs()
+        changed = Work((), tuple(self._herder.changed_tasks(old, self._configs)))
+        if changed:
+            self._supervisor.stop(changed, unassigned=False)
+
+    def _reconcile(self, work: Work, generation: int) -> None:
+        token = fencing_token(self._configs, generation)
+        if self._group.is_leader and self._store.last_token() > token:
+            stable = self._group.generation_if_stable()
+            if stable is not None and stable.generation_id == generation:
+                # Kafka has forgotten the group meanwhile, and counts from the beginning
+                self._leader.begin_epoch()
+                return
+        self._supervisor.reconcile(work, self._configs, token)
+        if self._group.is_leader:
+            self._leader.plan_at_ms = self._clock.now_ms()
+
+    def _lead(self, now_ms: int) -> None:
+        if not self._group.is_leader:
+            self._leader.follow()
+        elif self._herder.resolved:
+            stable = self._group.generation_if_stable()
+            self._leader.lead(-1 if stable is None else stable.generation_id, now_ms)
+            self._apply_configs()
+
+    def _guard(self) -> None:
+        """Halt all work when the session is nearly over, even while the worker's thread is held up."""
+        margin_ms = getattr(self._group, "margin_ms", 0) // 2
+        while not self._stopped.wait(_GUARD_S):
+            busy = not self._halted and self._supervisor.owned().tasks
+            if busy and not self._group.holds_for(margin_ms):
+                logger.warning("worker %s halts its tasks: its session is over", self.worker_id)
+                self._halted = True
+                self._supervisor.halt()
+                self._wake()
+
+    def _post(self, act: Callable[[], None]) -> None:
+        self._requests.put(act)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._group.wakeup()

@@ -1,0 +1,97 @@
+"""Holds both forms of a program."""
+
+from pathlib import Path
+
+import pytest
+
+from groupsdk.connect.app import Worker
+from groupsdk.connect.errors import ConnectError, ConnectorConfigError
+from groupsdk.connect.task import Task, TaskContext
+from groupsdk.errors import ConfigError
+from tests.connect.workers import Counting, eventually, states
+
+
+SITES = ["a", "b"]
+
+
+def plan() -> list[Task]:
+    return [Task(site, {"url": site}) for site in SITES]
+
+
+def crawl(task: Task, context: TaskContext) -> None:
+    while not context.stop.wait(0.01):
+        context.commit({"url": task.payload["url"], "token": context.generation})
+
+
+async def crawl_slowly(task: Task, context: TaskContext) -> None:
+    while not await context.stop.wait(0.01):  # type: ignore[misc]  # awaited in coroutines
+        context.commit({"url": task.payload["url"], "token": context.generation})
+
+
+@pytest.mark.parametrize("function", [crawl, crawl_slowly, "process"])
+def test_two_functions_are_a_program(function: object) -> None:
+    app = Worker("crawlers")
+    app.tasks(plan)
+    if callable(function):
+        app.task(function)
+    else:
+        app.task(host="process")(crawl)
+    worker = app.start_standalone(None)
+    store: object = worker._store
+    eventually(
+        lambda: (
+            {key: value[1] and value[1]["url"] for key, value in store._states.items()}  # type: ignore[attr-defined]  # of FileStore
+            == {("tasks", "a"): "a", ("tasks", "b"): "b"}
+        ),
+        lambda: worker.statuses(),
+    )
+    app.stop()
+
+
+def test_other_tasks_come_with_reconfigure() -> None:
+    app = Worker("crawlers")
+    sites = ["a"]
+
+    @app.tasks
+    def some() -> list[Task]:
+        return [Task(site, {"url": site}) for site in sites]
+
+    app.task(crawl)
+    with app:
+        worker = app.start_standalone(None)
+        eventually(lambda: states(worker).get("status-task-tasks-0") == "RUNNING")
+        sites.append("b")
+        app.reconfigure()
+        eventually(lambda: states(worker).get("status-task-tasks-1") == "RUNNING")
+
+
+def test_classes_are_registered_and_connectors_always_there(tmp_path: Path) -> None:
+    app = Worker("crawlers")
+    app.add("c", Counting, count="2")
+    with app:
+        worker = app.start_standalone(tmp_path / "store")
+        eventually(lambda: len(worker.owned.tasks) == 2)
+    with pytest.raises(ConnectorConfigError, match="count: is missing"):
+        app.add("d", Counting)
+    with pytest.raises(ConfigError, match="two connectors are called Counting"):
+        app.connector(Counting)
+
+
+def test_half_a_program_is_refused() -> None:
+    app = Worker("crawlers")
+    with pytest.raises(ConfigError, match="nothing to do"):
+        app.start_standalone(None)
+    app.tasks(plan)
+    with pytest.raises(ConfigError, match=r"@app\.task \(how\) is missing"):
+        app.start_standalone(None)
+    with pytest.raises(ConnectError, match="not been started"):
+        app.reconfigure()
+    assert app.stop()
+
+
+def test_settings_are_checked_before_anything_starts() -> None:
+    app = Worker(group="g", bootstrap_servers="x", sesion_timeout_ms=1)
+    app.tasks(plan)
+    app.task(crawl)
+    with pytest.raises(ConfigError, match=r"did you mean session\.timeout\.ms"):
+        app.start()

@@ -1,0 +1,69 @@
+"""Holds comparisons of configurations, and what there is to do under them."""
+
+from groupsdk.connect.config_state import ClusterConfigState, ConfigChanges, TargetState
+from groupsdk.wire.connect_protocol import ConnectorTaskId
+
+
+A0, A1, B0 = ConnectorTaskId("a", 0), ConnectorTaskId("a", 1), ConnectorTaskId("b", 0)
+STATE = ClusterConfigState(
+    5, {"b": {}, "a": {"k": "v"}}, {A0: {"x": "0"}, A1: {"x": "1"}, B0: {}}, {"a": 2, "b": 1}
+)
+
+
+def test_the_work_is_sorted_and_leaves_out_what_is_not_whole() -> None:
+    assert STATE.work().connectors == ("a", "b")
+    assert STATE.work().tasks == (A0, A1, B0)
+    broken = ClusterConfigState(
+        5, STATE.connectors, STATE.task_configs, STATE.task_counts, {}, frozenset({"a"})
+    )
+    assert broken.work().tasks == (B0,)
+    assert not broken.contains(A0)
+    assert broken.contains("a")
+
+
+def test_only_what_is_configured_is_contained() -> None:
+    assert STATE.contains(A1)
+    assert not STATE.contains(ConnectorTaskId("a", 2))
+    assert not STATE.contains(ConnectorTaskId("c", 0))
+    assert not STATE.contains("c")
+
+
+def test_connectors_are_started_unless_something_else_is_said() -> None:
+    assert STATE.target_state("a") is TargetState.STARTED
+
+
+def test_equal_states_have_no_changes() -> None:
+    changes = ConfigChanges.between(STATE, STATE)
+    assert not changes.needs_rebalance
+    assert not changes.connectors_changed
+    assert not changes.targets_changed
+
+
+def test_what_changed_is_told_apart() -> None:
+    new = ClusterConfigState(
+        6,
+        {"a": {"k": "other"}, "c": {}},
+        {A0: {"x": "other"}},
+        {"a": 1},
+        {"a": TargetState.PAUSED},
+    )
+    changes = ConfigChanges.between(STATE, new)
+    assert changes.connectors_changed == {"a"}
+    assert changes.connectors_differ
+    assert changes.tasks_changed == {A0, A1, B0}
+    assert changes.targets_changed == {"a"}
+    assert changes.needs_rebalance
+
+
+def test_another_configuration_of_a_connector_alone_needs_no_rebalance() -> None:
+    new = ClusterConfigState(
+        6, {**STATE.connectors, "a": {}}, STATE.task_configs, STATE.task_counts
+    )
+    assert not ConfigChanges.between(STATE, new).needs_rebalance
+
+
+def test_a_task_that_is_new_needs_one_and_stops_nothing() -> None:
+    new = ClusterConfigState(6, STATE.connectors, STATE.task_configs, {"a": 2, "b": 2})
+    changes = ConfigChanges.between(STATE, new)
+    assert changes.needs_rebalance
+    assert not changes.tasks_changed

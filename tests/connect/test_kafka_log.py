@@ -1,0 +1,77 @@
+"""Holds reading topics to their ends."""
+
+from contextlib import suppress
+
+import pytest
+from confluent_kafka import Producer
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.connect.errors import StoreError
+from groupsdk.connect.kafka_log import KafkaLog
+
+
+Seen = list[tuple[str, bytes, bytes | None]]
+
+
+def log_of(servers: str, seen: Seen, **topics: int) -> KafkaLog:
+    """A log that keeps what it reads."""
+    return KafkaLog(
+        {"bootstrap.servers": servers},
+        topics,
+        -1,
+        lambda topic, _, key, value, __: seen.append((topic, key, value)),
+        lambda: None,
+    )
+
+
+def write(servers: str, topic: str, *keys: str, abort: bool = False) -> None:
+    """Write records, in a transaction that may be aborted."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    for key in keys:
+        producer.produce(topic, key=key, value=b"v")
+    producer.flush(20)
+    if abort:
+        producer.abort_transaction(20)
+    else:
+        producer.commit_transaction(20)
+
+
+def test_topics_are_made_and_read_past_what_was_aborted(servers: str, group_id: str) -> None:
+    seen: Seen = []
+    log = log_of(servers, seen, **{group_id: 2, f"{group_id}-other": 1})
+    log.start()
+    try:
+        assert log.partitions == {group_id: 2, f"{group_id}-other": 1}
+        write(servers, group_id, "a", "b")
+        write(servers, group_id, "never", abort=True)
+        log.read_to_end([group_id], 20_000)
+        assert sorted(key for _, key, _ in seen) == [b"a", b"b"]
+    finally:
+        log.close()
+    again: Seen = []
+    later = log_of(servers, again, **{group_id: 5})
+    later.start()
+    later.close()
+    # it was there: with the partitions that it has
+    assert later.partitions == {group_id: 2}
+    assert sorted(again) == sorted(seen)
+
+
+def test_a_topic_that_forgets_is_refused() -> None:
+    with EmbeddedBroker(topics=["t"]) as broker:
+        log = log_of(broker.bootstrap_servers, [], t=1)
+        with pytest.raises(StoreError, match=r"topic t has cleanup\.policy=delete"):
+            log.start()
+        log.close()
+
+
+def test_a_broker_that_is_gone_is_said_in_time() -> None:
+    with EmbeddedBroker() as broker:
+        log = log_of(broker.bootstrap_servers, [], t=1)
+        log.start()
+    with pytest.raises(StoreError, match="the ends of t"):
+        log.read_to_end(["t"], 1)
+    with suppress(StoreError):
+        log.close()

@@ -1,0 +1,85 @@
+"""Holds what only the store in Kafka can do: several workers, of which one writes."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from groupsdk.connect.config import ConnectConfig
+from groupsdk.connect.config_records import connector_records
+from groupsdk.connect.errors import StoreFencedError
+from groupsdk.connect.kafka_store import KafkaStore
+from groupsdk.connect.status import State, Status
+from tests.connect.workers import eventually
+
+
+@pytest.fixture
+def two(servers: str, group_id: str) -> Iterator[tuple[KafkaStore, KafkaStore]]:
+    """The stores of two workers of one group."""
+    config = ConnectConfig.of(
+        bootstrap_servers=servers, group_id=group_id, offset_storage_partitions=2
+    )
+    with ExitStack() as stack:
+        stores = []
+        for _ in range(2):
+            store = KafkaStore(config)
+            stack.callback(store.close)
+            store.start()
+            stores.append(store)
+        yield stores[0], stores[1]
+
+
+def test_what_the_leader_writes_all_read(two: tuple[KafkaStore, KafkaStore]) -> None:
+    leader, follower = two
+    leader.claim()
+    leader.write_configs(connector_records("a", {"k": "v"}))
+    # Kafka shows what is committed some milliseconds later
+    eventually(lambda: follower.configs().connectors == {"a": {"k": "v"}})
+    follower.read_configs(10_000)
+    assert follower.configs().offset == leader.configs().offset
+
+
+def test_a_leader_that_was_followed_writes_no_more(two: tuple[KafkaStore, KafkaStore]) -> None:
+    old, new = two
+    old.claim()
+    old.write_configs(connector_records("a", {}))
+    new.claim()
+    new.write_configs(connector_records("b", {}))
+    with pytest.raises(StoreFencedError):
+        old.write_configs(connector_records("zombie", {}))
+    with pytest.raises(StoreFencedError):
+        old.write_configs(connector_records("zombie", {}))
+    new.read_configs(10_000)
+    assert set(new.configs().connectors) == {"a", "b"}
+    old.claim()
+    old.write_configs(connector_records("c", {}))
+    assert set(old.configs().connectors) == {"a", "b", "c"}
+
+
+def test_who_never_claimed_writes_nothing(two: tuple[KafkaStore, KafkaStore]) -> None:
+    with pytest.raises(StoreFencedError, match="not claimed"):
+        two[0].write_configs(connector_records("a", {}))
+
+
+def test_states_written_by_one_are_read_by_the_next_owner(
+    two: tuple[KafkaStore, KafkaStore],
+) -> None:
+    old, new = two
+    key = ("a", "t0")
+    old.fence([key], 3, 10_000)
+    old.commit(key, 3, {"n": 1})
+    assert new.fence([key], 4, 10_000) == {key: {"n": 1}}
+    new.commit(key, 4, {"n": 2})
+    assert new.fence([key], 5, 10_000) == {key: {"n": 2}}
+
+
+def test_a_status_of_an_older_owner_does_not_replace_a_newer_one(
+    two: tuple[KafkaStore, KafkaStore],
+) -> None:
+    old, new = two
+    new.put_status("k", Status(State.RUNNING, "new", 5))
+    eventually(lambda: old.statuses().get("k"))
+    old.put_status("k", Status(State.UNASSIGNED, "old", 4))
+    old.put_status("end", Status(State.RUNNING, "old", 1))
+    eventually(lambda: new.statuses().get("end"))
+    assert new.statuses()["k"].worker_id == "new"

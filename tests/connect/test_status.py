@@ -1,0 +1,38 @@
+"""Holds statuses to the form that Kafka Connect keeps."""
+
+import pytest
+
+from groupsdk.connect.status import MAX_TRACE, State, Status, status_key
+
+
+def test_keys_and_values_are_kafka_connects() -> None:
+    assert status_key("a") == "status-connector-a"
+    assert status_key("a", 3) == "status-task-a-3"
+    status = Status(State.FAILED, "host:1", 7, "Traceback ...")
+    assert status.record() == {
+        "state": "FAILED",
+        "worker_id": "host:1",
+        "generation": 7,
+        "trace": "Traceback ...",
+    }
+    assert "trace" not in Status(State.RUNNING, "host:1", 7).record()
+
+
+def test_what_was_written_is_read_again() -> None:
+    status = Status(State.RESTARTING, "host:1", 7, "why")
+    assert Status.of(status.record()) == status
+
+
+@pytest.mark.parametrize(
+    "value", [None, (), {}, {"state": "DREAMING", "generation": 1}, {"state": "RUNNING"}, "RUNNING"]
+)
+def test_what_is_none_is_passed_over(value: object) -> None:
+    assert Status.of(value) is None
+
+
+def test_long_traces_are_cut_to_their_end() -> None:
+    read = Status.of({"state": "FAILED", "generation": 1, "trace": "x" * MAX_TRACE + "ValueError"})
+    assert read is not None
+    assert read.trace is not None
+    assert len(read.trace) == MAX_TRACE
+    assert read.trace.endswith("ValueError")

@@ -1,0 +1,167 @@
+"""Holds workers together: alone with a file, and several of them on brokers."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from groupsdk.connect.config_state import TargetState
+from groupsdk.connect.errors import ConnectError
+from groupsdk.connect.worker import ConnectWorker
+from tests.connect.workers import Counting, app, count, eventually, standalone, states
+
+
+T = TypeVar("T")
+
+COUNTING = {"connector.class": "Counting", "count": "4"}
+
+
+def test_a_worker_that_is_alone_runs_everything_and_comes_back_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with standalone(path) as worker:
+        assert worker.put_connector("c", COUNTING).result(10)
+        eventually(lambda: len(worker.owned.tasks) == 4, lambda: states(worker))
+        eventually(lambda: count(worker, "c") > 3)
+        first = worker._store.last_token()
+    with standalone(path) as worker:
+        eventually(lambda: states(worker).get("status-task-c-3") == "RUNNING")
+        assert worker.connectors() == ["c"]
+        assert worker._store.last_token() > first
+        eventually(lambda: count(worker, "c") > 3)
+
+
+def test_more_and_fewer_tasks_touch_only_those(tmp_path: Path) -> None:
+    with standalone() as worker:
+        worker.put_connector("c", COUNTING).result(10)
+        eventually(lambda: len(worker.owned.tasks) == 4)
+        worker.put_connector("c", {**COUNTING, "count": "6"}).result(10)
+        eventually(lambda: len(worker.owned.tasks) == 6)
+        worker.put_connector("c", {**COUNTING, "count": "1"}).result(10)
+        eventually(lambda: len(worker.owned.tasks) == 1)
+        assert Counting.running["c", "t3"] == 0
+
+
+class Group:
+    """Some workers of one group."""
+
+    def __init__(self, servers: str, group_id: str, stack: ExitStack) -> None:
+        self.servers = servers
+        self.group_id = group_id
+        self.workers: list[ConnectWorker] = []
+        self._stack = stack
+
+    def start(self, worker_id: str, **settings: int) -> ConnectWorker:
+        """Start one more."""
+        worker = app(**settings).start(
+            bootstrap_servers=self.servers, group_id=self.group_id, worker_id=worker_id
+        )
+        self._stack.callback(worker.stop)
+        self.workers.append(worker)
+        return worker
+
+    def shares(self) -> list[int]:
+        """How many tasks each has."""
+        return sorted(len(worker.owned.tasks) for worker in self.workers)
+
+    def ask(self, act: Callable[[ConnectWorker], "Future[T]"]) -> T:
+        """Ask the leader for something, again while the group rebalances."""
+        answers: list[T] = []
+
+        def once() -> bool:
+            try:
+                answers.append(act(self.leader()).result(20))
+            except ConnectError as error:
+                if not error.retriable:
+                    raise
+            return bool(answers)
+
+        eventually(once)
+        return answers[0]
+
+    def leader(self) -> ConnectWorker:
+        """Wait for the leader."""
+        found: ConnectWorker = eventually(
+            lambda: next((each for each in self.workers if each.is_leader), None)
+        )
+        return found
+
+
+@pytest.fixture
+def group(servers: str, group_id: str) -> Iterator[Group]:
+    """A group of workers that has none yet."""
+    with ExitStack() as stack:
+        yield Group(servers, group_id, stack)
+
+
+def _owners_are(worker: ConnectWorker, expected: set[str]) -> bool:
+    running = {
+        status.worker_id
+        for key, status in worker.statuses().items()
+        if key.startswith("status-task") and status.state.value == "RUNNING"
+    }
+    return running == expected
+
+
+def test_workers_share_out_hand_over_and_take_over(group: Group) -> None:
+    Counting.most = 0
+    for number in range(3):
+        group.start(f"w{number}")
+    group.ask(lambda leader: leader.put_connector("c", {**COUNTING, "count": "6"}))
+    eventually(lambda: group.shares() == [2, 2, 2], group.shares)
+    # every worker can say who owns what
+    for worker in group.workers:
+        eventually(partial(_owners_are, worker, {"w0", "w1", "w2"}), worker.statuses)
+    leader = group.leader()
+    group.workers.remove(leader)
+    assert leader.stop()
+    eventually(lambda: group.shares() == [3, 3], group.shares)
+    kept = {task: count(group.workers[0], "c", f"t{task}") for task in range(1)}
+    assert kept[0] >= 1
+    assert Counting.most == 1
+
+
+def test_pausing_reaches_all_workers(group: Group) -> None:
+    group.start("w0")
+    group.start("w1")
+    group.ask(lambda leader: leader.put_connector("c", COUNTING))
+    leader = group.leader()
+    eventually(lambda: group.shares() == [2, 2], group.shares)
+    eventually(lambda: list(states(leader).values()).count("RUNNING") == 5)
+    group.ask(lambda leader: leader.set_target_state("c", TargetState.PAUSED))
+    eventually(lambda: list(states(leader).values()).count("PAUSED") == 5, lambda: states(leader))
+    assert all(Counting.running["c", f"t{number}"] == 0 for number in range(4))
+    group.ask(lambda leader: leader.set_target_state("c", TargetState.STARTED))
+    eventually(lambda: list(states(leader).values()).count("RUNNING") == 5, lambda: states(leader))
+    group.ask(lambda leader: leader.delete_connector("c"))
+    eventually(lambda: group.shares() == [0, 0], group.shares)
+    eventually(lambda: states(leader) == {}, lambda: states(leader))
+
+
+def test_a_full_restart_comes_back_with_the_same_configurations_and_states(group: Group) -> None:
+    worker = group.start("w0")
+    group.ask(lambda leader: leader.put_connector("c", COUNTING))
+    eventually(lambda: count(worker, "c") > 5)
+    worker.stop()
+    group.workers.clear()
+    again = group.start("w1")
+    eventually(lambda: group.shares() == [4], group.shares)
+    assert again.connectors() == ["c"]
+    eventually(lambda: count(again, "c") > 5)
+
+
+def test_a_worker_whose_thread_is_held_up_halts_its_tasks(group: Group) -> None:
+    """Past its poll interval the group goes on without it: its tasks end by themselves, before that."""
+    worker = group.start("w0", rebalance_timeout_ms=1_500)
+    group.ask(lambda leader: leader.put_connector("held", COUNTING))
+    eventually(lambda: group.shares() == [4], group.shares)
+    eventually(lambda: Counting.running.get(("held", "t0")) == 1)
+    hold = threading.Event()
+    worker.request(lambda: hold.wait(30))
+    eventually(lambda: all(Counting.running["held", f"t{n}"] == 0 for n in range(4)))
+    hold.set()
+    eventually(lambda: Counting.running["held", "t0"] == 1, lambda: states(worker))
