@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
+_MIB: Final = 1024 * 1024
 _NO_WAITERS: Final[frozenset[Callable[[], None]]] = frozenset()
 
 
@@ -156,7 +157,9 @@ class Cluster:
                 count = config.transaction_state_log_num_partitions
                 segment = config.transaction_state_log_segment_bytes
                 entries = {"compression.type": "uncompressed"}
-            entries |= {"cleanup.policy": "compact", "segment.bytes": str(segment)}
+            # as for log.segment.bytes: less than a topic's own setting may say is taken
+            key = "segment.bytes" if segment >= _MIB else "internal.segment.bytes"
+            entries |= {"cleanup.policy": "compact", key: str(segment)}
             (topic,) = self.create_topics({name: count}, {name: entries})
         return topic
 

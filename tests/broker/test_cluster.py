@@ -98,6 +98,14 @@ def test_the_internal_topics_come_when_they_are_needed() -> None:
     assert rig.cluster.coordinators("__consumer_offsets") is rig.cluster.groups
 
 
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_the_segments_of_internal_topics_may_be_small(name: str) -> None:
+    rig = ClusterRig(offsets_topic_segment_bytes=300, transaction_state_log_segment_bytes=300)
+    rig.cluster.internal_topic(name)
+
+    assert rig.cluster.log(name, 0).config.segment_bytes == 300
+
+
 def test_a_deleted_topic_leaves_no_records() -> None:
     rig = ClusterRig(topics={"t": 1})
     rig.cluster.log("t", 0).append(batch(b"v"), now_ms=1_000)
