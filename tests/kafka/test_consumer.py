@@ -1,5 +1,6 @@
 """Our consumers on real brokers and the embedded one: what they survive, counted record by record."""
 
+import asyncio
 import random
 import threading
 import time
@@ -16,6 +17,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
+from groupsdk.consumer.aio import AsyncGroupConsumer
+from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.errors import (
     FencedInstanceIdError,
     InconsistentGroupProtocolError,
@@ -517,3 +520,66 @@ def test_a_member_without_a_common_assignor_is_refused(cluster: Cluster) -> None
         with Running(cluster, partition_assignment_strategy="cooperative-sticky") as other:
             eventually(lambda: other.errors)
         assert isinstance(other.errors[0], InconsistentGroupProtocolError)
+
+
+def test_asyncio_reads_and_commits_beside_a_thread(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 4)
+    cluster.write(200, 4)
+    seen: set[tuple[int, int]] = set()
+
+    async def read() -> None:
+        settings = {"bootstrap.servers": cluster.servers, "group.id": cluster.group_id}
+        async with AsyncGroupConsumer(
+            settings, auto_offset_reset="earliest", heartbeat_interval_ms=150
+        ) as consumer:
+            await consumer.subscribe(cluster.topic)
+            async with asyncio.timeout(20):
+                while len(seen) < 200:
+                    for message in await consumer.consume(100, 0.2):
+                        seen.add((message.partition() or 0, message.offset() or 0))
+            await consumer.commit()
+            found = await consumer.committed(consumer.assignment())
+            assert [each.offset for each in found] == [50] * 4
+
+    asyncio.run(read())
+
+
+def test_records_are_processed_in_order_by_threads_of_two_members(cluster: Cluster) -> None:
+    cluster.create(cluster.topic, 6)
+    cluster.write(1_200, 6)
+    ledger = Ledger()
+
+    def handle(message: Any) -> None:
+        ledger.add(TopicPartition(message.topic(), message.partition()), message.offset(), 0)
+
+    def processor() -> PartitionProcessor:
+        made = PartitionProcessor(
+            GroupConsumer(
+                bootstrap_servers=cluster.servers,
+                group_id=cluster.group_id,
+                auto_offset_reset="earliest",
+                heartbeat_interval_ms=150,
+                enable_auto_offset_store=False,
+                partition_assignment_strategy="cooperative-sticky",
+            ),
+            handle,
+            max_waiting=20,
+            batch=50,
+        )
+        made.subscribe(cluster.topic)
+        return made
+
+    with processor() as first, processor() as second:
+        threads = [threading.Thread(target=each.run) for each in (first, second)]
+        for thread in threads:
+            thread.start()
+        try:
+            eventually(lambda: sum(map(len, ledger.offsets().values())) == 1_200)
+        finally:
+            first.stop()
+            second.stop()
+            for thread in threads:
+                thread.join(20)
+    for number in range(6):
+        offsets = [offset for (_, each), offset, _ in ledger.entries if each == number]
+        assert offsets == list(range(200))
