@@ -141,7 +141,9 @@ class Coordinators:
         """Return the coordinator of a partition, for the node that must lead it."""
         if self._cluster.leader(self.topic, partition) != node_id:
             return ErrorCode.NOT_COORDINATOR
-        runtime = self._runtimes.get(partition) or self._started(partition)
+        runtime = self._runtimes.get(partition)
+        if runtime is None or runtime.is_worth_another_try:
+            runtime = self._started(partition)
         problem = runtime.unavailable()
         return runtime if problem is None else problem
 

@@ -1,8 +1,12 @@
 """Tests which coordinator a group has, and that it has its log."""
 
+import errno
 from typing import Any
 
+from typing_extensions import override
+
 from groupsdk.broker.coordinators import CatalogueBlockStore, PartitionCoordinatorLog
+from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime, Marker, Replayed
 from groupsdk.broker.store import MemoryStore
@@ -77,6 +81,36 @@ def test_a_moved_coordinator_reads_what_the_other_wrote() -> None:
     shard: Any = runtime.shard
     assert shard.offsets("g")["t", 0].offset == 5
     assert commit(rig, "g", 6, 3 - old) == 0
+
+
+class FailingDisk(MemoryFiles):
+    """A disk that reads nothing while it fails."""
+
+    failing = False
+
+    @override
+    def read(self, path: str, position: int, size: int) -> bytes:
+        if self.failing:
+            raise OSError(errno.EIO, "the disk fails", path)
+        return super().read(path, position, size)
+
+
+def test_a_coordinator_is_loaded_once_the_disk_works_again() -> None:
+    disk = FailingDisk()
+    first = ClusterRig(topics={"t": 1}, files=disk)
+    commit(first, "g", 5)
+    disk.kill()
+    rig = ClusterRig(store=first.store, files=disk)
+    disk.failing = True
+
+    rig.cluster.load_coordinators()
+    assert commit(rig, "g", 6) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    disk.failing = False
+    # not with every request: a log can be long
+    assert commit(rig, "g", 6) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    rig.clock.advance(1_000)
+
+    assert commit(rig, "g", 6) == 0
 
 
 def test_records_and_markers_are_replayed_as_they_were_written() -> None:

@@ -102,8 +102,15 @@ class CoordinatorRuntime:
         self._tokens = 0
         self._timer: Timer | None = None
         self._loading: Iterator[Replayed | Marker] | None = None
+        self._retry_at_ms: int | None = None
 
     # -- loading
+
+    @property
+    def is_worth_another_try(self) -> bool:
+        """Tell whether loading failed for what may have passed by now, as a full disk does."""
+        at_ms = self._retry_at_ms
+        return at_ms is not None and self._scheduler.now_ms() >= at_ms
 
     def load(self) -> None:
         """Begin to load the log; a short one is loaded when it returns."""
@@ -124,9 +131,11 @@ class CoordinatorRuntime:
                     self.shard.replay_marker(entry.producer, committed=entry.committed)
                 else:
                     self.shard.replay(entry.record, entry.producer)
-        except Exception:  # noqa: BLE001 - or it would be loading for ever
+        except Exception as error:  # noqa: BLE001 - or it would be loading for ever
             _LOG.exception("%s: its log cannot be loaded, it is not served", self.name)
             self.state = RuntimeState.FAILED
+            if getattr(error, "retriable", False):
+                self._retry_at_ms = self._scheduler.now_ms() + _AFTER_FAILURE_MS
             return
         self._defer(self._load_slice)
 
