@@ -1,10 +1,12 @@
 # Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check wheel bench format clean
+.PHONY: help demo test test-full simulate check wheel bench format clean
 
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
 ARGS ?=
+# For how many seconds: make simulate DURATION=600
+DURATION ?= 60
 # BOOTSTRAP=host:port names your own cluster for `make demo`, and make hands it on in the environment. Without
 # it the demo runs on the embedded broker.
 
@@ -25,6 +27,10 @@ test: ## run the tests, on a real Apache Kafka where they need one; ARGS="..." g
 test-full: ## run the long tests as well
 	@.ci/setup python jvm
 	$(PYTEST) $(ARGS)
+
+simulate: ## play random runs of members and brokers under faults for DURATION=n seconds
+	@.ci/setup python
+	@$(PYTHON) -m groupsdk.testing.simulation --duration $(DURATION)
 
 check: ## formatting, ruff, mypy strict and the import contracts
 	@.ci/setup lint

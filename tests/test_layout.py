@@ -16,6 +16,10 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/membership/openmetrics.py": ("tests/membership/test_metrics.py", "what it prints"),
     "groupsdk/history/groups/rows.py": ("tests/history/groups/test_walk.py", "declarations"),
     "groupsdk/testing": ("tests/kafka/test_local_kafka.py", "all of it starts one broker"),
+    "groupsdk/testing/simulation": (
+        "tests/simulation/test_simulation.py",
+        "every run goes through all of it",
+    ),
     "groupsdk/wire/messages": (
         "tests/conformance/test_kafka_bytes.py",
         "declarations, compared with Kafka's own classes byte for byte",

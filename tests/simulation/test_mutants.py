@@ -20,8 +20,8 @@ from groupsdk.membership.rebalance import Answer, Rebalance
 from groupsdk.membership.rejoin import Rejoin
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
-from tests.simulation.faults import random_run
-from tests.simulation.world import InvariantError
+from groupsdk.testing.simulation.faults import random_run
+from groupsdk.testing.simulation.world import InvariantError
 
 
 SEEDS = 2_500

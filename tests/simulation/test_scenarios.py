@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from groupsdk.broker.groups.state import GroupState
+from groupsdk.testing.simulation.member import TASKS, Temper
+from groupsdk.testing.simulation.world import InvariantError, Simulation
 from groupsdk.types import GroupMembershipOperation
-from tests.simulation.group import GroupState
-from tests.simulation.member import TASKS, Temper
-from tests.simulation.world import InvariantError, Simulation
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def _world(members: int = 2, seed: int = 0) -> Simulation:
 def test_members_form_a_group_and_share_the_tasks() -> None:
     world = _world(3)
     assert sorted(len(member.believes()) for member in world.members) == [1, 2, 2]
-    assert world.stored.generation == 1
+    assert world.watch.written.generation == 1
 
 
 def test_a_member_with_no_work_stays_a_member() -> None:
@@ -37,17 +37,17 @@ def test_a_member_with_no_work_stays_a_member() -> None:
     world = _world(len(TASKS) + 2)
     idle = [member for member in world.members if not member.believes()]
     assert len(idle) == 2
-    generation = world.stored.generation
+    generation = world.watch.written.generation
     world.run(120_000)
     world.check_settled()
-    assert world.stored.generation == generation
+    assert world.watch.written.generation == generation
 
 
 def test_nothing_happens_in_a_group_that_nothing_happens_to() -> None:
     world = _world(4)
     world.run(600_000)
     world.check_settled()
-    assert world.stored.generation == 1
+    assert world.watch.written.generation == 1
     assert [member.callbacks.log for member in world.members] == [["prepare -1", "complete 1"]] * 4
 
 
@@ -58,13 +58,17 @@ def test_a_static_member_that_restarts_keeps_its_work_without_a_rebalance() -> N
         world.add(group_instance_id=instance_id)
     world.settle(20_000)
     first, other = world.members
-    had, generation, told = first.believes(), world.stored.generation, list(other.callbacks.log)
+    had, generation, told = (
+        first.believes(),
+        world.watch.written.generation,
+        list(other.callbacks.log),
+    )
     first.kill()
     world.run(2_000)
     second = world.add(group_instance_id="a")
     world.settle(20_000)
     assert second.believes() == had
-    assert world.stored.generation == generation
+    assert world.watch.written.generation == generation
     assert other.callbacks.log == told
 
 
@@ -103,7 +107,7 @@ def test_a_short_pause_costs_nothing(pause_ms: int) -> None:
     world.members[0].pause(pause_ms)
     world.run(20_000)
     world.check_settled()
-    assert world.stored.generation == 1
+    assert world.watch.written.generation == 1
 
 
 @pytest.mark.parametrize("moment_ms", range(0, 4_000, 20))
@@ -130,7 +134,10 @@ def test_the_coordinator_may_move_at_any_moment(moment_ms: int, crash: bool) -> 
         for _ in range(2):
             world.add()
         world.run(moment_ms)
-        (world.crash_coordinator if crash else world.move_coordinator)(500)
+        if crash:
+            world.crash_coordinator(500)
+        else:
+            world.move_coordinator()
         world.settle(60_000)
 
 
@@ -194,7 +201,7 @@ def test_the_group_is_empty_once_all_have_left_or_expired(
     assert not any(member.alive for member in world.members)
     world.run(30_000)
     assert world.group.state is GroupState.EMPTY
-    assert world.stored.members == ()
+    assert world.watch.written.members == {}
 
 
 def test_leaving_and_closing_twice_is_harmless() -> None:

@@ -1,10 +1,11 @@
 """Play one process that is a member: its machine, its caller's thread, and what both may suffer."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
+from groupsdk.broker.runtime.scheduler import Timer
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.caller import CallerSide, Raise, Run
 from groupsdk.drivers.mailbox import Publication
@@ -26,11 +27,13 @@ from groupsdk.membership.actions import (
     Wake,
 )
 from groupsdk.membership.machine import MembershipMachine
-from groupsdk.membership.requests import CoordinatorRequest
-from groupsdk.types import NO_GENERATION, Generation, GroupMembershipOperation, ProtocolMetadata
+from groupsdk.testing.simulation.callbacks import Callbacks
+from groupsdk.testing.simulation.network import Connection
+from groupsdk.testing.simulation.process import BrokerProcess
+from groupsdk.testing.simulation.timeline import Timeline
+from groupsdk.testing.simulation.work import Work
+from groupsdk.types import NO_GENERATION, GroupMembershipOperation, ProtocolMetadata
 from groupsdk.wire.schema import Response
-from tests.simulation.network import Broker, Connection
-from tests.simulation.timeline import Timeline, Timer
 
 
 PROTOCOL = "even"
@@ -54,50 +57,19 @@ class World(Protocol):
     random: Random
     harsh: bool
 
-    def coordinator(self) -> int | None: ...
+    process: BrokerProcess
 
-    def broker(self, node_id: int) -> Broker: ...
+    def coordinator(self) -> int | None:
+        """Return what a lookup finds; None: it has to be repeated."""
+        ...
 
-    def note(self, text: str) -> None: ...
+    def note(self, text: str) -> None:
+        """Add a line to the trace."""
+        ...
 
-    def happened(self) -> None: ...
-
-
-@dataclass
-class Callbacks:
-    """What the user's code was told, checked against invariant 9 as it comes."""
-
-    prepared: bool = False
-    lost: bool = False
-    """Whether the member was expelled since `on_join_prepare` was called."""
-    taken: tuple[Generation, bytes] | None = None
-    last_delivered: int = -1
-    raised: tuple[Generation, bytes] | None = None
-    log: list[str] = field(default_factory=list)
-
-    def on_prepare(self, generation: Generation) -> None:
-        lost = generation.generation_id == -1
-        if self.prepared and not lost:
-            raise AssertionError(
-                f"invariant 9: on_join_prepare twice for one rebalance: {self.log}"
-            )
-        self.prepared, self.lost, self.taken, self.raised = True, False, None, None
-        self.log.append(f"prepare {generation.generation_id}")
-
-    def on_complete(self, generation: Generation, assignment: bytes, *, raises: bool) -> None:
-        delivered = (generation, assignment)
-        self.log.append(f"complete {generation.generation_id}{' raises' if raises else ''}")
-        if self.raised is not None and self.raised[0] == generation and self.raised != delivered:
-            raise AssertionError(f"invariant 9: redelivered with other bytes: {self.log}")
-        if self.lost or not self.prepared:
-            raise AssertionError(f"invariant 9: on_join_complete without prepare: {self.log}")
-        if generation.generation_id < self.last_delivered:
-            raise AssertionError(f"invariant 9: an older generation was delivered: {self.log}")
-        self.last_delivered = generation.generation_id
-        if raises:
-            self.raised = delivered
-        else:
-            self.prepared, self.taken, self.raised = False, delivered, None
+    def happened(self) -> None:
+        """Check what must hold at every step."""
+        ...
 
 
 class Member:
@@ -116,13 +88,14 @@ class Member:
         """Until when it is no wonder that nothing is heard of it."""
         self.late_until_ms = 0
         """Until when it is no wonder that its caller is late for a rebalance."""
-        self.polled_ms = world.timeline.now_ms
+        self.polled_ms = world.timeline.now_ms()
         self._world = world
         self._timeline = world.timeline
         self._random = world.random
         self.machine = MembershipMachine(config, Random(self._random.random()))
         self.view = self.machine.view
         """What the engine has shown last."""
+        self.work = Work("g", config.group_instance_id, self._random, self.feed)
         self._side = CallerSide()
         self._connection: Connection | None = None
         self._timer: Timer | None = None
@@ -138,17 +111,20 @@ class Member:
 
     def believes(self) -> frozenset[int]:
         """Return the tasks that the process would work on if it ran now, going by its own clock."""
-        taken = self.callbacks.taken
-        view = self.view
-        if not self.alive or taken is None or not view.believes_at(self._timeline.now_ms):
-            return frozenset()
+        return frozenset(self.tasks(self._timeline.now_ms()))
+
+    def tasks(self, now_ms: int) -> bytes:
+        """Return the same, as its assignment has it."""
+        taken, view = self.callbacks.taken, self.view
+        if not self.alive or taken is None or not view.believes_at(now_ms):
+            return b""
         generation, assignment = taken
-        return frozenset(assignment) if generation == view.generation else frozenset()
+        return assignment if generation == view.generation else b""
 
     @property
     def active(self) -> bool:
         view = self.view
-        return self.alive and not view.joining and view.believes_at(self._timeline.now_ms)
+        return self.alive and not view.joining and view.believes_at(self._timeline.now_ms())
 
     @property
     def fenced(self) -> bool:
@@ -170,6 +146,7 @@ class Member:
         waiting, self._waiting = self._waiting, []
         for event in waiting:
             self.feed(event)
+            self._world.happened()
         self._tick()
 
     def kill(self) -> None:
@@ -177,12 +154,9 @@ class Member:
         if self._connection is not None:
             self._connection.close()
 
-    def break_connection(self) -> None:
-        if self._connection is not None:
-            self._connection.break_off()
-
-    def break_connection_to(self, broker: Broker) -> None:
-        if self._connection is not None and self._connection.broker is broker:
+    def break_connection(self, node_id: int | None = None) -> None:
+        """Break the connection to a node, or to any."""
+        if self._connection is not None and node_id in (None, self._connection.node_id):
             self._connection.break_off()
 
     def cut(self, duration_ms: int) -> None:
@@ -197,7 +171,7 @@ class Member:
 
     def stall(self, duration_ms: int) -> None:
         """Let the caller not come back for so long; the machine runs on."""
-        self.stuck_until_ms = max(self.stuck_until_ms, self._timeline.now_ms + duration_ms)
+        self.stuck_until_ms = max(self.stuck_until_ms, self._timeline.now_ms() + duration_ms)
         self.late_until_ms = max(self.late_until_ms, self.stuck_until_ms + 25_000)
 
     def rejoin(self) -> None:
@@ -220,42 +194,44 @@ class Member:
         if self._paused:
             self._waiting.append(event)
             return
-        for action in self.machine.handle(event, self._timeline.now_ms):
+        for action in self.machine.handle(event, self._timeline.now_ms()):
             self._do(action)
         before, self.view = self.view, self.machine.view
         view = self.view
         if view.generation.is_reset and not before.generation.is_reset:
             self.callbacks.lost = True
-        self._world.happened()
         if (view.call is not None or view.failure is not None) and not self._step_planned:
             self._step_planned = True
             self._timeline.after(self._random.choice((0, 0, 1, 5)), self._planned_step)
 
     def _do(self, action: Action) -> None:
-        assert not isinstance(action, Tell), "nobody asks anything here"
         match action:
             case FindCoordinator():
                 self._lookup = self._timeline.after(self._random.choice((1, 5, 20)), self._look_up)
             case StopLooking():
                 self._stop_looking()
             case Send(request_id, node, request):
-                assert not isinstance(request, CoordinatorRequest)
                 self._connected_to(node).send(request_id, request)
             case Disconnect():
                 if self._connection is not None:
                     self._connection.close()
                     self._connection = None
             case Wake(at_ms):
-                if self._timer is not None:
-                    self._timer.cancel()
-                if at_ms is not None:
-                    self._timer = self._timeline.at(at_ms, lambda: self.feed(events.TimerFired()))
+                self._wake(at_ms)
+            case Tell(ask_id, answer):
+                self.work.told(ask_id, answer)
             case Stop():
                 self.kill()
 
+    def _wake(self, at_ms: int | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if at_ms is not None:
+            self._timer = self._timeline.at(at_ms, lambda: self.feed(events.TimerFired()))
+
     def _connected_to(self, node: Node) -> Connection:
         connection = self._connection
-        if connection is None or not connection.open or connection.broker.node_id != node[0]:
+        if connection is None or not connection.open or connection.node_id != node[0]:
             connection = self._connect(node)
         return connection
 
@@ -263,14 +239,16 @@ class Member:
         connection = Connection(
             self._timeline,
             self._random,
-            self._world.broker(node.node_id),
+            self._world.process,
+            node.node_id,
+            self.name,
             self._on_response,
             lambda: self._on_broken(connection),
             harsh=self._world.harsh,
         )
         connection.blackhole = self.cut_off
         self._connection = connection
-        if not connection.broker.alive:
+        if not self._world.process.is_up(node.node_id):
             connection.break_off()
         return connection
 
@@ -305,11 +283,13 @@ class Member:
         if not self._absent:
             self._post(events.Polled())
             self._step()
+            if self.believes():
+                self.work.step()
         self._timeline.after(self.temper.tick_ms, self._tick)
 
     @property
     def _absent(self) -> bool:
-        return self._busy or self._timeline.now_ms < self.stuck_until_ms
+        return self._busy or self._timeline.now_ms() < self.stuck_until_ms
 
     def _planned_step(self) -> None:
         self._step_planned = False
@@ -318,7 +298,7 @@ class Member:
     def _step(self) -> None:
         if not self.alive or self._paused or self._absent:
             return
-        now_ms = self._timeline.now_ms
+        now_ms = self._timeline.now_ms()
         view = self.view
         step = self._side.step(Publication(0, self._side.posted_count, view, None), now_ms)
         if isinstance(step, Raise):
@@ -335,6 +315,8 @@ class Member:
             self.callbacks.on_prepare(call.generation)
         elif isinstance(call, CompleteJoin):
             self.callbacks.on_complete(call.generation, call.assignment, raises=raises)
+            if not raises:
+                self.work.assigned(call.generation, call.assignment)
         self._world.note(
             f"{self.name}: {type(call).__name__} {call.generation.generation_id}"
             f"{' slow' if slow else ''}{' raises' if raises else ''}"
@@ -342,7 +324,7 @@ class Member:
         self._busy = True
         self._world.happened()
         if slow or raises:
-            self.late_until_ms = self._timeline.now_ms + self.temper.slow_ms + 25_000
+            self.late_until_ms = self._timeline.now_ms() + self.temper.slow_ms + 25_000
         duration_ms = self.temper.slow_ms if slow else self._random.choice((0, 1, 20))
         self._later(duration_ms, lambda: self._finish(call, raises))
 
@@ -377,7 +359,7 @@ class Member:
 
     def _post(self, event: events.CallerEvent) -> None:
         if isinstance(event, events.Polled):
-            self.polled_ms = self._timeline.now_ms
+            self.polled_ms = self._timeline.now_ms()
         self._side.posted()
         self.feed(event)
 

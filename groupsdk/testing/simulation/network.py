@@ -1,54 +1,55 @@
-"""Carry requests and answers between members and brokers, late, torn or not at all."""
+"""Carry requests and answers between clients and brokers, late, torn or not at all."""
 
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Any
 
-from groupsdk.error_code import ErrorCode
+from groupsdk.testing.simulation.process import BrokerProcess
+from groupsdk.testing.simulation.timeline import Timeline
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest
-from groupsdk.wire.schema import Response
-from tests.simulation.coordinator import GroupModel, GroupRequest
-from tests.simulation.group import Reply
-from tests.simulation.timeline import Timeline
+from groupsdk.wire.schema import Request, Response
 
 
-class Broker:
-    """One node. It coordinates the group, or it says that it does not."""
-
-    def __init__(self, node_id: int) -> None:
-        self.node_id = node_id
-        self.group: GroupModel | None = None
-        self.alive = True
-
-    def handle(self, request: GroupRequest, reply: Reply) -> None:
-        if self.group is not None:
-            self.group.handle(request, reply)
-        else:
-            response_class = request.response_class
-            reply(response_class(error_code=ErrorCode.NOT_COORDINATOR))  # type: ignore[call-arg]  # all four have it
+_LATENCIES_MS = (1, 1, 2, 3, 10, 40)
 
 
 class Connection:
-    """One connection of one member: requests and answers keep their order on it.
+    """One connection of one client: requests and answers keep their order on it.
 
-    Like Kafka's, the broker reads no further request while it holds an answer back.
+    Like Kafka's, the broker reads no further request while it holds an answer back. As TCP does, it loses
+    nothing in the middle: either all up to a point arrives, or it breaks.
+
+    Args:
+        timeline: the clock.
+        random: decides how long things take.
+        process: the broker's.
+        node_id: the node at the other end.
+        client_id: sent with each request.
+        on_response: takes an answer, with the id of its request.
+        on_broken: called when it broke.
+        harsh: let requests of a closed connection be read long after those of the next one.
     """
 
     def __init__(
         self,
         timeline: Timeline,
         random: Random,
-        broker: Broker,
+        process: BrokerProcess,
+        node_id: int,
+        client_id: str,
         on_response: Callable[[int, Response], None],
         on_broken: Callable[[], None],
         *,
         harsh: bool,
     ) -> None:
-        self.broker = broker
+        self.node_id = node_id
         self.open = True
         self.blackhole = False
         """Whether what is sent vanishes, without a sign."""
+        self._process = process
+        self._client_id = client_id
         self._timeline = timeline
         self._random = random
         self._on_response = on_response
@@ -57,18 +58,19 @@ class Connection:
         self._arrives_ms = 0
         self._answers_ms = 0
         self._held = False
-        self._unread: deque[tuple[int, GroupRequest]] = deque()
-        self._travelling: dict[int, GroupRequest] = {}
+        self._unread: deque[tuple[int, Request[Any]]] = deque()
+        self._travelling: dict[int, Request[Any]] = {}
 
-    def send(self, request_id: int, request: GroupRequest) -> None:
+    def send(self, request_id: int, request: Request[Any]) -> None:
+        """Send a request."""
         if self.blackhole:
             return
         self._travelling[request_id] = request
-        self._arrives_ms = max(self._arrives_ms, self._timeline.now_ms + self._latency_ms())
+        self._arrives_ms = max(self._arrives_ms, self._timeline.now_ms() + self._latency_ms())
         self._timeline.at(self._arrives_ms, lambda: self._arrive(request_id))
 
     def close(self) -> None:
-        """Close it from the member's side: what is on its way may still be read, or not."""
+        """Close it from the client's side: what is on its way may still be read, or not."""
         if not self.open:
             return
         self.open = False
@@ -87,23 +89,26 @@ class Connection:
         """Break in the middle: what is on its way was processed, or not, and has no answer."""
         if not self.open:
             return
+        self.open = False
         for request in list(self._travelling.values()):
-            if self.broker.alive and self._random.random() < 0.5:
-                self.broker.handle(request, _nobody)
+            if self._random.random() < 0.5:
+                self._handle(request, _nobody)
         self._travelling.clear()
         self._unread.clear()
-        self.open = False
         self._timeline.after(self._latency_ms(), self._on_broken)
 
-    def _late(self, request: GroupRequest) -> Callable[[], None]:
-        return lambda: self.broker.handle(request, _nobody) if self.broker.alive else None
+    def _late(self, request: Request[Any]) -> Callable[[], None]:
+        return lambda: self._handle(request, _nobody)
+
+    def _handle(self, request: Request[Any], reply: Callable[[Response], None]) -> None:
+        self._process.handle(self.node_id, request, reply, self._client_id)
 
     def _latency_ms(self) -> int:
-        return self._random.choice((1, 1, 2, 3, 10, 40))
+        return self._random.choice(_LATENCIES_MS)
 
     def _arrive(self, request_id: int) -> None:
         request = self._travelling.pop(request_id, None)
-        if request is None or not self.open or not self.broker.alive:
+        if request is None or not self.open:
             return
         self._unread.append((request_id, request))
         self._read()
@@ -112,14 +117,15 @@ class Connection:
         while self._unread and not self._held and self.open:
             request_id, request = self._unread.popleft()
             self._held = True
-            self.broker.handle(request, partial(self._answer, request_id))
+            self._handle(request, partial(self._answer, request_id))
 
     def _answer(self, request_id: int, response: Response) -> None:
         self._held = False
         if self.open and not self.blackhole:
-            self._answers_ms = max(self._answers_ms, self._timeline.now_ms + self._latency_ms())
+            self._answers_ms = max(self._answers_ms, self._timeline.now_ms() + self._latency_ms())
             self._timeline.at(self._answers_ms, lambda: self._deliver(request_id, response))
-        self._timeline.after(0, self._read)
+        if self._unread:
+            self._timeline.after(0, self._read)
 
     def _deliver(self, request_id: int, response: Response) -> None:
         if self.open and not self.blackhole:

@@ -1,10 +1,11 @@
 """Name what may happen to a member or to the coordinator, and make a whole run of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from groupsdk.types import GroupMembershipOperation
-from tests.simulation.member import Member, Temper
-from tests.simulation.world import Simulation
+from groupsdk.testing.simulation.member import PROTOCOL, TASKS, Member, Temper
+from groupsdk.testing.simulation.work import commit_request
+from groupsdk.testing.simulation.world import GROUP, Simulation
+from groupsdk.types import NO_GENERATION, Generation, GroupMembershipOperation
 
 
 Fault = Callable[[Simulation, Member], None]
@@ -41,8 +42,60 @@ def _crash(world: Simulation, _: Member) -> None:
     world.crash_coordinator(world.random.choice((100, 1_000, 5_000)))
 
 
+def _lose_power(world: Simulation, _: Member) -> None:
+    world.lose_power(world.random.choice((100, 1_000, 5_000)), torn=world.random.choice((0, 7, 80)))
+
+
+def _lose_power_in_a_write(world: Simulation, _: Member) -> None:
+    random = world.random
+    torn = random.choice((0, 7, 80, 10_000))
+    world.lose_power(random.choice((100, 2_000)), torn=torn, after_writes=random.randrange(12))
+
+
 def _move(world: Simulation, _: Member) -> None:
-    world.move_coordinator(world.random.choice((1, 100, 2_000)))
+    world.move_coordinator()
+
+
+def _stop_node(world: Simulation, _: Member) -> None:
+    world.stop_coordinator(world.random.choice((100, 3_000, 20_000)))
+
+
+def _pause_broker(world: Simulation, _: Member) -> None:
+    world.pause_broker(world.random.choice((200, 2_000, 7_000)))
+
+
+def _fill_disk(world: Simulation, _: Member) -> None:
+    world.fill_disk(world.random.choice((500, 3_000, 10_000)))
+
+
+def _compact(world: Simulation, _: Member) -> None:
+    if world.process.alive and not world.process.paused:
+        world.note("the log is compacted")
+        world.compact()
+
+
+def _commit_from_outside(world: Simulation, _: Member) -> None:
+    """Commit as a tool does, without a generation: taken only of a group without members."""
+    _commit(world, NO_GENERATION)
+
+
+def _commit_of_old(world: Simulation, _: Member) -> None:
+    """Commit as some member in some generation would that was, or is."""
+    known = [each for each in world.watch.history if each.members]
+    if known:
+        written = world.random.choice(known)
+        member_id = world.random.choice(sorted(written.members))
+        tasks = written.members[member_id]
+        if tasks:
+            _commit(world, Generation(written.generation, member_id, PROTOCOL), tasks)
+
+
+def _commit(world: Simulation, generation: Generation, tasks: Sequence[int] = TASKS) -> None:
+    offsets = {world.random.choice(tasks): world.random.randrange(1_000)}
+    node_id = world.process.coordinator(GROUP)
+    if node_id is not None:
+        request = commit_request(GROUP, generation, None, offsets)
+        world.process.handle(node_id, request, lambda _: None, "outside")
 
 
 def _kill(world: Simulation, member: Member) -> None:
@@ -93,7 +146,9 @@ def _rejoin(world: Simulation, member: Member) -> None:
 
 
 FAULTS: tuple[Fault, ...] = (
-    _pause, _break, _break, _cut, _stall, _crash, _move, _kill, _close, _leave, _rejoin, _rejoin,
+    _pause, _break, _break, _cut, _stall, _kill, _close, _leave, _rejoin, _rejoin,
+    _crash, _lose_power, _lose_power_in_a_write, _move, _stop_node, _pause_broker, _fill_disk, _compact,
+    _commit_from_outside, _commit_of_old, _commit_of_old,
 )  # fmt: skip
 
 
@@ -105,7 +160,7 @@ def random_run(seed: int, *, harsh: bool = False) -> Simulation:
     session_ms = random.choice((6_000, 6_000, 15_000))
     for number in range(random.randrange(1, 5)):
         temper = Temper(
-            tick_ms=random.choice((300, 1_000, 2_500)),
+            tick_ms=random.choice((700, 1_500, 2_500)),
             raises=random.choice((0.0, 0.0, 0.2)),
             slow=random.choice((0.0, 0.0, 0.1)),
             slow_ms=random.choice((500, 3_000, 9_000)),
@@ -125,9 +180,17 @@ def random_run(seed: int, *, harsh: bool = False) -> Simulation:
         living = [member for member in world.members if member.alive]
         if living:
             random.choice(FAULTS)(world, random.choice(living))
+        if world.watch.lost_tail:
+            # by rule: what members know of the generations that are lost is void, and so is the rest
+            return world
+    if world.watch.lost_tail:
+        return world
     for member in world.members:
         if member.temper.slow_ms > 5_000:
             member.temper.slow = 0.0
         member.temper.raises = 0.0
+    world.process.files.before = None
     world.settle(75_000)
+    if not world.watch.lost_tail:
+        world.check_log()
     return world

@@ -1,0 +1,7 @@
+"""Simulate groups: members and brokers as they are, on one virtual clock, network and disk, under faults."""
+
+from groupsdk.testing.simulation.faults import random_run
+from groupsdk.testing.simulation.world import InvariantError, Simulation
+
+
+__all__ = ["InvariantError", "Simulation", "random_run"]

@@ -1,0 +1,408 @@
+"""Check what a group's coordinator writes, answers and decides, at every step."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
+
+from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp
+from groupsdk.error_code import ErrorCode
+from groupsdk.testing.simulation.ledger import Entry, OffsetLedger
+from groupsdk.testing.simulation.session_watch import SessionWatch
+from groupsdk.testing.simulation.shard import ObservedShard, Shown
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from groupsdk.wire.schema import Request, Response
+
+
+TOPIC: Final = "work"
+_CHECK_MS: Final = 1_000
+"""How often the coordinator is looked at while nothing happens to it."""
+_HEARD: Final = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+class Written(NamedTuple):
+    """A generation as the log has it."""
+
+    generation: int
+    protocol: str | None
+    members: dict[str, bytes]
+    position: int
+
+
+NOTHING_WRITTEN: Final = Written(0, None, {}, 0)
+
+
+class Watched(Protocol):
+    """What the checks need of the run."""
+
+    def note(self, text: str) -> None:
+        """Add a line to the trace."""
+        ...
+
+    def fail(self, invariant: int, what: str) -> NoReturn:
+        """End the run."""
+        ...
+
+    def log_end(self) -> int:
+        """Return the end of the group's log."""
+        ...
+
+    durable_end: int
+
+    def read_log(self, start: int) -> Iterator[CoordinatorRecord]:
+        """Go through the group's log from an offset on."""
+        ...
+
+    def group_gone(self) -> None:
+        """Hear that the group's generations begin anew."""
+        ...
+
+    def expelled(self, member_id: str, why: str) -> None:
+        """Hear of a member that the coordinator dropped."""
+        ...
+
+
+class GroupWatch:
+    """An observer of all coordinators that one group has had, one after the other.
+
+    Args:
+        world: the run.
+        tasks: what has to be given out in every generation with members.
+        bucket_ms: how late sessions may end.
+        retention_ms: for how long offsets outlive the members of their group.
+        identify: names the process behind a member id: a static member goes on under another one.
+    """
+
+    def __init__(
+        self,
+        world: Watched,
+        tasks: tuple[int, ...],
+        *,
+        bucket_ms: int,
+        retention_ms: int,
+        identify: Callable[[str], str],
+    ) -> None:
+        self.ledger = OffsetLedger()
+        self.history: list[Written] = []
+        self.gone: set[str] = set()
+        """Members that left, were expelled or replaced."""
+        self.accepted: dict[int, tuple[int, str]] = {}
+        """Generation and process of the last accepted commit of each task."""
+        self.shard: ObservedShard | None = None
+        self.rebalances = 0
+        self._world = world
+        self._tasks = list(tasks)
+        self._retention_ms = retention_ms
+        self._identify = identify
+        self._sessions = SessionWatch(self.fail, bucket_ms, identify)
+        self._known_end = 0
+        self._next_check_ms = 0
+        self.lost_tail = False
+        """Whether what was acknowledged is lost, as its log was not synced."""
+
+    @property
+    def written(self) -> Written:
+        """The group's last record."""
+        return self.history[-1] if self.history else NOTHING_WRITTEN
+
+    def fail(self, invariant: int, what: str) -> None:
+        """End the run, as an invariant is broken."""
+        self._world.fail(invariant, what)
+
+    # The coordinator's life.
+
+    def loaded(self, shard: ObservedShard) -> None:
+        """Compare what was loaded with what was acknowledged (invariants 13 and 17)."""
+        self.shard = shard
+        group = shard.classic_group
+        self._world.note(
+            "group: loaded, "
+            + ("not there" if group is None else f"generation {group.generation_id}")
+        )
+        self._reconcile()
+        self.check_served(17)
+        self.check_replayed(shard)
+        if group is not None:
+            # one that left or was expelled in a rebalance that the log does not have is back by rule
+            self.gone.difference_update(group.members)
+        self._sessions.loaded(group, shard.now_ms)
+
+    def unloaded(self, shard: ObservedShard) -> None:
+        """Look at it once more."""
+        self.check_served(13)
+        if self.shard is shard:
+            self.shard = None
+
+    def lost(self) -> None:
+        """Take note that there is no coordinator, in whatever order."""
+        self.shard = None
+
+    def _reconcile(self) -> None:
+        """Heed what a crash took, and what it left though nobody was told of it."""
+        end = self._world.log_end()
+        if end < self._world.durable_end:
+            self.fail(17, f"the log ends at {end}, safe was {self._world.durable_end}")
+        if end < self._known_end:
+            self._world.note(f"log: the unsynced tail is lost, it ends at {end}")
+            self.ledger.cut(end)
+            self.history = [each for each in self.history if each.position <= end]
+            self.accepted.clear()
+            self.gone.clear()
+            self.lost_tail = True
+        for record in self._world.read_log(self._known_end):
+            # written, and the broker died before it could say so
+            self._world.note("log: what was being written is there")
+            key = read_key(record.key)
+            value = read_value(key, record.value) if key is not None else None
+            match key, value:
+                case GroupMetadataKey(), GroupMetadataValue() | None:
+                    self._wrote_group(value)
+                case OffsetCommitKey(), OffsetCommitValue():
+                    self.ledger.add(Entry(end, {key.partition: value.offset}))
+                case OffsetCommitKey(), None:
+                    self.ledger.add(Entry(end, {key.partition: None}))
+                case _:
+                    pass
+        self._known_end = end
+
+    def check_replayed(self, shard: ObservedShard) -> None:
+        """Compare a coordinator that has just been loaded with the group's last record."""
+        group, last = shard.classic_group, self.written
+        found = (
+            {each.member_id: each.assignment for each in group.members.values()} if group else {}
+        )
+        generation = group.generation_id if group else 0
+        if found != last.members or (generation != last.generation and (group or last.members)):
+            self.fail(
+                17,
+                f"loaded generation {generation} of {found}, the log has {last.generation}: {last}",
+            )
+
+    def check_served(self, invariant: int) -> None:
+        """Compare what the coordinator would serve with what was acknowledged."""
+        if self.shard is not None:
+            self.check_offsets(self.shard, invariant)
+
+    def check_offsets(self, shard: ObservedShard, invariant: int) -> None:
+        """Compare the offsets of a coordinator with what was acknowledged."""
+        served = {
+            partition: each.offset
+            for (topic, partition), each in shard.offsets(shard.group_id).items()
+            if topic == TOPIC
+        }
+        if served != self.ledger.offsets():
+            self.fail(invariant, f"has {served}, acknowledged was {self.ledger.offsets()}")
+
+    # Requests and answers.
+
+    def asked(self, request: Request[Any], now_ms: int) -> None:
+        """Take note of a sign of life."""
+        self._sessions.asked(request, now_ms)
+
+    def answered(self, request: Request[Any], response: Response, now_ms: int) -> None:
+        """Check an answer as it is sent."""
+        match request, response:
+            case HeartbeatRequest(), HeartbeatResponse(error_code=code):
+                if code in _HEARD:
+                    self._sessions.heard(request.member_id, now_ms)
+                self._trace(request.member_id, "heartbeat", code)
+            case JoinGroupRequest(), JoinGroupResponse():
+                self._joined(request, response, now_ms)
+            case SyncGroupRequest(), SyncGroupResponse():
+                self._synced(request, response, now_ms)
+            case LeaveGroupRequest(), LeaveGroupResponse():
+                self._left(response)
+            case OffsetCommitRequest(), OffsetCommitResponse():
+                self._committed(request, response, now_ms)
+            case OffsetFetchRequest(), OffsetFetchResponse():
+                self._fetched(request, response)
+            case _:
+                pass
+
+    def _trace(self, member_id: str, what: str, code: int) -> None:
+        if code:
+            self._world.note(f"group: {member_id or '(new)'}: {what}: {ErrorCode.of(code).name}")
+
+    def _joined(self, request: JoinGroupRequest, response: JoinGroupResponse, now_ms: int) -> None:
+        self._trace(request.member_id, "join", response.error_code)
+        if response.error_code:
+            return
+        self._sessions.heard(response.member_id, now_ms)
+        if response.member_id in self.gone:
+            self.fail(10, f"{response.member_id} is in the group again, after it was gone")
+        if response.generation_id < self.written.generation:
+            self.fail(
+                1, f"joined generation {response.generation_id} after {self.written.generation}"
+            )
+        if request.group_instance_id is not None:
+            self.gone.update(self._sessions.replaced(response.member_id))
+
+    def _left(self, response: LeaveGroupResponse) -> None:
+        for each in response.members:
+            if each.error_code == 0:
+                self.gone.add(each.member_id)
+                self._sessions.forget(each.member_id)
+
+    def _synced(self, request: SyncGroupRequest, response: SyncGroupResponse, now_ms: int) -> None:
+        """Check that an assignment that is handed out is in the log (invariants 1, 2 and 8)."""
+        self._trace(request.member_id, "sync", response.error_code)
+        self._sessions.asked(request, now_ms)
+        if response.error_code:
+            return
+        self._sessions.heard(request.member_id, now_ms)
+        last = self.written
+        stored = last.members.get(request.member_id)
+        if last.generation != request.generation_id or stored != response.assignment:
+            self.fail(
+                8,
+                f"{request.member_id} was given {list(response.assignment)} in generation"
+                f" {request.generation_id}; the log has {last}",
+            )
+
+    # Offsets.
+
+    def _committed(
+        self, request: OffsetCommitRequest, response: OffsetCommitResponse, now_ms: int
+    ) -> None:
+        codes = {
+            each.partition_index: each.error_code
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        offsets: dict[int, int | None] = {
+            each.partition_index: each.committed_offset
+            for topic in request.topics
+            for each in topic.partitions
+            if codes[each.partition_index] == 0
+        }
+        member_id, generation = request.member_id, request.generation_id_or_member_epoch
+        for code in set(codes.values()):
+            self._trace(member_id, f"commit in generation {generation}", code)
+        if not offsets:
+            return
+        self._world.note(f"group: {member_id or 'a tool'} commits {offsets}")
+        if generation < 0:
+            group = self.shard.classic_group if self.shard is not None else None
+            if group is not None and group.members:
+                self.fail(14, f"a commit without a generation was taken, {group.state} as it is")
+        else:
+            self._check_fence(member_id, generation, offsets)
+            self._sessions.heard(member_id, now_ms)
+        self.ledger.add(Entry(self._world.log_end(), offsets))
+        self.check_served(13)
+
+    def _check_fence(self, member_id: str, generation: int, offsets: dict[int, int | None]) -> None:
+        """Invariants 3 and 14."""
+        last = self.written
+        if generation != last.generation or member_id not in last.members or member_id in self.gone:
+            self.fail(14, f"took a commit of {member_id} in {generation}; the log has {last}")
+        for task in offsets:
+            write = (generation, self._identify(member_id))
+            before = self.accepted.get(task, (-1, ""))
+            if write[0] < before[0] or (write[0] == before[0] and write[1] != before[1]):
+                self.fail(3, f"task {task}: the write of {write} was taken after that of {before}")
+            self.accepted[task] = write
+
+    def _fetched(self, request: OffsetFetchRequest, response: OffsetFetchResponse) -> None:
+        """Invariants 13 and 15."""
+        expected = self.ledger.offsets()
+        unstable = self.ledger.unstable() if request.require_stable else set()
+        for group in response.groups:
+            for topic in group.topics:
+                for each in topic.partitions:
+                    if each.partition_index in unstable:
+                        if each.error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                            self.fail(15, f"shows {each}, which a transaction may change")
+                        continue
+                    wanted = expected.get(each.partition_index, -1)
+                    if each.error_code == 0 and each.committed_offset != wanted:
+                        self.fail(13, f"served {each}, acknowledged was {wanted}")
+
+    # The log.
+
+    def wrote(self, record: CoordinatorRecord, producer: ProducerStamp | None) -> None:
+        """Check a record that is in the log."""
+        self._known_end = self._world.log_end()
+        key = read_key(record.key)
+        match key:
+            case GroupMetadataKey():
+                value = read_value(key, record.value)
+                assert value is None or isinstance(value, GroupMetadataValue)
+                self._wrote_group(value)
+            case OffsetCommitKey() if record.value is None:
+                self._removed(key.partition)
+            case _:
+                pass
+
+    def _wrote_group(self, value: GroupMetadataValue | None) -> None:
+        before = self.written
+        position = self._world.log_end()
+        if value is None:
+            if before.members or self.ledger.stable:
+                self.fail(12, f"the group is gone with {before} and {self.ledger.stable}")
+            self._world.note("log: the group is gone")
+            self._world.group_gone()
+            self.history.append(Written(0, None, {}, position))
+            self.accepted.clear()
+            return
+        members = {each.member_id: each.assignment for each in value.members}
+        self._world.note(
+            f"log: generation {value.generation}, leader {value.leader},"
+            f" {[(member_id, list(tasks)) for member_id, tasks in members.items()]}"
+        )
+        if value.generation < before.generation:
+            self.fail(1, f"generation {value.generation} after {before.generation}")
+        if value.generation == before.generation and before.members and members:
+            same = (value.protocol, sorted(members.values()))
+            if same != (before.protocol, sorted(before.members.values())):
+                self.fail(1, f"generation {value.generation} has two assignments")
+        given = [task for tasks in members.values() for task in tasks]
+        if members and sorted(given) != self._tasks:
+            self.fail(2, f"generation {value.generation} gives out {given}")
+        if value.generation != before.generation:
+            self.rebalances += 1
+        self.history.append(Written(value.generation, value.protocol, members, position))
+
+    def _removed(self, partition: int) -> None:
+        """Invariant 16: an offset goes only when its group has long been without members."""
+        group = self.shard.classic_group if self.shard is not None else None
+        now_ms = 0 if self.shard is None else self.shard.now_ms
+        if group is not None and group.members:
+            self.fail(16, f"the offset of task {partition} is removed from under its group")
+        since_ms = group.state_timestamp_ms if group is not None else 0
+        if now_ms - since_ms < self._retention_ms:
+            self.fail(16, f"the offset of task {partition} is removed after {now_ms - since_ms} ms")
+        self._world.note(f"log: the offset of task {partition} expired")
+        self.ledger.add(Entry(self._world.log_end(), {partition: None}))
+
+    # Time.
+
+    def time_passed(self, shard: ObservedShard, before: Shown, now_ms: int) -> None:
+        """Judge every expulsion (invariant 5)."""
+        group = shard.classic_group
+        after = {} if group is None else group.members
+        for member_id in before.members:
+            if member_id not in after:
+                self.gone.add(member_id)
+                why = self._sessions.expelled(member_id, before, now_ms)
+                self._world.note(f"group: {member_id} is out: {why}")
+                self._world.expelled(member_id, why)
+
+    def check(self, now_ms: int) -> None:
+        """Check what the coordinator must have done by now (invariants 5, 6 and 8)."""
+        shard = self.shard
+        if shard is None or (shard.seen and now_ms < self._next_check_ms):
+            return
+        shard.seen = True
+        self._next_check_ms = now_ms + _CHECK_MS
+        if shard.owed != shard.parked:
+            self.fail(8, f"owes {shard.owed} answers and knows of {shard.parked}")
+        group = shard.classic_group
+        if group is not None:
+            self._sessions.check(group, now_ms)

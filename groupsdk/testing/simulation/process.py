@@ -1,0 +1,305 @@
+"""Run the broker's process: its nodes, its disk, and how both may fail."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from typing_extensions import override
+
+from groupsdk.broker.catalogue import OFFSETS_TOPIC
+from groupsdk.broker.cluster import Cluster
+from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.coordinators import Coordinators
+from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.log.files import MemoryFiles
+from groupsdk.broker.log.partition_log import PartitionLog
+from groupsdk.broker.logs import Logs
+from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.server.apis import APIS
+from groupsdk.broker.server.call import Call, route
+from groupsdk.broker.server.storage import open_storage
+from groupsdk.broker.store import MemoryStore
+from groupsdk.testing.simulation.timeline import ProcessTimers, Timeline
+from groupsdk.wire.api import decode_request, decode_response, encode_request, encode_response
+from groupsdk.wire.schema import Request, Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.server.connection import Connection
+
+
+Reply = Callable[[Response], None]
+_LISTENER: Final = "PLAINTEXT"
+_PREFIX: Final = 4
+"""The bytes of a frame's length."""
+
+
+class PowerLossError(BaseException):
+    """The power fails in the middle of a call to the disk: nothing of the process goes on."""
+
+
+class SimulatedNode:
+    """A node as the cluster sees it."""
+
+    def __init__(self, node_id: int, cluster: Cluster) -> None:
+        self.node_id = node_id
+        self.cluster = cluster
+        self.running = True
+
+    def endpoint(self, _listener: str) -> tuple[str, int]:
+        """Return a host and a port."""
+        return f"broker-{self.node_id}", 9092
+
+
+class _Peer:
+    """Stands for the connection over which a request came, as far as handlers look at it."""
+
+    principal: Final = "User:ANONYMOUS"
+    client_host: Final = "/127.0.0.1"
+    listener_name: Final = _LISTENER
+    closed: Final = False
+
+    def __init__(self, node: SimulatedNode, reply: Reply) -> None:
+        self.node = node
+        self._reply = reply
+
+    def answered(self, _call: Call, response: Response) -> None:
+        self._reply(response)
+
+
+class SimulatedCluster(Cluster):
+    """A cluster whose group coordinators are made by the simulation."""
+
+    make_shard: Callable[[int], GroupCoordinatorShard]
+
+    @property
+    @override
+    def groups(self) -> Coordinators:
+        """The coordinators of groups."""
+        if self._groups is None:
+            self._groups = Coordinators(self, OFFSETS_TOPIC, self.make_shard)
+        return self._groups
+
+
+class Host(Protocol):
+    """What the process is told apart from its disk."""
+
+    def make_shard(self, partition: int) -> GroupCoordinatorShard:
+        """Make the state machine of one partition of `__consumer_offsets`."""
+        ...
+
+    def process_died(self, why: str, durable_end: int | None) -> None:
+        """Take note that the process is dead, with all connections to it.
+
+        `durable_end` is up to where the log of `__consumer_offsets` is safe; None: it was not in use.
+        """
+        ...
+
+
+class BrokerProcess:
+    """All that the embedded broker is made of but its sockets, on a virtual clock and a disk in memory.
+
+    Args:
+        timeline: the clock.
+        host: who makes its state machines, and hears of its death.
+        config: its settings.
+        topics: what it has, with the number of partitions of each.
+        nodes: how many nodes, with ids from 1 on.
+        as_bytes: whether requests and answers are encoded and decoded on their way.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        host: Host,
+        config: BrokerConfig,
+        topics: dict[str, int],
+        *,
+        nodes: int,
+        as_bytes: bool,
+    ) -> None:
+        self.files = MemoryFiles()
+        self.store = MemoryStore()
+        self.store.write([("cluster", "id", "simulated")])
+        self.nodes: dict[int, SimulatedNode] = {}
+        self.alive = False
+        self._timeline = timeline
+        self._host = host
+        self._config = config
+        self._topics = topics
+        self._count = nodes
+        self._as_bytes = as_bytes
+        self._timers = ProcessTimers(timeline, self.run)
+        self._cluster: SimulatedCluster | None = None
+
+    # Its life.
+
+    def start(self) -> None:
+        """Start it on what is on the disk."""
+        self.files.before = None
+        self._timers = timers = ProcessTimers(self._timeline, self.run)
+        storage = open_storage(self.files, None, self.store)
+        logs = Logs(storage.directory, self._config, storage.catalogue, timers, self._defer)
+        cluster = SimulatedCluster(self._config, storage.catalogue, logs, timers, self._defer)
+        cluster.make_shard = self._host.make_shard
+        self.nodes = {each: SimulatedNode(each, cluster) for each in range(1, self._count + 1)}
+        cluster.nodes.update(self.nodes)
+        self._cluster = cluster
+        self.alive = True
+        missing = {
+            name: count
+            for name, count in self._topics.items()
+            if name not in cluster.catalogue.topics
+        }
+        if missing:
+            cluster.create_topics(missing)
+        cluster.load_coordinators()
+        logs.start_upkeep()
+
+    def kill(self) -> None:
+        """Let it die as by a signal: the disk has all that was written."""
+        if self.alive:
+            self._die("is killed", durable=False)
+            self.files.kill()
+
+    def lose_power(self, torn: int = 0) -> None:
+        """Let the machine lose power: the disk has what was synced, and some bytes more."""
+        if self.alive:
+            self._die("loses power", durable=True)
+        self.files.crash(torn)
+
+    def lose_power_at(self, count: int, torn: int) -> None:
+        """Let the power fail instead of the next but `count` change to the disk."""
+        left = count
+
+        def before(_call: str, _path: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                self._torn = torn
+                raise PowerLossError
+
+        self.files.before = before
+
+    def pause(self, duration_ms: int) -> None:
+        """Let nothing of it happen for so long."""
+        until_ms = self._timeline.now_ms() + duration_ms
+        self._timers.paused_until_ms = max(self._timers.paused_until_ms, until_ms)
+
+    @property
+    def paused_until_ms(self) -> int:
+        """When its last pause ended, or ends."""
+        return self._timers.paused_until_ms
+
+    @property
+    def paused(self) -> bool:
+        """Whether it is paused."""
+        return self._timers.paused_until_ms > self._timeline.now_ms()
+
+    def _die(self, why: str, *, durable: bool) -> None:
+        self.alive = False
+        log = self.opened_log()
+        end = None
+        if log is not None:
+            end = log.recovery_point if durable else log.log_end_offset
+        self._timers.dead = True
+        self._cluster = None
+        self.files.before = None
+        self._host.process_died(why, end)
+
+    _torn = 0
+
+    def run(self, call: Callable[[], Any]) -> None:
+        """Run something of the process."""
+        if not self.alive:
+            return
+        try:
+            call()
+        except PowerLossError:
+            self.lose_power(self._torn)
+
+    def _defer(self, call: Callable[[], Any]) -> None:
+        self._timers.after(0, call)
+
+    # What it serves.
+
+    @property
+    def cluster(self) -> SimulatedCluster:
+        """What is running."""
+        assert self._cluster is not None, "the process is dead"
+        return self._cluster
+
+    def opened_log(self) -> PartitionLog | None:
+        """Return the log of `__consumer_offsets`, if it is in use."""
+        return dict(self.cluster.logs.opened()).get((OFFSETS_TOPIC, 0))
+
+    def runtime(self, group_id: str) -> CoordinatorRuntime | None:
+        """Return the coordinator of a group where one takes requests."""
+        if not self.alive:
+            return None
+        coordinators = self.cluster.groups
+        return coordinators.find(coordinators.partition_for(group_id))
+
+    def coordinator(self, group_id: str) -> int | None:
+        """Return the node that is to coordinate a group."""
+        if not self.alive:
+            return None
+        return self.cluster.leader(OFFSETS_TOPIC, self.cluster.groups.partition_for(group_id))
+
+    def is_up(self, node_id: int) -> bool:
+        """Whether a node takes connections."""
+        return self.alive and self.nodes[node_id].running
+
+    def handle(self, node_id: int, request: Request[Any], reply: Reply, client_id: str) -> None:
+        """Have a node answer a request, now or later; never where it or the process ends before."""
+        if not self.is_up(node_id):
+            return
+        if self.paused:
+            self._timers.after(0, lambda: self.handle(node_id, request, reply, client_id))
+            return
+        api_key = request.api.key
+        version = min(request.api.max_version, APIS[api_key].max_version)
+        handled = route(api_key, version)
+        assert handled is not None
+        if self._as_bytes:
+            request, reply = _through_bytes(request, version, reply)
+        peer = cast("Connection", _Peer(self.nodes[node_id], reply))
+        call = Call(peer, handled, 0, client_id, 0)
+
+        def answer() -> None:
+            response = handled.handle(call, request)
+            if response is not None:
+                call.answer(response)
+
+        self.run(answer)
+
+    def stop_node(self, node_id: int, stopped: Callable[[], None]) -> None:
+        """Stop one node as its crash would: the others lead what it led.
+
+        Args:
+            node_id: the node.
+            stopped: called before they do: the connections to it end.
+        """
+        stopped()
+        self.nodes[node_id].running = False
+        self.run(lambda: self.cluster.take_over(node_id))
+
+    def start_node(self, node_id: int) -> None:
+        """Let a stopped node take connections again."""
+        if self.alive:
+            self.nodes[node_id].running = True
+
+    def move(self, topic: str, partition: int, node_id: int) -> None:
+        """Let another node lead a partition."""
+        self.run(lambda: self.cluster.move_leaders({(topic, partition): node_id}))
+
+
+def _through_bytes(request: Request[Any], version: int, reply: Reply) -> tuple[Request[Any], Reply]:
+    """Take a request as it comes out of its bytes, and answer likewise."""
+    kind = type(request)
+    _, decoded = decode_request(encode_request(request, version, 1, "simulated")[_PREFIX:])
+
+    def encoded(response: Response) -> None:
+        _, back = decode_response(kind, version, encode_response(response, version, 1)[_PREFIX:])
+        reply(back)
+
+    return decoded, encoded

@@ -1,0 +1,194 @@
+"""Look over the shoulder of a group coordinator: what it is asked, writes, answers, and whom it expels."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from typing_extensions import override
+
+from groupsdk.broker.groups.config import GroupConfig
+from groupsdk.broker.groups.group import ClassicGroup
+from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.runtime.contract import (
+    CoordinatorRecord,
+    ProducerStamp,
+    RequestContext,
+    Result,
+)
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.schema import Request, Response
+
+
+class ShardObserver(Protocol):
+    """Is told what a coordinator does, in the order in which it does it."""
+
+    def loaded(self, shard: "ObservedShard") -> None:
+        """Take note of a coordinator that takes up service."""
+        ...
+
+    def unloaded(self, shard: "ObservedShard") -> None:
+        """Take note of one that ends in good order."""
+        ...
+
+    def asked(self, request: Request[Any], now_ms: int) -> None:
+        """Take note of a request."""
+        ...
+
+    def time_passed(self, shard: "ObservedShard", before: "Shown", now_ms: int) -> None:
+        """Take note of what was done because it was due; `before` is what the group was."""
+        ...
+
+    def wrote(self, record: CoordinatorRecord, producer: ProducerStamp | None) -> None:
+        """Take note of a record that is in the log."""
+        ...
+
+    def answered(self, request: Request[Any], response: Response, now_ms: int) -> None:
+        """Take note of an answer that is being sent."""
+        ...
+
+    def fail(self, invariant: int, what: str) -> None:
+        """End the run, as an invariant is broken."""
+        ...
+
+
+class Shown:
+    """A group as it is at one moment, as far as expulsions are judged by it."""
+
+    __slots__ = ("members", "pending_syncs", "state")
+
+    def __init__(self, group: ClassicGroup | None) -> None:
+        self.state = None if group is None else group.state
+        self.pending_syncs = frozenset(() if group is None else group.pending_syncs or ())
+        self.members = (
+            {}
+            if group is None
+            else {
+                each.member_id: (each.session_timeout_ms, each.join is not None)
+                for each in group.members.values()
+            }
+        )
+        """Session timeout, and whether it has a parked join."""
+
+
+class ObservedShard(GroupCoordinatorShard):
+    """The coordinator that the broker runs, with an observer.
+
+    Args:
+        config: its settings.
+        new_uuid: makes the end of a member id.
+        group_id: the group that is observed.
+        observer: who is told.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_uuid: Callable[[], str],
+        group_id: str,
+        observer: ShardObserver,
+    ) -> None:
+        super().__init__(config, new_uuid)
+        self.group_id = group_id
+        self._observer = observer
+        self._live = False
+        self._owed: dict[int, Request[Any]] = {}
+        self._unwritten: Result | None = None
+        self._missing = 0
+        self.now_ms = 0
+        self.seen = False
+        """Whether nothing has happened to it since this was set."""
+
+    @property
+    def classic_group(self) -> ClassicGroup | None:
+        """The group, not to be changed."""
+        return self._registry.groups.get(self.group_id)
+
+    @property
+    def owed(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._owed)
+
+    @property
+    def parked(self) -> int:
+        """How many requests the group says that it holds back."""
+        group = self.classic_group
+        if group is None:
+            return 0
+        return sum(
+            (each.join is not None) + (each.sync is not None) for each in group.members.values()
+        )
+
+    @override
+    def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
+        """Take a request."""
+        self._owed[context.token] = request
+        self.seen = False
+        self.now_ms = now_ms
+        self._observer.asked(request, now_ms)
+        return self._given(super().handle(request, context, now_ms))
+
+    @override
+    def advance(self, now_ms: int) -> Result:
+        """Do everything that is due."""
+        self.now_ms = now_ms
+        self.seen = False
+        before = Shown(self.classic_group)
+        result = super().advance(now_ms)
+        self._observer.time_passed(self, before, now_ms)
+        return self._given(result)
+
+    @override
+    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
+        """Apply a record."""
+        super().replay(record, producer)
+        if self._live:
+            self._observer.wrote(record, producer)
+            self._missing -= 1
+            if self._missing == 0 and self._unwritten is not None:
+                result, self._unwritten = self._unwritten, None
+                self._sent(result)
+
+    @override
+    def loaded(self, now_ms: int) -> Result:
+        """Take up service."""
+        self._live = True
+        self.now_ms = now_ms
+        result = super().loaded(now_ms)
+        self._observer.loaded(self)
+        return self._given(result)
+
+    @override
+    def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
+        """Take back what could not be written."""
+        self._unwritten = None
+        return self._given(super().append_failed(result, error, now_ms))
+
+    @override
+    def unload(self, error: ErrorCode, now_ms: int) -> Result:
+        """End its service."""
+        self.now_ms = now_ms
+        result = self._given(super().unload(error, now_ms))
+        if self._owed:
+            self._observer.fail(8, f"moves away and owes {_names(self._owed)}")
+        self._live = False
+        self._observer.unloaded(self)
+        return result
+
+    def _given(self, result: Result) -> Result:
+        """Take note of replies when they are sent: after the records are in the log."""
+        if result.records:
+            self._unwritten, self._missing = result, len(result.records)
+        else:
+            self._sent(result)
+        return result
+
+    def _sent(self, result: Result) -> None:
+        for token, response in ((each.token, each.response) for each in result.replies):
+            request = self._owed.pop(token, None)
+            if request is None:
+                self._observer.fail(8, f"{type(response).__name__} answers what has an answer")
+            else:
+                self._observer.answered(request, response, self.now_ms)
+
+
+def _names(owed: dict[int, Request[Any]]) -> str:
+    return ", ".join(type(each).__name__ for each in owed.values())

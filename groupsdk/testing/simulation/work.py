@@ -1,0 +1,130 @@
+"""Do what a worker does with its tasks: read where each is, go on, and commit."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from groupsdk.errors import GroupSdkError
+from groupsdk.membership.events import CoordinatorAsked
+from groupsdk.testing.simulation.group_watch import TOPIC
+from groupsdk.types import Generation
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from groupsdk.wire.schema import Response
+
+
+def commit_request(
+    group_id: str, generation: Generation, instance_id: str | None, offsets: dict[int, int]
+) -> OffsetCommitRequest:
+    """Ask to commit offsets by partition, as a member of a generation."""
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation.generation_id,
+        member_id=generation.member_id,
+        group_instance_id=instance_id,
+        topics=(
+            OffsetCommitRequestTopic(
+                TOPIC,
+                tuple(
+                    OffsetCommitRequestPartition(
+                        partition_index=partition,
+                        committed_offset=offset,
+                        committed_metadata=f"{generation.generation_id}",
+                    )
+                    for partition, offset in sorted(offsets.items())
+                ),
+            ),
+        ),
+    )
+
+
+def fetch_request(group_id: str, partitions: list[int]) -> OffsetFetchRequest:
+    """Ask for the committed offsets of partitions, those of open transactions not."""
+    topics = (OffsetFetchRequestTopics(TOPIC, tuple(partitions)),)
+    return OffsetFetchRequest(
+        groups=(OffsetFetchRequestGroup(group_id, topics=topics),), require_stable=True
+    )
+
+
+class Work:
+    """The tasks of one process, as of one assignment.
+
+    Args:
+        group_id: the group.
+        instance_id: the process's, if it is a static member.
+        random: decides when it commits.
+        feed: hands an event to the member's machine.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        instance_id: str | None,
+        random: Random,
+        feed: Callable[[CoordinatorAsked], None],
+    ) -> None:
+        self._group_id = group_id
+        self._instance_id = instance_id
+        self._random = random
+        self._feed = feed
+        self._asked = 0
+        self._waiting: int | None = None
+        self._generation: Generation | None = None
+        self.positions: dict[int, int | None] = {}
+        """How far each task is; None: not known yet."""
+
+    def assigned(self, generation: Generation, tasks: bytes) -> None:
+        """Begin with the tasks of a new generation."""
+        self._generation = generation
+        self.positions = dict.fromkeys(tasks)
+        self._waiting = None
+
+    def step(self) -> None:
+        """Read, or work and commit, unless an answer is outstanding."""
+        generation = self._generation
+        if generation is None or not self.positions or self._waiting is not None:
+            return
+        unknown = [task for task, position in self.positions.items() if position is None]
+        if unknown:
+            self._ask(fetch_request(self._group_id, unknown))
+        elif self._random.random() < 0.4:
+            count = self._random.randrange(1, len(self.positions) + 1)
+            done: dict[int, int] = {}
+            for task in self._random.sample(sorted(self.positions), count):
+                done[task] = (self.positions[task] or 0) + 1
+            self.positions.update(done)
+            self._ask(commit_request(self._group_id, generation, self._instance_id, done))
+
+    def told(self, ask_id: int, answer: Response | GroupSdkError) -> None:
+        """Take the answer to a request."""
+        if ask_id != self._waiting:
+            return
+        self._waiting = None
+        if isinstance(answer, OffsetFetchResponse):
+            for group in answer.groups:
+                for topic in group.topics:
+                    for each in topic.partitions:
+                        if each.error_code == 0 and each.partition_index in self.positions:
+                            self.positions[each.partition_index] = max(each.committed_offset, 0)
+        elif not isinstance(answer, OffsetCommitResponse) or _failed(answer):
+            # whether it was taken is not known: what is committed decides
+            self.positions = dict.fromkeys(self.positions)
+
+    def _ask(self, request: Any) -> None:
+        self._asked += 1
+        self._waiting = self._asked
+        self._feed(CoordinatorAsked(self._asked, request))
+
+
+def _failed(answer: OffsetCommitResponse) -> bool:
+    return any(each.error_code for topic in answer.topics for each in topic.partitions)
