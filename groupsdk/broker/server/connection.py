@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
             self._learn_client_id(name, size)
         found = route(key, version)
         if found is None:
-            self._not_served(key, version, correlation_id)
+            self._not_served(key, version, correlation_id, payload, start)
             return
         if found.flexible:
             start = self._skip_tags(payload, start)
@@ -383,11 +383,16 @@ class Connection(asyncio.Protocol):
         except DECODE_FAILURES as error:
             raise BadRequestError(f"the tagged fields of a header: {error}") from None
 
-    def _not_served(self, key: int, version: int, correlation_id: int) -> None:
+    def _not_served(
+        self, key: int, version: int, correlation_id: int, payload: bytes, start: int
+    ) -> None:
         if key != 18:
             raise BadRequestError(
                 f"a request of API {key} in version {version}, which is not served"
             )
+        if version > 0:
+            # later versions than ours have the header of ours; the body is not looked at
+            self._skip_tags(payload, start)
         # KIP-511: whatever version was asked, the answer is in version 0 and names what is served
         from groupsdk.broker.server.handlers.api_versions import unsupported_version
 

@@ -68,6 +68,7 @@ def test_a_request_may_come_byte_by_byte(client: Client) -> None:
         struct.pack(">ihhih", 10, 9999, 0, 1, -1),  # no such API
         struct.pack(">ihhih", 10, 12, 99, 1, -1),  # no such version
         struct.pack(">ihhih", 10, 12, 0, 1, -1),  # a body that is missing
+        struct.pack(">ihhih", 10, 18, 77, 1, -1),  # a header that ends before its tagged fields
         struct.pack(">ihhih", 10, 0, 2, 1, -1),  # Produce 2 is shown, not served
     ],
 )
@@ -97,7 +98,7 @@ def test_a_topic_that_is_asked_for_twice_is_described_once(client: Client) -> No
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(client: Client) -> None:
-    client.socket.sendall(struct.pack(">ihhih", 10, 18, 77, 5, -1))
+    client.socket.sendall(struct.pack(">ihhihb", 11, 18, 77, 5, -1, 0))
 
     answer = client.frame()
 

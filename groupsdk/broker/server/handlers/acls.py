@@ -3,6 +3,7 @@
 from groupsdk.broker.authorizer import Acl, AclFilter, acl_problem
 from groupsdk.broker.server.access import cluster_allowed
 from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.connection import BadRequestError
 from groupsdk.broker.server.refusals import refuse
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.create_acls import (
@@ -31,6 +32,7 @@ _NO_AUTHORIZER = "No Authorizer is configured."
 
 def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
     """List the rules that a filter takes, by resource."""
+    _check_known(_filter(request))
     if not cluster_allowed(call, "describe"):
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
     authorizer = call.node.cluster.authorizer
@@ -54,12 +56,6 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
 
 def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
     """Add the rules that can be, one answer each."""
-    if not cluster_allowed(call, "alter"):
-        return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
-    authorizer = call.node.cluster.authorizer
-    if authorizer is None:
-        result = AclCreationResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
-        return CreateAclsResponse(results=(result,) * len(request.creations))
     wanted = [
         Acl(
             each.resource_type,
@@ -72,6 +68,13 @@ def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
         )
         for each in request.creations
     ]
+    _check_known(*wanted)
+    if not cluster_allowed(call, "alter"):
+        return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
+    authorizer = call.node.cluster.authorizer
+    if authorizer is None:
+        result = AclCreationResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+        return CreateAclsResponse(results=(result,) * len(request.creations))
     problems = [acl_problem(acl) for acl in wanted]
     authorizer.add(acl for acl, problem in zip(wanted, problems, strict=True) if problem is None)
     return CreateAclsResponse(
@@ -86,6 +89,7 @@ def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
 
 def delete_acls(call: Call, request: DeleteAclsRequest) -> Response | None:
     """Remove the rules that filters take."""
+    _check_known(*map(_filter, request.filters))
     if not cluster_allowed(call, "alter"):
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
     authorizer = call.node.cluster.authorizer
@@ -115,6 +119,13 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> Response | None:
             for each in request.filters
         )
     )
+
+
+def _check_known(*asked: Acl | AclFilter) -> None:
+    """Refuse what says UNKNOWN, which is 0, as Kafka does where it reads the request: the connection ends."""
+    for each in asked:
+        if 0 in (each.resource_type, each.pattern_type, each.operation, each.permission):
+            raise BadRequestError(f"an access rule with an element that is UNKNOWN: {each}")
 
 
 def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:

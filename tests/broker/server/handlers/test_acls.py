@@ -98,3 +98,21 @@ def test_without_an_authorizer_there_are_no_rules(client: Client) -> None:
     wanted = DeleteAclsFilter(2, "t", 3, None, None, 3, 1)
     (result,) = client.ask(DeleteAclsRequest((wanted,)), 3).filter_results
     assert result.error_code == 54
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        DescribeAclsRequest(0, None, 3, None, None, 2, 3),
+        DescribeAclsRequest(2, None, 0, None, None, 2, 3),
+        CreateAclsRequest((AclCreation(2, "t", 3, "User:app", "*", 0, 3),)),
+        DeleteAclsRequest((DeleteAclsFilter(2, "t", 3, None, None, 2, 0),)),
+    ],
+)
+def test_an_element_that_is_unknown_ends_the_connection_as_in_kafka(
+    guarded: EmbeddedBroker,
+    asked: DescribeAclsRequest | CreateAclsRequest | DeleteAclsRequest,
+) -> None:
+    with log_in(guarded, "root") as root:
+        root.send(asked, 3)
+        assert root.is_closed()

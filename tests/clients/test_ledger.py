@@ -1,0 +1,177 @@
+"""Ask for every API in every version with bodies of no sense: what Kafka does with each is what we do."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.testing import LocalKafka
+from groupsdk.wire.api import decode_response, encode_request, request_class
+from groupsdk.wire.messages.api_versions import ApiVersionsRequest
+from groupsdk.wire.schema import ArrayType, Request, Struct, declared_fields
+
+
+_KEYS: Final = range(101)
+_VERSIONS: Final = range(21)
+_TIMEOUT_S: Final = 20.0
+_ASKED, _NEXT = 7, 8  # ids of the request in question, and of the one behind it
+_BODIES: Final = {
+    "nothing": b"",
+    "no tagged fields": b"\0",
+    "zeros": bytes(48),
+    "ones": b"\xff" * 48,
+    "noise": Random(4).randbytes(48),
+}
+
+Pair = tuple[int, int]
+
+
+class Prober:
+    """Sends requests of raw bytes and says what comes of each; connects anew where it was cut off."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        host, _, port = bootstrap_servers.split(",")[0].rpartition(":")
+        self._address = (host, int(port))
+        self._socket: socket.socket | None = None
+
+    def close(self) -> None:
+        """Ends its connection."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def served(self) -> dict[int, range]:
+        """Asks what is served: versions by API key."""
+        connection = self._connection()
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        connection.sendall(encode_request(request, 4, 1, "test"))
+        _, response = decode_response(ApiVersionsRequest, 4, self._frame(connection))
+        return {
+            each.api_key: range(each.min_version, each.max_version + 1)
+            for each in response.api_keys
+        }
+
+    def reaction(self, pair: Pair, body: bytes) -> str:
+        """Sends a request and, behind it, one that has an answer; says which was answered first."""
+        connection = self._connection()
+        payload = struct.pack(">hhih", *pair, _ASKED, -1) + body
+        behind = struct.pack(">hhih", 18, 0, _NEXT, -1)
+        try:
+            for each in (payload, behind):
+                connection.sendall(struct.pack(">i", len(each)) + each)
+            (first,) = struct.unpack_from(">i", self._frame(connection))
+            if first == _ASKED:
+                self._frame(connection)
+        except ConnectionError:
+            self.close()
+            return "closed"
+        except TimeoutError:
+            self.close()
+            return "hangs"
+        return {_ASKED: "answered", _NEXT: "not answered"}[first]
+
+    def _connection(self) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.create_connection(self._address, _TIMEOUT_S)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._socket
+
+    def _frame(self, connection: socket.socket) -> bytes:
+        (size,) = struct.unpack(">i", self._exactly(connection, 4))
+        return self._exactly(connection, size)
+
+    def _exactly(self, connection: socket.socket, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = connection.recv(size - len(data))
+            if not part:
+                raise ConnectionResetError("closed")
+            data += part
+        return data
+
+
+@pytest.fixture
+def ours(broker: EmbeddedBroker) -> Iterator[Prober]:
+    """Asks the embedded broker."""
+    prober = Prober(broker.bootstrap_servers)
+    yield prober
+    prober.close()
+
+
+@pytest.fixture
+def theirs(kafka: LocalKafka) -> Iterator[Prober]:
+    """Asks a real Kafka."""
+    prober = Prober(kafka.bootstrap_servers)
+    yield prober
+    prober.close()
+
+
+def pairs(served: dict[int, range]) -> set[Pair]:
+    """Lists what is served."""
+    return {(key, version) for key, versions in served.items() for version in versions}
+
+
+def test_we_serve_nothing_that_kafka_does_not(ours: Prober, theirs: Prober) -> None:
+    assert pairs(ours.served()) <= pairs(theirs.served())
+
+
+@pytest.mark.timeout(180)
+def test_what_is_not_served_ends_the_connection_as_with_kafka(ours: Prober, theirs: Prober) -> None:
+    mine, real = pairs(ours.served()), pairs(theirs.served())
+    missing = [(k, v) for k in _KEYS for v in _VERSIONS if (k, v) not in mine]
+    wrong = {}
+    for pair in missing:
+        # where Kafka serves it, what it does with what it does not serve is the measure: the connection ends
+        expected = "closed" if pair in real else theirs.reaction(pair, b"")
+        found = ours.reaction(pair, b"")
+        if found != expected:
+            wrong[pair] = (found, expected)
+    assert not wrong
+    assert len(missing) > 1_000
+
+
+def filled(struct: type[Struct], version: int) -> Struct:
+    """Makes a struct of default values with one element in every array, likewise."""
+    values: dict[str, Any] = {}
+    for each in declared_fields(struct):
+        if isinstance(each.type, ArrayType) and version in each.versions and each.tag is None:
+            element = each.type.element
+            if isinstance(element, type) and issubclass(element, Struct):
+                values[each.name] = (filled(element, version),)
+    return struct(**values)
+
+
+@pytest.mark.timeout(180)
+def test_empty_values_have_the_end_that_they_have_with_kafka(ours: Prober, theirs: Prober) -> None:
+    wrong = {}
+    for key, version in sorted(pairs(ours.served())):
+        message = request_class(key)
+        if version not in message.api:
+            continue
+        request = filled(message, version)
+        assert isinstance(request, Request)
+        # what stands before it is the header: the length, four numbers and a client id
+        body = encode_request(request, version, _ASKED, "")[14:]
+        pair = (key, version)
+        found, expected = ours.reaction(pair, body), theirs.reaction(pair, body)
+        if found != expected:
+            wrong[pair] = (found, expected)
+    assert not wrong
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("body", list(_BODIES))
+def test_nonsense_in_what_is_served_has_the_end_that_it_has_with_kafka(
+    ours: Prober, theirs: Prober, body: str
+) -> None:
+    wrong = {}
+    for pair in sorted(pairs(ours.served())):
+        found = ours.reaction(pair, _BODIES[body])
+        expected = theirs.reaction(pair, _BODIES[body])
+        if found != expected:
+            wrong[pair] = (found, expected)
+    assert not wrong
