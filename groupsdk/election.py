@@ -1,0 +1,309 @@
+"""Elect a leader among processes, without topics: `LeaderElection`."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from typing_extensions import override
+
+from groupsdk.clock import Clock, SystemClock
+from groupsdk.config import MemberConfig
+from groupsdk.drivers.threads.abstract import AbstractCoordinator
+from groupsdk.election_protocol import Candidate, Verdict, elect
+from groupsdk.errors import GroupSdkError
+from groupsdk.types import GroupMembers
+
+
+logger = logging.getLogger(__name__)
+
+OnElected = Callable[["Term"], None]
+OnLost = Callable[[], None]
+
+_PROTOCOL: Final = "groupsdk-1"
+_GUARD_S: Final = 0.05
+_TROUBLE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One leadership of this process."""
+
+    generation: int
+    """The fencing token: greater than that of every leader before, for as long as the group exists. Write it with
+    whatever the leader writes, and have the storage refuse a smaller one after a greater one."""
+    member_id: str
+
+
+class ElectionCoordinator(AbstractCoordinator):
+    """The membership behind `LeaderElection`: who leads the Kafka group counts, all are told the same."""
+
+    protocol_type = "leader-election"
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | MemberConfig | None,
+        name: str,
+        eligible: bool,
+        decided: Callable[[int, str, Verdict], None],
+        lost: Callable[[bool], None],
+        clock: Clock | None = None,
+        **keywords: Any,
+    ) -> None:
+        self.leads = False
+        self.yields = False
+        self._name = name
+        self._eligible = eligible
+        self._decided = decided
+        self._lost = lost
+        super().__init__(settings, clock=clock, **keywords)
+
+    @override
+    def metadata(self) -> dict[str, bytes]:
+        candidate = Candidate(self._name, self._eligible, self.leads, self.yields)
+        return {_PROTOCOL: candidate.encode()}
+
+    @override
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> dict[str, bytes]:
+        return dict.fromkeys(members, elect(members).encode())
+
+    @override
+    def on_join_prepare(self, generation: int, member_id: str) -> None:
+        # a leader stays one through a rebalance, unless the membership is lost
+        if generation == -1 or not member_id:
+            self._lost(True)
+
+    @override
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        self._decided(generation, member_id, Verdict.decode(assignment))
+
+    @override
+    def on_leave_prepare(self) -> None:
+        self._lost(False)
+
+    def holds_for(self, margin_ms: int) -> bool:
+        """Tell whether the group cannot elect another for so long."""
+        return self._member.holds_for(margin_ms)
+
+
+class LeaderElection:
+    """Elects one of the processes that take part, and tells it so.
+
+    The leader stays until it leaves or dies (sticky). A new one waits for the grace period before it acts, so that
+    the old one has noticed. Callbacks run on the election's own thread; what they raise is logged, and the election
+    goes on. `on_lost` is called once for each `on_elected`, before the group can elect another: on another thread
+    where the election's own is held up, as by an `on_elected` that does not return.
+
+    Args:
+        name: the election, which is the group's name.
+        grace: seconds between the election and `on_elected`; not waited by who led just before.
+        eligible: whether this process may lead; one that may not still knows who does.
+        candidate: what this process is called for the others.
+        settings: the member's settings.
+        clock: the time; for tests.
+        keywords: the same as keywords, e.g. ``bootstrap_servers="..."``.
+
+    Raises:
+        ConfigError: a setting is unknown, missing or wrong.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        *,
+        grace: float = 0.0,
+        eligible: bool = True,
+        candidate: str = "",
+        clock: Clock | None = None,
+        **keywords: Any,
+    ) -> None:
+        if grace < 0:
+            raise ValueError(f"grace must be a number of seconds from 0 on, not {grace}")
+        defaults = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 2_000}
+        given = {key.replace(".", "_"): value for key, value in (settings or {}).items()}
+        config = MemberConfig.of({**defaults, **given, **keywords, "group_id": name})
+        self._clock = clock or SystemClock()
+        self._grace_ms = int(grace * 1000)
+        self._margin_ms = max(0, config.session_timeout_ms - 2 * config.heartbeat_interval_ms) // 2
+        self._on_elected: OnElected | None = None
+        self._on_lost: OnLost | None = None
+        self._verdict = Verdict()
+        self._elected: Term | None = None
+        """The term that was won, whether the grace period is over or not."""
+        self._acts_at_ms = 0
+        self._acting: Term | None = None
+        self._told = False
+        self._halted = False
+        self._resigned = False
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._coordinator = ElectionCoordinator(
+            config, candidate, eligible, self._decided, self._lost, clock=clock
+        )
+
+    # For the user.
+
+    def on_elected(self, function: OnElected, /) -> OnElected:
+        """Take what is called when this process has become the leader; works as a decorator."""
+        self._on_elected = function
+        return function
+
+    def on_lost(self, function: OnLost, /) -> OnLost:
+        """Take what is called when it is the leader no more; works as a decorator."""
+        self._on_lost = function
+        return function
+
+    def start(self) -> None:
+        """Take part, on a thread of its own. Harmless when repeated."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self.run, name="groupsdk-election", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float = 30.0) -> bool:
+        """Step down and leave; tells whether that was done in time. Harmless when repeated."""
+        self._stopping.set()
+        self._coordinator.wakeup()
+        if self._thread is None or self._thread is threading.current_thread():
+            return True
+        return self._stopped.wait(timeout)
+
+    def run(self) -> None:
+        """Take part on this thread, until `stop`.
+
+        Raises:
+            GroupSdkError: the member can be of no more use, for example since its credentials are refused.
+        """
+        guard = threading.Thread(target=self._guard, name="groupsdk-election-guard", daemon=True)
+        guard.start()
+        try:
+            while not self._stopping.is_set():
+                self._step()
+        finally:
+            try:
+                self._coordinator.close(5.0)
+            finally:
+                self._tell_lost()
+                self._stopped.set()
+
+    @property
+    def term(self) -> Term | None:
+        """The present leadership of this process; None where it does not lead, or may not act any more.
+
+        Any thread may ask; it needs no answer from the broker, as this process's own clock decides.
+        """
+        acting = self._acting
+        return acting if acting is not None and self._coordinator.holds_for(0) else None
+
+    @property
+    def leader(self) -> str | None:
+        """What the leader is called, whichever process that is; None where there is none, or it is not known."""
+        return self._verdict.leader_name
+
+    @property
+    def standby(self) -> tuple[str, ...]:
+        """What those are called that may lead next, in their order."""
+        return self._verdict.standby
+
+    def resign(self) -> None:
+        """Step down, so that another leads where there is one, and go on taking part; from any thread."""
+        self._resigned = True
+        self._coordinator.wakeup()
+
+    # Details; on the election's thread.
+
+    def _step(self) -> None:
+        try:
+            if self._resigned:
+                self._resigned = False
+                self._coordinator.yields = True
+                self._coordinator.leave_group("resigned")
+            self._coordinator.poll(self._wait_s())
+        except GroupSdkError as error:
+            if error.fatal:
+                raise
+            logger.warning("election %s: %s: %s", self._name(), type(error).__name__, error)
+            self._stopping.wait(_TROUBLE_S)
+        self._follow_clock()
+
+    def _wait_s(self) -> float:
+        if self._elected is None or self._acting is not None:
+            return 0.5
+        return max(0.0, min(0.5, (self._acts_at_ms - self._clock.now_ms()) / 1000))
+
+    def _decided(self, generation: int, member_id: str, verdict: Verdict) -> None:
+        self._verdict = verdict
+        if verdict.leader_id != member_id:
+            self._coordinator.yields = False
+            self._lost(False)
+            return
+        self._coordinator.leads = True
+        if self._elected is not None:
+            return  # it leads on, under the token that it has
+        self._elected = Term(generation, member_id)
+        self._acts_at_ms = self._clock.now_ms() + self._grace_ms
+        self._follow_clock()
+
+    def _lost(self, _: bool) -> None:
+        self._coordinator.leads = False
+        self._elected = None
+        self._tell_lost()
+
+    def _follow_clock(self) -> None:
+        if self._elected is None:
+            return
+        if self._halted or not self._coordinator.holds_for(self._margin_ms):
+            self._halted = False
+            self._lost(True)
+            self._coordinator.request_rejoin("the leader's session was nearly over")
+        elif self._acting is None and self._clock.now_ms() >= self._acts_at_ms:
+            with self._lock:
+                self._acting = self._elected
+                self._told = True
+            logger.info("election %s: leads, token %d", self._name(), self._elected.generation)
+            self._call(self._on_elected, self._elected)
+
+    def _guard(self) -> None:
+        """Call `on_lost` in time even while `on_elected`, or anything else, holds the election's thread up."""
+        while not self._stopped.wait(_GUARD_S):
+            if self._acting is not None and not self._coordinator.holds_for(self._margin_ms // 2):
+                self._halted = True
+                self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        with self._lock:
+            told, self._told, self._acting = self._told, False, None
+        if told:
+            logger.info("election %s: leads no more", self._name())
+            self._call(self._on_lost)
+
+    def _call(self, function: Callable[..., None] | None, *arguments: object) -> None:
+        if function is None:
+            return
+        try:
+            function(*arguments)
+        except Exception:
+            logger.exception("election %s: the callback raised; the election goes on", self._name())
+
+    def _name(self) -> str:
+        return self._coordinator.snapshot().group_id
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

@@ -1,0 +1,100 @@
+"""Say what takes part in an election and how it is decided; plain bytes and rules, without I/O."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
+
+
+_MAX_BYTES: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What one process tells the others.
+
+    Attributes:
+        name: what it is called.
+        eligible: whether it may lead.
+        leads: whether it leads at present.
+        yields: whether it has resigned, and lets all others go first.
+    """
+
+    name: str
+    eligible: bool
+    leads: bool
+    yields: bool = False
+
+    def encode(self) -> bytes:
+        """Write it."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read it; what is none of ours may not lead."""
+        fields = _fields(data)
+        name = fields.get("name")
+        return cls(
+            name if isinstance(name, str) else "",
+            fields.get("eligible") is True,
+            fields.get("leads") is True,
+            fields.get("yields") is True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided; all are told the same.
+
+    Attributes:
+        leader_id: the leader's member id; "" where nobody may lead.
+        leader_name: what it is called; None where nobody may lead.
+        standby: what those are called that come after it, in their order.
+    """
+
+    leader_id: str = ""
+    leader_name: str | None = None
+    standby: tuple[str, ...] = ()
+
+    def encode(self) -> bytes:
+        """Write it."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read it; nothing where it is none of ours."""
+        fields = _fields(data)
+        leader_id, name = fields.get("leader_id"), fields.get("leader_name")
+        if not isinstance(leader_id, str) or not isinstance(name, str) or not leader_id:
+            return cls()
+        standby = fields.get("standby")
+        names = standby if isinstance(standby, list) else []
+        return cls(leader_id, name, tuple(each for each in names if isinstance(each, str)))
+
+
+def elect(members: Mapping[str, bytes]) -> Verdict:
+    """Decide: who leads goes on, else the first of the eligible, by name and member id.
+
+    Args:
+        members: member id to what it joined with.
+    """
+    candidates = {member: Candidate.decode(data) for member, data in members.items()}
+    order = sorted(
+        (not each.leads, each.yields, each.name, member)
+        for member, each in candidates.items()
+        if each.eligible
+    )
+    if not order:
+        return Verdict()
+    names = [name or member for _, _, name, member in order]
+    return Verdict(order[0][3], names[0], tuple(names[1:]))
+
+
+def _fields(data: bytes) -> dict[str, Any]:
+    if len(data) > _MAX_BYTES:
+        return {}
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
