@@ -131,14 +131,15 @@ class BrokerProcess:
     def kill(self) -> None:
         """Ends it as kill -9 does."""
         self._process.kill()
-        self._end()
+        self.wait()
 
     def stop(self) -> int:
         """Ends it as SIGTERM does; returns its exit status."""
         self._process.send_signal(signal.SIGTERM)
-        return self._end()
+        return self.wait()
 
-    def _end(self) -> int:
+    def wait(self) -> int:
+        """Waits for its end; returns its exit status."""
         status = self._process.wait(_READY_S)
         self._reader.join(_READY_S)
         assert self._process.stderr is not None

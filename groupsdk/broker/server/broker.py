@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from groupsdk.broker.catalogue import topic_name_problem
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
+_MAX_PARTITIONS: Final = 10_000
 
 
 class Memory:
@@ -100,6 +102,9 @@ class Broker:
             LogDirectoryError: the data directory is in use, or not one of ours.
             StoreError: the catalogue cannot be used.
         """
+        wanted = topics or {}
+        for name, count in wanted.items():
+            _check_topic(name, count)
         storage = self._storage()
         self._cluster = cluster = Cluster(
             self.config,
@@ -119,7 +124,7 @@ class Broker:
                 node.running = True
             missing = {
                 name: count
-                for name, count in (topics or {}).items()
+                for name, count in wanted.items()
                 if name not in catalogue.topics
             }
             if missing:
@@ -230,3 +235,13 @@ class Broker:
         self.scheduler.on_earlier = None
         if self._cluster is not None:
             self._cluster.close()
+
+
+def _check_topic(name: str, count: int) -> None:
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise ConfigError(f"the topic {name!r}: {problem}")
+    if not 1 <= count <= _MAX_PARTITIONS:
+        raise ConfigError(
+            f"the topic {name}: {count} partitions, where 1 to {_MAX_PARTITIONS} can be made at once"
+        )

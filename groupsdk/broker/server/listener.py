@@ -239,11 +239,12 @@ class Listener:
             ConfigError: the address is taken, or not this machine's.
         """
         host = self.address.host
+        port = self.address.port if port is None else port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         made = socket.socket(family, socket.SOCK_STREAM)
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((host, self.address.port if port is None else port))
+            made.bind((host, port))
             made.listen(self._config.socket_listen_backlog_size)
             made.setblocking(False)
         except OSError as error:
