@@ -1,12 +1,14 @@
 """Read records through confluent-kafka: the partitions that are owned, and where reading them stands."""
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import cast
+from typing import Final, cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     Consumer,
+    KafkaException,
     Message,
     TopicPartition as NativePartition,
 )
@@ -14,6 +16,12 @@ from confluent_kafka import (
 from groupsdk.assignment import TopicPartition
 from groupsdk.consumer.offsets import OffsetAndMetadata, name_of
 from groupsdk.errors import NoOffsetError
+
+
+_LOG = logging.getLogger(__name__)
+_LEADERS_TIMEOUT_S: Final = 1.0
+_ASKED_AT_ONCE: Final = 20
+"""A round trip each, on the caller's thread: with more topics librdkafka's own second is no worse."""
 
 
 class Reader:
@@ -38,6 +46,7 @@ class Reader:
         self.epoch = 0
         """Grows whenever something is taken or released: what was asked about it before is void."""
         self._reset = reset
+        self._known_topics: set[str] = set()
         self._seeks: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, OffsetAndMetadata | None] = {}
 
@@ -99,6 +108,7 @@ class Reader:
                 natives.append(NativePartition(topic, number, offset))
                 starts[partition] = None
         if natives:
+            self._learn_leaders({each.topic for each in natives})
             self.native.incremental_assign(natives)
             self.reading |= starts.keys()
             self.waiting -= starts.keys()
@@ -111,6 +121,16 @@ class Reader:
                 f"no offset is committed for {', '.join(map(name_of, without[:10]))}, and auto.offset.reset is"
                 " 'none': seek() says where to begin"
             )
+
+    def _learn_leaders(self, topics: set[str]) -> None:
+        # librdkafka looks once a second for the leaders of topics that are new to it, unless it was told them
+        for topic in sorted(topics - self._known_topics)[:_ASKED_AT_ONCE]:
+            try:
+                self.native.list_topics(topic, _LEADERS_TIMEOUT_S)
+            except KafkaException as error:
+                _LOG.debug("no leaders of %s yet, librdkafka goes on looking: %s", topic, error)
+                return
+            self._known_topics.add(topic)
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
         """Return what librdkafka has, its own list."""

@@ -9,6 +9,7 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     OFFSET_INVALID,
+    KafkaException,
     TopicPartition as NativePartition,
 )
 from typing_extensions import override
@@ -240,8 +241,16 @@ class FakeNative:
         self.delivered: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
         self.closed = False
+        self.asked_leaders: list[str] = []
+        self.no_leaders: KafkaException | None = None
         self.idle: Any = None
         """Called with the seconds that nothing came for."""
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        assert timeout > 0
+        if self.no_leaders is not None:
+            raise self.no_leaders
+        self.asked_leaders.append(topic)
 
     def incremental_assign(self, natives: list[NativePartition]) -> None:
         for each in natives:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 
 from groupsdk.consumer.offsets import OffsetAndMetadata
 from groupsdk.consumer.reader import Reader
@@ -109,3 +109,31 @@ def test_only_what_is_owned_can_be_steered() -> None:
     reader.close()
     assert native.closed
     assert reader.closed
+
+
+def test_librdkafka_is_told_the_leaders_of_a_new_topic_once() -> None:
+    reader, native = made()
+    reader.take([T0, T1, T2])
+    reader.begin({T0: None})
+    reader.begin({T1: None, T2: None})
+    assert native.asked_leaders == ["t"]
+
+
+def test_where_no_leader_is_known_reading_begins_all_the_same_and_is_asked_for_again() -> None:
+    reader, native = made()
+    reader.take([T0, T1])
+    native.no_leaders = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    reader.begin({T0: None})
+    assert reader.reading == {T0}
+    native.no_leaders = None
+    reader.begin({T1: None})
+    assert native.asked_leaders == ["t"]
+
+
+def test_the_leaders_of_many_topics_are_not_waited_for() -> None:
+    reader, native = made()
+    many = partitions(*(f"topic{number}-0" for number in range(50)))
+    reader.take(many)
+    reader.begin(dict.fromkeys(many))
+    assert reader.reading == set(many)
+    assert len(native.asked_leaders) == 20
