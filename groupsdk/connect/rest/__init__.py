@@ -1,0 +1,1 @@
+"""Answer to HTTP in the paths and shapes that users of Kafka Connect know."""

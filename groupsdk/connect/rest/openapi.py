@@ -1,0 +1,89 @@
+"""Describe the REST interface, for programs (OpenAPI 3.1) and for people."""
+
+import html
+from typing import Any, Final
+
+from groupsdk.version import __version__
+
+
+_CONFIG: Final = {"type": "object", "additionalProperties": {"type": "string"}}
+OPERATIONS: Final = (
+    ("get", "/", "Say which version this is", 200, None),
+    ("get", "/connectors", "List connectors; ?expand=status&expand=info says more", 200, None),
+    (
+        "post",
+        "/connectors",
+        "Create a connector",
+        201,
+        {"type": "object", "properties": {"name": {"type": "string"}, "config": _CONFIG}},
+    ),
+    ("get", "/connectors/{name}", "Show a connector", 200, None),
+    ("delete", "/connectors/{name}", "Delete a connector", 204, None),
+    ("get", "/connectors/{name}/config", "Show its configuration", 200, None),
+    ("put", "/connectors/{name}/config", "Create it or change its configuration", 200, _CONFIG),
+    ("get", "/connectors/{name}/status", "Show what it and its tasks do, and where", 200, None),
+    ("get", "/connectors/{name}/tasks", "Show its tasks with their configurations", 200, None),
+    ("put", "/connectors/{name}/pause", "Hold its tasks still", 202, None),
+    ("put", "/connectors/{name}/stop", "End its tasks until it is resumed", 204, None),
+    ("put", "/connectors/{name}/resume", "Have it go on", 202, None),
+    (
+        "post",
+        "/connectors/{name}/restart",
+        "Restart it; ?includeTasks=true its tasks, ?onlyFailed=true the failed ones",
+        204,
+        None,
+    ),
+    ("get", "/connectors/{name}/tasks/{number}/status", "Show what a task does", 200, None),
+    ("post", "/connectors/{name}/tasks/{number}/restart", "Restart a task", 204, None),
+    ("get", "/connector-plugins", "List the classes that configurations may name", 200, None),
+)
+
+
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document."""
+    paths: dict[str, dict[str, Any]] = {}
+    for method, path, summary, status, body in OPERATIONS:
+        operation: dict[str, Any] = {
+            "summary": summary,
+            "parameters": [
+                {"name": name, "in": "path", "required": True, "schema": {"type": kind}}
+                for name, kind in (("name", "string"), ("number", "integer"))
+                if f"{{{name}}}" in path
+            ],
+            "responses": {
+                str(status): {"description": "done"},
+                "default": {"description": "an object with error_code and message"},
+            },
+        }
+        if body is not None:
+            operation["requestBody"] = {
+                "required": True,
+                "content": {"application/json": {"schema": body}},
+            }
+        paths.setdefault(path, {})[method] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "groupsdk workers", "version": __version__},
+        "paths": paths,
+    }
+
+
+def _page() -> str:
+    rows = "".join(
+        f"<tr><td><code>{method.upper()}</code></td><td><code>{html.escape(path)}</code></td>"
+        f"<td>{html.escape(summary)}</td><td>{status}</td></tr>"
+        for method, path, summary, status, _ in OPERATIONS
+    )
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8><title>groupsdk workers</title>"
+        "<style>body{font:16px/1.5 system-ui;max-width:60em;margin:2em auto;padding:0 1em}"
+        "td{padding:.2em 1em .2em 0;vertical-align:top}</style>"
+        f"<h1>groupsdk workers {html.escape(__version__)}</h1>"
+        "<p>For programs: <a href=/openapi.json>openapi.json</a>. Errors are objects with "
+        "<code>error_code</code> and <code>message</code>; 409 means: try again soon.</p>"
+        f"<table>{rows}</table></html>"
+    )
+
+
+PAGE: Final = _page()
+"""The page for people; needs nothing from anywhere else."""
