@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
 from groupsdk.broker.runtime.contract import (
@@ -102,6 +103,8 @@ class CoordinatorRuntime:
         self._tokens = 0
         self._timer: Timer | None = None
         self._loading: Iterator[Replayed | Marker] | None = None
+        self._load_start_ms = 0
+        self._records = 0
         self._retry_at_ms: int | None = None
 
     # -- loading
@@ -114,6 +117,7 @@ class CoordinatorRuntime:
 
     def load(self) -> None:
         """Begin to load the log; a short one is loaded when it returns."""
+        self._load_start_ms = self._scheduler.now_ms()
         self._loading = self._log.replay()
         self._load_slice()
 
@@ -122,15 +126,17 @@ class CoordinatorRuntime:
         if self.state is not RuntimeState.LOADING or loading is None:
             return
         try:
-            for _ in range(_SLICE):
-                entry = next(loading, None)
-                if entry is None:
-                    self._loaded()
-                    return
+            count = 0
+            for entry in islice(loading, _SLICE):
+                count += 1
                 if isinstance(entry, Marker):
                     self.shard.replay_marker(entry.producer, committed=entry.committed)
                 else:
                     self.shard.replay(entry.record, entry.producer)
+            self._records += count
+            if count < _SLICE:
+                self._loaded()
+                return
         except Exception as error:  # noqa: BLE001 - or it would be loading for ever
             _LOG.exception("%s: its log cannot be loaded, it is not served", self.name)
             self.state = RuntimeState.FAILED
@@ -143,6 +149,9 @@ class CoordinatorRuntime:
         self._loading = None
         self.state = RuntimeState.ACTIVE
         now_ms = self._scheduler.now_ms()
+        if self._records:
+            taken_ms = now_ms - self._load_start_ms
+            _LOG.info("%s: loaded %d records in %d ms", self.name, self._records, taken_ms)
         self._do(self.shard.loaded(now_ms), now_ms)
 
     # -- requests
