@@ -13,6 +13,10 @@ from groupsdk.testing import LocalKafka
 from groupsdk.testing.local_kafka import DEFAULT_VERSION
 from tests.benchmarks import (
     assignors,
+    broker_data,
+    broker_groups,
+    broker_requests,
+    broker_start,
     consumer_rebalance,
     consumer_throughput,
     group_formation,
@@ -34,9 +38,11 @@ BROKER: Final = (
     *("consumer_throughput", "consumer_rebalance"),
 )
 """What needs a Kafka."""
+EMBEDDED: Final = ("broker_start", "broker_requests", "broker_groups", "broker_data")
+"""What starts brokers itself: ours, Kafka, and kfake where Go is at hand."""
 ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor")
 """What needs none; a JDK and Go for some of the peers."""
-TABLES: Final = (*BROKER, *ASSIGNORS)
+TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS)
 PRINTED: Final = ("wire_codec",)
 """Scripts that print their own table, which is not for the README; run where they are named."""
 NAMES: Final = (*TABLES, *PRINTED)
@@ -49,11 +55,16 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
     else:
         version, results = DEFAULT_VERSION, []
     others: dict[str, Callable[[], Result]] = {
+        "broker_start": lambda: broker_start.run(options, quick=quick),
+        "broker_requests": lambda: broker_requests.run(options, quick=quick),
+        "broker_groups": lambda: broker_groups.run(options, quick=quick),
+        "broker_data": lambda: broker_data.run(options, quick=quick),
         "assignors": lambda: assignors.run(quick=quick),
         "sticky_assignor": lambda: sticky_assignor.run(peers=not quick, check=not quick),
         "weighted_assignor": weighted_assignor.run,
     }
-    return version, [*results, *(others[name]() for name in ASSIGNORS if name in names)]
+    alone = [name for name in (*EMBEDDED, *ASSIGNORS) if name in names]
+    return version, [*results, *(others[name]() for name in alone)]
 
 
 def _run_on_kafka(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list[Result]]:

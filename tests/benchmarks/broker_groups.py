@@ -1,0 +1,218 @@
+"""Measure how fast many members become one stable generation, and what a group of one member takes in memory."""
+
+import argparse
+import os
+import select
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Final
+
+from groupsdk.wire.api import decode_response
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from tests.benchmarks.broker_load import (
+    HEARTBEAT_VERSION,
+    JOIN_VERSION,
+    SYNC_VERSION,
+    connect,
+    find_coordinator,
+    frame_of,
+    heartbeat_of,
+    join_request,
+    receive,
+    single_member,
+    sync_request,
+)
+from tests.benchmarks.broker_requests import servers
+from tests.benchmarks.broker_servers import KAFKA, OURS, Server
+from tests.benchmarks.report import Result, spread
+
+
+SIZES: Final = (100, 1000, 2000)
+_MEMBER_ID_REQUIRED: Final = 79
+_REBALANCE_IN_PROGRESS: Final = 27
+_ASSIGNMENT: Final = b"a" * 21
+_ASSIGNMENTS_BYTES: Final = 10_240
+_BEAT_S: Final = 0.2
+_TIMEOUT_S: Final = 60
+_WARM_GROUPS: Final = 2000
+_AIM_KB: Final = 2.2
+
+
+class _State(Enum):
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    BEATING = "beating"
+
+
+class _Member:
+    """One member over a connection of its own, which does what clients do, and nothing else."""
+
+    __slots__ = ("_group_id", "_size", "client", "joined", "member_id", "state")
+
+    def __init__(self, client: socket.socket, group_id: str, size: int) -> None:
+        self.client = client
+        self._group_id = group_id
+        self._size = size
+        self.member_id = ""
+        self.joined = JoinGroupResponse()
+        self.state = _State.JOINING
+
+    def join(self) -> None:
+        self.state = _State.JOINING
+        request = join_request(self._group_id, self.member_id, b"subscription")
+        self.client.sendall(frame_of(request, JOIN_VERSION))
+
+    def beat(self) -> None:
+        self.state = _State.BEATING
+        self.client.sendall(heartbeat_of(self._group_id, self.joined))
+
+    def take(self, payload: bytes) -> None:
+        """Go on with an answer."""
+        if self.state is _State.JOINING:
+            self._joined(payload)
+            return
+        if self.state is _State.SYNCING:
+            error = decode_response(SyncGroupRequest, SYNC_VERSION, payload)[1].error_code
+        else:
+            error = decode_response(HeartbeatRequest, HEARTBEAT_VERSION, payload)[1].error_code
+        if error == _REBALANCE_IN_PROGRESS:
+            self.join()
+        elif error:
+            raise RuntimeError(f"a member that is {self.state.value} is answered with {error}")
+        else:
+            self.state = _State.STABLE
+
+    def _joined(self, payload: bytes) -> None:
+        self.joined = joined = decode_response(JoinGroupRequest, JOIN_VERSION, payload)[1]
+        self.member_id = joined.member_id
+        if joined.error_code == _MEMBER_ID_REQUIRED:
+            self.join()
+            return
+        if joined.error_code:
+            raise RuntimeError(f"JoinGroup is answered with {joined.error_code}")
+        self.state = _State.SYNCING
+        assignments: list[tuple[str, bytes]] = []
+        if joined.leader == joined.member_id:
+            assignment = b"a" * max(21, _ASSIGNMENTS_BYTES // self._size)
+            assignments = [(each.member_id, assignment) for each in joined.members]
+        self.client.sendall(
+            frame_of(sync_request(self._group_id, joined, assignments), SYNC_VERSION)
+        )
+
+
+def form(clients: Sequence[socket.socket], group_id: str) -> float:
+    """Have a member on each connection join one group; returns the ms until all have one generation."""
+    poller = select.epoll()
+    members = {each.fileno(): _Member(each, group_id, len(clients)) for each in clients}
+    for number in members:
+        poller.register(number, select.EPOLLIN)
+    start = time.perf_counter()
+    for member in members.values():
+        member.join()
+    try:
+        while not _is_formed(members.values()):
+            events = poller.poll(_BEAT_S)
+            for number, _ in events:
+                members[number].take(receive(members[number].client))
+            if not events:
+                if time.perf_counter() - start > _TIMEOUT_S:
+                    raise TimeoutError(f"{len(clients)} members of {group_id} are not stable")
+                for member in members.values():
+                    if member.state is _State.STABLE:
+                        member.beat()
+        return (time.perf_counter() - start) * 1000
+    finally:
+        poller.close()
+
+
+def _is_formed(members: Iterable[_Member]) -> bool:
+    generations = set()
+    for each in members:
+        if each.state is not _State.STABLE:
+            return False
+        generations.add(each.joined.generation_id)
+    return len(generations) == 1
+
+
+def formation(server: Server, size: int, name: str) -> tuple[float, float]:
+    """Form a group of so many members; returns ms, and the ms of CPU of the broker."""
+    clients = connect(server, size)
+    try:
+        cpu_s = server.cpu_s()
+        taken_ms = form(clients, name)
+        return taken_ms, (server.cpu_s() - cpu_s) * 1000
+    finally:
+        for client in clients:
+            client.close()
+
+
+def bytes_of_a_group(server: Server, count: int) -> float:
+    """Return what each of so many further groups of one member takes, its assignment of 21 bytes included."""
+    (client,) = connect(server, 1)
+    for number in range(_WARM_GROUPS):
+        single_member(client, f"warm-{number}", _ASSIGNMENT)
+    held = server.live_heap or server.resident
+    before = held()
+    for number in range(count):
+        single_member(client, f"single-{number:05}", _ASSIGNMENT)
+    after = held()
+    client.close()
+    return (after - before) / count
+
+
+def run(arguments: list[str], *, quick: bool) -> Result:
+    """Measure all brokers in turn."""
+    parser = argparse.ArgumentParser(prog="broker_groups", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3 if quick else 7)
+    parser.add_argument("--groups", type=int, default=10_000)
+    options = parser.parse_args(arguments)
+    with servers() as found:
+        names = [server.name for server in found]
+        times: dict[int, dict[str, list[tuple[float, float]]]] = {
+            size: {name: [] for name in names} for size in SIZES
+        }
+        load = os.getloadavg()[0]
+        for server in found:
+            (client,) = connect(server, 1)
+            find_coordinator(client, "first")
+            client.close()
+            formation(server, SIZES[0], "warm")
+        for turn in range(options.rounds):
+            for size in SIZES:
+                for server in found:
+                    times[size][server.name].append(formation(server, size, f"{size}-{turn}"))
+        memory = {server.name: bytes_of_a_group(server, options.groups) for server in found}
+    result = Result(
+        "broker_groups",
+        "Brokers: ms until N members, each on a connection, are one stable generation; bytes of a group",
+        ["", *names],
+        raw={"formation": times, "bytes": memory},
+    )
+    for size in SIZES:
+        cells = []
+        for name in names:
+            cpu = spread((each[1] for each in times[size][name]), 0)
+            cells.append(f"{spread((each[0] for each in times[size][name]), 0)}; CPU {cpu}")
+        result.rows.append([f"{size:,} members", *cells])
+        ours, other = (min(each[0] for each in times[size][name]) for name in (OURS, KAFKA))
+        if ours > other:
+            result.behind.append(f"{size:,} members: {ours:.0f} ms at best, Kafka {other:.0f}")
+    result.rows.append(
+        [f"one of {options.groups:,} groups", *(f"{memory[name] / 1000:.2f} KB" for name in names)]
+    )
+    if memory[OURS] > _AIM_KB * 1000:
+        result.behind.append(f"a group takes {memory[OURS] / 1000:.2f} KB, the aim is {_AIM_KB}")
+    result.notes = [
+        (
+            f"Median (least to most) of {options.rounds} rounds, CPU of the broker in ms; the load average was"
+            f" {load:.1f} on {os.cpu_count()} cores before. Members ask for an id first and join with it, the leader"
+            " sends max(21, 10,240 / N) bytes for each. Bytes: growth of a broker by groups of one member with"
+            " an assignment of 21 bytes: of the resident set of ours, of the live heap of Kafka and kfake."
+        )
+    ]
+    return result.finish()

@@ -1,0 +1,169 @@
+"""Measure heartbeats and commits of offsets at full speed: how many a second, and the broker's CPU for one."""
+
+import argparse
+import contextlib
+import os
+import socket
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.benchmarks.broker_load import (
+    Speed,
+    check_commit,
+    check_heartbeat,
+    commit_of,
+    connect,
+    find_coordinator,
+    full_speed,
+    heartbeat_of,
+    single_member,
+)
+from tests.benchmarks.broker_servers import (
+    KAFKA,
+    KFAKE,
+    OURS,
+    Server,
+    groupsdk,
+    has_uvloop,
+    kafka,
+    kfake,
+)
+from tests.benchmarks.report import Result
+
+
+CONNECTIONS: Final = (1, 8, 64)
+PARTITIONS: Final = (1, 100)
+_WARM_S: Final = 4.0
+
+
+@contextlib.contextmanager
+def servers() -> Iterator[list[Server]]:
+    """Run all brokers, each on a directory of its own; all but one are idle at any time."""
+    with contextlib.ExitStack() as stack:
+
+        def directory() -> Path:
+            return Path(stack.enter_context(tempfile.TemporaryDirectory()))
+
+        found = [stack.enter_context(groupsdk(directory()))]
+        if has_uvloop():
+            found.append(stack.enter_context(groupsdk(directory(), uvloop=True)))
+        found.append(stack.enter_context(kafka()))
+        fake = stack.enter_context(kfake())
+        yield found if fake is None else [*found, fake]
+
+
+class Case:
+    """One kind of request over so many connections."""
+
+    def __init__(self, kind: str, connections: int, partitions: int = 0) -> None:
+        self.connections = connections
+        self._partitions = partitions
+        plural = "s" if connections > 1 else ""
+        what = f", {partitions} partition{'s' if partitions > 1 else ''}" if partitions else ""
+        self.name = f"{kind}{what}, {connections} connection{plural}"
+
+    def run(self, server: Server, seconds: float) -> Speed:
+        """Ask at full speed; every connection is of a member of a group of its own."""
+        clients = connect(server, self.connections)
+        try:
+            frames = [self._frame(client, f"group-{n}") for n, client in enumerate(clients)]
+            check: Callable[[bytes], None] = check_commit if self._partitions else check_heartbeat
+            return full_speed(server, clients, frames, check, seconds)
+        finally:
+            for client in clients:
+                client.close()
+
+    def _frame(self, client: socket.socket, group_id: str) -> bytes:
+        name = f"{self.name}, {group_id}, {os.getpid()}, {client.fileno()}, {id(self)}"
+        joined = single_member(client, name)
+        if self._partitions:
+            return commit_of(name, joined, self._partitions)
+        return heartbeat_of(name, joined)
+
+
+def cases() -> list[Case]:
+    """List what is measured."""
+    return [
+        *(Case("Heartbeat", count) for count in CONNECTIONS),
+        *(Case("OffsetCommit", count, each) for each in PARTITIONS for count in CONNECTIONS),
+    ]
+
+
+def run(arguments: list[str], *, quick: bool) -> Result:
+    """Measure all brokers, one after the other for each kind of request, in rounds."""
+    parser = argparse.ArgumentParser(prog="broker_requests", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=1.0 if quick else 3.0)
+    parser.add_argument("--rounds", type=int, default=3 if quick else 5)
+    options = parser.parse_args(arguments)
+    wanted = cases()
+    with servers() as found:
+        for server in found:
+            _warm(server, wanted)
+        names = [server.name for server in found]
+        speeds: dict[str, dict[str, list[Speed]]] = {
+            case.name: {name: [] for name in names} for case in wanted
+        }
+        load = os.getloadavg()[0]
+        for _ in range(options.rounds):
+            for case in wanted:
+                for server in found:
+                    speeds[case.name][server.name].append(case.run(server, options.seconds))
+    result = Result(
+        "broker_requests",
+        "Brokers: requests a second, the broker's CPU us for one, and ms of the 99th percentile; medians",
+        ["one in flight on each connection", *names],
+        rows=[[case.name, *(_cell(speeds[case.name][name]) for name in names)] for case in wanted],
+        raw={
+            case: {
+                name: [(each.per_second, each.cpu_us, each.p99_ms) for each in all_runs]
+                for name, all_runs in by_name.items()
+            }
+            for case, by_name in speeds.items()
+        },
+    )
+    result.notes = [
+        (
+            f"{options.rounds} rounds of {options.seconds:g} s each, the brokers in turn; the load average was"
+            f" {load:.1f} on {os.cpu_count()} cores before, so compare the columns of a row, and CPU rather than"
+            " rates: Kafka and kfake use several threads. Nobody syncs to the disk before it answers; Kafka"
+            " waits for nobody (append.linger.ms=0) and was warmed up for"
+            f" {_WARM_S:g} s a row. kfake keeps everything in memory. Every member is in a group of its own."
+        )
+    ]
+    result.behind = [text for case in wanted for text in _behind(case.name, speeds[case.name])]
+    return result.finish()
+
+
+def _warm(server: Server, wanted: list[Case]) -> None:
+    (client,) = connect(server, 1)
+    find_coordinator(client, "first")
+    client.close()
+    for case in wanted:
+        # Java compiles what runs often only after a while
+        case.run(server, _WARM_S if server.name == KAFKA else _WARM_S / 20)
+
+
+def _cell(runs: list[Speed]) -> str:
+    rate = statistics.median(each.per_second for each in runs)
+    cpu_us = statistics.median(each.cpu_us for each in runs)
+    late_ms = statistics.median(each.p99_ms for each in runs)
+    return f"{rate:,.0f}, {cpu_us:.0f} us, {late_ms:.1f} ms"
+
+
+def _behind(case: str, speeds: dict[str, list[Speed]]) -> Iterator[str]:
+    """Say where ours takes more CPU than the others, or answers fewer than Kafka."""
+
+    def rate(name: str) -> float:
+        return statistics.median(each.per_second for each in speeds[name])
+
+    def cpu_us(name: str) -> float:
+        return statistics.median(each.cpu_us for each in speeds[name])
+
+    if rate(OURS) < rate(KAFKA):
+        yield f"{case}: {rate(OURS):,.0f}/s, Kafka {rate(KAFKA):,.0f}/s"
+    for name in (KAFKA, KFAKE):
+        if name in speeds and cpu_us(OURS) > cpu_us(name):
+            yield f"{case}: {cpu_us(OURS):.0f} us of CPU, {name} {cpu_us(name):.0f} us"
