@@ -26,6 +26,7 @@ class BrokerCommand:
 
     name = "broker"
     help = "run a Kafka broker for local work and tests, until SIGTERM or SIGINT"
+    sets_up_logging = False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its options."""

@@ -11,6 +11,8 @@ class Command(Protocol):
     """What is typed."""
     help: str
     """What it does, in a line."""
+    sets_up_logging: bool
+    """Whether it sets up logging by itself; otherwise it gets --log-level, and a handler for standard error."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its options."""

@@ -15,4 +15,7 @@ def test_a_command_has_a_name_a_line_and_options(command: Command) -> None:
     assert "\n" not in command.help
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
-    assert vars(parser.parse_args([]))
+    assert parser.format_usage() != argparse.ArgumentParser().format_usage()
+    assert any("--log-level" in each.option_strings for each in parser._actions) <= (
+        command.sets_up_logging
+    )

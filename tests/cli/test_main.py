@@ -17,7 +17,7 @@ def test_each_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> N
         assert command.name in shown
         with pytest.raises(SystemExit):
             main([command.name, "--help"])
-        assert "--log-level" in capsys.readouterr().out
+        assert f"groupsdk {command.name}" in capsys.readouterr().out
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
