@@ -10,11 +10,13 @@ from groupsdk.broker.log.checkpoints import read_text
 from groupsdk.broker.log.directory import META_PROPERTIES, LogDirectory
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.store import FILE_NAME, SqliteStore, Store
+from groupsdk.clock import WallClock
 
 
 _LOG = logging.getLogger(__name__)
 _MEMORY_PATH: Final = "data"
 _FIRST_NODE: Final = 1
+_IDS_PER_MS_BITS: Final = 20  # the ids of an int64 last beyond the year 2200
 
 
 class Storage(NamedTuple):
@@ -82,7 +84,22 @@ def _adopt(directory: LogDirectory, catalogue: Catalogue) -> None:
     if counts:
         configs = {name: {"cleanup.policy": "compact"} for name in INTERNAL_TOPICS & counts.keys()}
         leaders = {name: [_FIRST_NODE] * count for name, count in counts.items()}
+        _skip_producer_ids(catalogue)
         catalogue.create_topics(leaders, configs, ids)
         _LOG.info(
             "topics taken over as they are in the data directory: %s", ", ".join(sorted(counts))
         )
+
+
+def _skip_producer_ids(catalogue: Catalogue) -> None:
+    """Hand out no producer id that stands in what was taken over, or that its first owner may still hand out.
+
+    Kafka keeps its next block in a log of its controllers, which is not ours to go on with. Counted from the
+    date as here, ids are beyond all that any broker has come to by counting from 0, and beyond what was taken
+    over before.
+    """
+    from groupsdk.broker.coordinators import CatalogueBlockStore  # only here is it needed so early
+
+    blocks = CatalogueBlockStore(catalogue.store)
+    start = blocks.next_start()
+    blocks.claim(start, max(start, WallClock().now_ms() << _IDS_PER_MS_BITS))

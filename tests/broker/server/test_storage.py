@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from groupsdk.broker.coordinators import CatalogueBlockStore
 from groupsdk.broker.log.directory import LogDirectory, uuid_text
 from groupsdk.broker.log.errors import DirectoryLockedError, LogDirectoryError
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
@@ -67,3 +68,23 @@ def test_a_directory_that_kafka_wrote_is_taken_with_its_ids() -> None:
     }
     assert catalogue.topics["t"].topic_id == topic_id
     assert catalogue.config("topic", "__consumer_offsets") == {"cleanup.policy": "compact"}
+    # Kafka's producer ids are not told by these files: ours begin where it never comes to
+    first = CatalogueBlockStore(catalogue.store).next_start()
+    assert 2**60 < first < 2**62
+
+
+def test_taking_over_again_goes_on_with_further_producer_ids() -> None:
+    files, store = MemoryFiles(), MemoryStore()
+    starts = []
+    for name in ("t", "u"):
+        files.make_directory(f"data/{name}-0")
+        directory, catalogue = open_storage(files, None, store)
+        blocks = CatalogueBlockStore(catalogue.store)
+        starts.append(blocks.next_start())
+        assert blocks.claim(starts[-1], starts[-1] + 2**40)
+        directory.close()
+    assert starts[1] >= starts[0] + 2**40
+
+    directory, catalogue = open_storage(files, None, store)
+    assert CatalogueBlockStore(catalogue.store).next_start() == starts[1] + 2**40
+    directory.close()
