@@ -62,6 +62,8 @@ class Cluster:
         logs: the partitions' logs.
         scheduler: the timers of everything here.
         defer: calls a function soon, after what is going on now.
+        client_scheduler: the timers of what clients wait for at the other end of a connection, by the machine's
+            clock; None: the same as the others.
     """
 
     def __init__(
@@ -71,11 +73,14 @@ class Cluster:
         logs: Logs,
         scheduler: Scheduler,
         defer: Callable[[Callable[[], Any]], Any],
+        client_scheduler: Scheduler | None = None,
     ) -> None:
         self.config = config
         self.catalogue = catalogue
         self.logs = logs
         self.scheduler = scheduler
+        # an empty one is false
+        self.client_scheduler = scheduler if client_scheduler is None else client_scheduler
         self.defer = defer
         self.nodes: dict[int, ClusterNode] = {}
         self._waiters: dict[TopicPartition, set[Callable[[], None]]] = {}

@@ -11,6 +11,7 @@ from groupsdk.broker.groups.state import GroupState
 from groupsdk.broker.log.errors import DirectoryLockedError
 from groupsdk.clock import ManualClock
 from groupsdk.errors import ConfigError
+from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
@@ -25,14 +26,12 @@ from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.clients import (
     Client,
     batch,
     connect,
     end_offset,
     join,
-    join_request,
     produce,
 )
 
@@ -199,7 +198,7 @@ def test_what_a_stopped_node_led_is_led_by_the_others() -> None:
 def test_time_stands_still_until_it_is_moved() -> None:
     clock = ManualClock(1_000_000)
     with EmbeddedBroker(clock=clock, topics={"t": 1}) as broker, connect(broker) as client:
-        member = member_on_a_manual_clock(broker, client)
+        member = join(client, "g").member_id
         assert list(broker.groups["g"].members) == [member]
 
         broker.advance(29_000)
@@ -212,22 +211,19 @@ def test_time_stands_still_until_it_is_moved() -> None:
         real.advance(1)
 
 
-def member_on_a_manual_clock(broker: EmbeddedBroker, client: Client) -> str:
-    """Makes a group of one stable member; its first join is answered when time moves."""
-    first = client.ask(join_request("g"), 9)
-    asked = join_request("g", first.member_id)
-    sent = client.send(asked, 9)
-    while broker.groups["g"].state is not GroupState.COMPLETING_REBALANCE:
-        broker.advance(0)
-    joined = client.answer(asked, sent)
-    members = (SyncGroupRequestAssignment(joined.member_id, b"mine"),)
-    client.ask(
-        SyncGroupRequest(
-            *("g", joined.generation_id, joined.member_id, None, "consumer", "range", members)
-        ),
-        5,
-    )
-    return joined.member_id
+def test_with_a_clock_of_ones_own_clients_need_no_push() -> None:
+    with EmbeddedBroker(clock=ManualClock(), topics={"t": 1}) as broker, connect(broker) as client:
+        # what is due at once is done at once: the first join of a group without an initial delay
+        assert join(client, "g").generation_id == 1
+        assert broker.groups["g"].state is GroupState.STABLE
+
+        # a consumer with nothing to read is answered when its own time is up, or it could not go on
+        asked = FetchRequest(
+            max_wait_ms=5,
+            min_bytes=1,
+            topics=(FetchTopic("t", partitions=(FetchPartition(0, partition_max_bytes=1000),)),),
+        )
+        assert client.ask(asked, 12).responses[0].partitions[0].error_code == 0
 
 
 def test_topics_are_created_and_deleted(broker: EmbeddedBroker, client: Client) -> None:

@@ -94,7 +94,7 @@ class SaslGate:
             return
         if not self.done:
             raise BadRequestError(f"a request of API {key} before authentication")
-        if self._expires_ms is not None and connection.active_ms >= self._expires_ms:
+        if self._expires_ms is not None and connection.node.cluster.now_ms() >= self._expires_ms:
             raise BadRequestError("connections.max.reauth.ms is over")
 
     def begin(self, mechanism: str, *, raw: bool) -> bool:
@@ -137,7 +137,9 @@ class SaslGate:
             connection.principal = server.principal
             self.done, self.raw, self._server = True, False, None
             lifetime_ms = self.lifetime_ms
-            self._expires_ms = connection.active_ms + lifetime_ms if lifetime_ms else None
+            self._expires_ms = (
+                connection.node.cluster.now_ms() + lifetime_ms if lifetime_ms else None
+            )
         return answer
 
     @property

@@ -13,6 +13,7 @@ from groupsdk.broker.log.files import DiskFiles, MemoryFiles
 from groupsdk.broker.logs import Logs
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.broker.server.listener import Limits
+from groupsdk.broker.server.loop_timer import LoopTimer
 from groupsdk.broker.server.node import Node
 from groupsdk.broker.server.storage import Storage, open_storage
 from groupsdk.broker.store import MemoryStore
@@ -48,7 +49,7 @@ class Broker:
         data_dir: where it keeps everything; None: in `memory`.
         memory: what is used without a data directory.
         clock: the time; None: the machine's. With any other, nothing happens by time alone, but
-            with `run_due`.
+            with `run_due`; clients wait for records by the machine's clock all the same.
         ports: the ports that nodes had earlier, by node id and listener name.
         users: password by name, for SASL PLAIN and SCRAM.
         token_validator: takes an OAUTHBEARER token and returns its user's name; raises where it is not valid.
@@ -73,6 +74,9 @@ class Broker:
         self.config = config
         self.virtual = clock is not None
         self.scheduler = Scheduler(clock or WallClock(), self._timer_failed)
+        self._client_scheduler = self.scheduler
+        if self.virtual:
+            self._client_scheduler = Scheduler(WallClock(), self._timer_failed)
         self._count = nodes
         self._data_dir = data_dir
         self._memory = memory or Memory()
@@ -82,7 +86,7 @@ class Broker:
         self._users_known: Authentication | None = None
         self.faults = faults
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._wake: asyncio.TimerHandle | None = None
+        self._timers: list[LoopTimer] = []
         self._deferred: list[Callable[[], Any]] = []
         self.nodes: dict[int, Node] = {}
         self.limits = Limits(config)
@@ -112,6 +116,7 @@ class Broker:
             Logs(storage.directory, self.config, storage.catalogue, self.scheduler, self._defer),
             self.scheduler,
             self._defer,
+            client_scheduler=self._client_scheduler,
         )
         catalogue = storage.catalogue
         try:
@@ -123,9 +128,7 @@ class Broker:
                 node.bind()
                 node.running = True
             missing = {
-                name: count
-                for name, count in wanted.items()
-                if name not in catalogue.topics
+                name: count for name, count in wanted.items() if name not in catalogue.topics
             }
             if missing:
                 cluster.create_topics(missing)
@@ -159,10 +162,9 @@ class Broker:
         for call in self._deferred:
             loop.call_soon(call)
         self._deferred.clear()
-        if not self.virtual:
-            self.scheduler.on_earlier = self._arm
-            if self.scheduler.next_ms is not None:
-                self._arm(self.scheduler.next_ms)
+        self._timers.append(LoopTimer(loop, self.scheduler, waits=not self.virtual))
+        if self.virtual:
+            self._timers.append(LoopTimer(loop, self._client_scheduler))
         for node in self.nodes.values():
             node.serve()
         cluster = self.cluster
@@ -183,20 +185,6 @@ class Broker:
             self._deferred.append(call)
         else:
             self._loop.call_soon(call)
-
-    def _arm(self, at_ms: int) -> None:
-        assert self._loop is not None
-        if self._wake is not None:
-            self._wake.cancel()
-        delay_ms = max(at_ms - self.scheduler.now_ms(), 0)
-        self._wake = self._loop.call_later(delay_ms / 1000, self._run_due)
-
-    def _run_due(self) -> None:
-        self._wake = None
-        self.scheduler.run_due()
-        next_ms = self.scheduler.next_ms
-        if next_ms is not None and self._wake is None:
-            self._arm(next_ms)
 
     def run_due(self) -> None:
         """Do what is due; with a clock of one's own, after it was moved."""
@@ -230,9 +218,8 @@ class Broker:
         """Answer what waits, end all connections and write everything out."""
         for node in self.nodes.values():
             node.stop()
-        if self._wake is not None:
-            self._wake.cancel()
-        self.scheduler.on_earlier = None
+        for timer in self._timers:
+            timer.close()
         if self._cluster is not None:
             self._cluster.close()
 

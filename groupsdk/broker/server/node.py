@@ -60,7 +60,7 @@ class Node:
         Raises:
             ConfigError: an address is taken, or not this machine's.
         """
-        config, scheduler = self.cluster.config, self.cluster.scheduler
+        config, scheduler = self.cluster.config, self.cluster.client_scheduler
         made: list[Listener] = []
         try:
             for address in self.addresses:

@@ -58,7 +58,7 @@ def check(
     def attempt(left: int) -> None:
         outcome = _outcome(cluster, transactional_id, producer, partitions, add=add)
         if add and left and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values():
-            cluster.scheduler.after(_RETRY_MS, lambda: attempt(left - 1))
+            cluster.client_scheduler.after(_RETRY_MS, lambda: attempt(left - 1))
         else:
             done(outcome)
 

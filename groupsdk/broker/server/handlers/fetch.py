@@ -78,7 +78,7 @@ class _Fetch:
         ]
         cluster.wait(self._places, self._wake)
         self._call.connection.on_lost = self._end
-        self._timer = cluster.scheduler.after(request.max_wait_ms, self._expired)
+        self._timer = cluster.client_scheduler.after(request.max_wait_ms, self._expired)
         return None
 
     def _wake(self) -> None:
