@@ -1,0 +1,162 @@
+"""Holds the command: options and their environment, programs that are not there, signals and exit codes."""
+
+import argparse
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.connect.command import (
+    OK,
+    WRONG_USAGE,
+    add_arguments,
+    load,
+    main,
+    read_settings,
+)
+from groupsdk.errors import ConfigError
+from tests.connect.workers import eventually
+
+
+ROOT = Path(__file__).resolve().parents[2]
+APP = """
+import time
+from groupsdk.connect import Task, Worker
+app = Worker()
+@app.tasks
+def plan():
+    return [Task("only")]
+@app.task
+def run(task, context):
+    print("runs", context.generation, flush=True)
+    context.stop.wait()
+    time.sleep({slow})
+    print("ended", flush=True)
+"""
+
+
+def parsed(*arguments: str, **environment: str) -> argparse.Namespace:
+    """Parse options."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, environment)
+    return parser.parse_args(arguments)
+
+
+def test_options_fall_back_to_the_environment() -> None:
+    given = parsed("m:app", GROUPSDK_GROUP="g", GROUPSDK_BOOTSTRAP_SERVERS="b:1")
+    assert (given.group, given.bootstrap_servers, given.log_level) == ("g", "b:1", "info")
+    assert parsed("m:app", "--group", "other", GROUPSDK_GROUP="g").group == "other"
+    assert parsed("m:app", GROUPSDK_REST_PASSWORD="p").rest_password == "p"
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("nothing", "is not module:app"),
+        ("no.such.module:app", "there is no module"),
+        ("tests.connect.ledger:app", "there is no module"),
+        ("tests.connect.workers:nothing", "has no 'nothing'"),
+        ("tests.connect.workers:ALL", "is a tuple, not a"),
+    ],
+)
+def test_a_program_that_is_not_there_is_said(place: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        load(place)
+
+
+def test_a_file_of_settings_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "settings"
+    path.write_text("# ours\n\nsession.timeout.ms = 6000\nsasl.password=a=b\n")
+    assert read_settings(path) == {"session.timeout.ms": "6000", "sasl.password": "a=b"}
+    path.write_text("x=1\nnonsense\n")
+    with pytest.raises(ConfigError, match="line 2: 'nonsense' is not key=value"):
+        read_settings(path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_settings(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["tests.connect.workers:nothing"], "has no 'nothing'"),
+        (["m:app", "--log-level", "loud"], "--log-level must be"),
+        (["m:app", "--shutdown-timeout", "soon"], "--shutdown-timeout must be"),
+        (["m:app", "--rest", "0.0.0.0:8083"], "can be reached by others"),
+    ],
+)
+def test_wrong_usage_is_said_and_ends_with_2(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # signals are left as they are by tests
+    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
+    try:
+        assert main(arguments) == WRONG_USAGE
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+            signal.signal(number, handler)
+    assert text in capsys.readouterr().err
+
+
+@contextmanager
+def running(
+    tmp_path: Path, *options: str, slow: float = 0
+) -> Iterator["tuple[subprocess.Popen[str], Path]"]:
+    """Run the command with a program of one task."""
+    (tmp_path / "program.py").write_text(APP.format(slow=slow))
+    said = tmp_path / "said"
+    with said.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "groupsdk.connect", "program:app", *options],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT)},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            yield process, said
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_the_first_signal_ends_in_good_order(tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker:
+        options = ["--bootstrap-servers", broker.bootstrap_servers, "--group", "g"]
+        with running(tmp_path, *options, "--set", "offset.storage.partitions=1") as (process, said):
+            eventually(lambda: "runs" in said.read_text(), said.read_text)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == OK
+            assert "ended" in said.read_text()
+
+
+def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, "--standalone", str(tmp_path / "s"), slow=30) as (process, said):
+        eventually(lambda: "runs" in said.read_text(), said.read_text)
+        process.send_signal(signal.SIGTERM)
+        eventually(lambda: "leaving" in said.read_text(), said.read_text)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 128 + signal.SIGTERM
+        assert "ended" not in said.read_text()
+
+
+def test_a_task_that_does_not_end_keeps_nobody_from_leaving(tmp_path: Path) -> None:
+    options = ["--standalone", str(tmp_path / "s"), "--shutdown-timeout", "0.2"]
+    with running(tmp_path, *options, slow=30) as (process, said):
+        eventually(lambda: "runs" in said.read_text(), said.read_text)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 3
+
+
+def test_a_wrong_setting_ends_with_2(tmp_path: Path) -> None:
+    with running(tmp_path, "--bootstrap-servers", "x", "--group", "g", "--set", "grup.id=x") as (
+        process,
+        said,
+    ):
+        assert process.wait(20) == WRONG_USAGE
+        assert "did you mean group.id" in said.read_text()
