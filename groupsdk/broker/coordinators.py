@@ -12,7 +12,12 @@ from groupsdk.broker.runtime.contract import (
     MarkerPartitions,
     ProducerStamp,
 )
-from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime, Marker, Replayed
+from groupsdk.broker.runtime.coordinator_runtime import (
+    CoordinatorRuntime,
+    Marker,
+    Replayed,
+    RuntimeState,
+)
 from groupsdk.broker.store import Store, StoreError
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.coordinator_records.partitioner import partition_for
@@ -135,7 +140,18 @@ class Coordinators:
         Returns:
             The error that Kafka answers where it is another node, or is not ready.
         """
-        return self.runtime_at(node_id, self.partition_for(key))
+        topic = self._cluster.catalogue.topics.get(self.topic)
+        if topic is None:
+            topic = self._cluster.internal_topic(self.topic)
+        partition = _partition(key, len(topic.partitions))
+        runtime = self._runtimes.get(partition)
+        if (
+            runtime is not None
+            and runtime.state is RuntimeState.ACTIVE
+            and topic.partitions[partition].leader == node_id
+        ):
+            return runtime
+        return self.runtime_at(node_id, partition)
 
     def runtime_at(self, node_id: int, partition: int) -> CoordinatorRuntime | ErrorCode:
         """Return the coordinator of a partition, for the node that must lead it."""

@@ -23,7 +23,10 @@ _LOG = logging.getLogger(__name__)
 _LENGTH: Final = struct.Struct(">i").unpack_from
 _HEADER: Final = struct.Struct(">hhih").unpack_from
 _PREFIX: Final = struct.Struct(">ii").pack
+_TAGGED_PREFIX: Final = struct.Struct(">iib").pack
 _HEADER_BYTES: Final = 10
+_SMALL_ANSWER: Final = 1024
+"""An answer is put together at once below this size: it costs less than to join its parts."""
 _MAX_WAITING: Final = 64 * 1024
 """How many bytes of further requests are read while one is being answered."""
 _MAX_PARTS: Final = 64
@@ -187,12 +190,17 @@ class Connection(asyncio.Protocol):
             )
             self.close("its answer cannot be written")
             return
+        size = len(body)
         if found.flexible_answer:
-            self._out += (_PREFIX(len(body) + 5, call.correlation_id), b"\0", body)
+            head = _TAGGED_PREFIX(size + 5, call.correlation_id, 0)
         else:
-            self._out += (_PREFIX(len(body) + 4, call.correlation_id), body)
-        if len(body) >= _LARGE_ANSWER:
-            self._flush()
+            head = _PREFIX(size + 4, call.correlation_id)
+        if size < _SMALL_ANSWER:
+            self._out.append(head + body)
+        else:
+            self._out += (head, body)
+            if size >= _LARGE_ANSWER:
+                self._flush()
         self.go_on()
 
     def go_on(self) -> None:
@@ -255,7 +263,7 @@ class Connection(asyncio.Protocol):
 
     def _serve_all(self, source: bytes | bytearray) -> int:
         position, end = 0, len(source)
-        while self._may_serve():
+        while not (self._busy or self._blocked or self.closed):
             if end - position < 4:
                 self._wanted = 4
                 break
@@ -264,10 +272,10 @@ class Connection(asyncio.Protocol):
             if stop > end or length < 0:
                 self._incomplete(length)
                 break
-            with memoryview(source) as view:
-                payload = bytes(view[position + 4 : stop])
+            payload = source[position + 4 : stop]
             position = stop
-            self._handle(payload)
+            # a bytearray is cut twice: it holds what came in pieces, or while another was being answered
+            self._handle(payload if type(payload) is bytes else bytes(payload))
             if len(self._out) > _MAX_PARTS:
                 self._flush()
         return position

@@ -12,7 +12,18 @@ from groupsdk.wire.schema import Request, Response
 
 def submit(call: Call, runtime: CoordinatorRuntime | ErrorCode, request: Request[Any]) -> None:
     """Have a coordinator answer a call; where there is none, answer the error."""
-    ask(call, runtime, request, call.answer)
+    if type(runtime) is CoordinatorRuntime:
+        connection = call.connection
+        runtime.submit(
+            request,
+            call.answer,
+            call.route.version,
+            call.client_id,
+            connection.client_host,
+            connection.principal,
+        )
+    else:
+        ask(call, runtime, request, call.answer)
 
 
 def ask(
