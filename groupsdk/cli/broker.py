@@ -105,7 +105,7 @@ def broker_of(arguments: argparse.Namespace) -> "tuple[Broker, dict[str, int]]":
 
 def _loop_factory() -> Any:
     try:
-        import uvloop  # type: ignore[import-not-found,unused-ignore]  # optional: not in our environment
+        import uvloop  # type: ignore[import-not-found,unused-ignore]  # optional: an extra
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop
