@@ -2,25 +2,32 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, Message, Producer
 
-from groupsdk.broker.embedded import EmbeddedBroker
 from tests.support.workers import eventually
 
 
 TIMEOUT_S: Final = 20.0
 
 
-def producer_of(broker: EmbeddedBroker, **settings: Any) -> Producer:
+class Served(Protocol):
+    """A broker, ours or a real Kafka."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses to begin with."""
+
+
+def producer_of(broker: Served, **settings: Any) -> Producer:
     """Makes a producer; a setting's name has `_` for `.`."""
     given = {key.replace("_", "."): value for key, value in settings.items()}
     return Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, **given})
 
 
 @contextmanager
-def consumer_of(broker: EmbeddedBroker, group_id: str, **settings: Any) -> Iterator[Consumer]:
+def consumer_of(broker: Served, group_id: str, **settings: Any) -> Iterator[Consumer]:
     """Makes a consumer that starts at the beginning, and closes it."""
     given = {key.replace("_", "."): value for key, value in settings.items()}
     consumer = Consumer(
