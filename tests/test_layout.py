@@ -13,8 +13,21 @@ MAX_LINES = 450
 
 # Modules, or whole folders of them, whose tests stand under another name, each with the reason.
 TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
+    "groupsdk/connect/__main__.py": ("tests/connect/test_command.py", "the command as a module"),
     "groupsdk/membership/openmetrics.py": ("tests/membership/test_metrics.py", "what it prints"),
+    "groupsdk/history/__main__.py": ("tests/history/test_command.py", "calls the command"),
+    "groupsdk/history/alerts.py": ("tests/spark/test_alerts.py", "needs a Spark session"),
+    "groupsdk/history/archive.py": ("tests/spark/test_live.py", "needs a Spark session"),
+    "groupsdk/history/decode.py": ("tests/spark/test_live.py", "needs a Spark session"),
     "groupsdk/history/groups/rows.py": ("tests/history/groups/test_walk.py", "declarations"),
+    "groupsdk/history/job.py": ("tests/spark/test_job.py", "needs a Spark session"),
+    "groupsdk/history/replay.py": ("tests/spark/test_job.py", "needs a Spark session"),
+    "groupsdk/history/sources/admission.py": ("tests/spark/test_live.py", "needs a stream"),
+    "groupsdk/history/sources/broker.py": ("tests/spark/test_live.py", "needs a broker"),
+    "groupsdk/history/sources/broker_log.py": ("tests/spark/test_sources.py", "needs Spark"),
+    "groupsdk/history/sources/connector.py": ("tests/spark/test_sources.py", "needs Spark"),
+    "groupsdk/history/sources/topic.py": ("tests/spark/test_live.py", "needs a broker"),
+    "groupsdk/history/tables": ("tests/spark/test_tables.py", "steps from DataFrame to DataFrame"),
     "groupsdk/testing": ("tests/kafka/test_local_kafka.py", "all of it starts one broker"),
     "groupsdk/testing/simulation": (
         "tests/simulation/test_simulation.py",

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from groupsdk.connect.rest.forward import forward
 from groupsdk.connect.rest.server import RestServer
 from groupsdk.connect.rest.settings import RestSettings
-from tests.connect.rest.test_server import CONFIG, Client
+from tests.connect.rest.test_api import CONFIG, Client
 from tests.connect.workers import app, eventually
 
 

@@ -1,135 +1,14 @@
-"""Holds the REST interface, over HTTP, as Kafka Connect's users know it."""
+"""Holds how a worker begins and ends to listen."""
 
-import json
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from typing import Any
+import socket
 
 import pytest
 
 from groupsdk.connect.rest.server import RestServer
 from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.errors import ConfigError
-from tests.connect.workers import eventually, standalone
-
-
-CONFIG = {"connector.class": "Counting", "count": "2"}
-
-
-class Client:
-    """Asks a server."""
-
-    def __init__(self, server: RestServer) -> None:
-        self.url = f"http://127.0.0.1:{server.port}"
-
-    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        data = (
-            body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        )
-        request = urllib.request.Request(self.url + path, data, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
-                text = answer.read()
-                return answer.status, json.loads(text) if text[:1] in (b"{", b"[") else text
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.loads(error.read())
-
-
-@pytest.fixture
-def ask() -> Iterator[Client]:
-    """A worker that is alone and answers."""
-    with standalone() as worker:
-        eventually(lambda: worker.is_leader)
-        server = RestServer(worker, RestSettings(port=0))
-        server.start()
-        yield Client(server)
-        server.stop()
-
-
-def running(ask: Client, name: str) -> bool:
-    """Whether a connector and two tasks run."""
-    _, status = ask("GET", f"/connectors/{name}/status")
-    states = [status["connector"]["state"], *(each["state"] for each in status["tasks"])]
-    return states == ["RUNNING"] * 3
-
-
-def test_a_connector_lives_from_creation_to_deletion(ask: Client) -> None:
-    assert ask("GET", "/connectors") == (200, [])
-    code, made = ask("POST", "/connectors", {"name": "c", "config": CONFIG})
-    assert (code, made["name"], made["config"]["count"]) == (201, "c", "2")
-    assert ask("POST", "/connectors", {"name": "c", "config": CONFIG})[0] == 409
-    eventually(lambda: running(ask, "c"))
-    assert ask("GET", "/connectors") == (200, ["c"])
-    assert ask("GET", "/connectors/c/config") == (200, CONFIG)
-    _, tasks = ask("GET", "/connectors/c/tasks")
-    assert [each["id"] for each in tasks] == [{"connector": "c", "task": n} for n in (0, 1)]
-    _, task = ask("GET", "/connectors/c/tasks/0/status")
-    assert (task["id"], task["state"], bool(task["worker_id"])) == (0, "RUNNING", True)
-    assert ask("PUT", "/connectors/c/pause")[0] == 202
-    eventually(lambda: ask("GET", "/connectors/c/status")[1]["connector"]["state"] == "PAUSED")
-    assert ask("PUT", "/connectors/c/resume")[0] == 202
-    eventually(lambda: running(ask, "c"))
-    assert ask("POST", "/connectors/c/restart")[0] == 204
-    assert ask("POST", "/connectors/c/restart?includeTasks=true")[0] == 202
-    assert ask("POST", "/connectors/c/tasks/1/restart")[0] == 204
-    assert ask("PUT", "/connectors/c/stop")[0] == 204
-    eventually(lambda: ask("GET", "/connectors/c/status")[1]["tasks"] == [])
-    _, listed = ask("GET", "/connectors?expand=status&expand=info")
-    assert listed["c"]["info"]["config"]["name"] == "c"
-    assert ask("DELETE", "/connectors/c")[0] == 204
-    eventually(lambda: ask("GET", "/connectors") == (200, []))
-
-
-def test_put_creates_and_changes(ask: Client) -> None:
-    assert ask("PUT", "/connectors/c/config", CONFIG)[0] == 201
-    code, changed = ask("PUT", "/connectors/c/config", {**CONFIG, "count": 1})
-    assert (code, changed["config"]["count"]) == (200, "1")
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body", "code", "text"),
-    [
-        ("POST", "/connectors", b"{", 400, "the body is no JSON"),
-        ("POST", "/connectors", b"[]", 400, "must be a JSON object"),
-        ("POST", "/connectors", {"config": CONFIG}, 400, "name: must be a text"),
-        ("POST", "/connectors", {"name": "c", "config": {}}, 400, "connector.class: is missing"),
-        ("PUT", "/connectors/c/config", {**CONFIG, "count": "x"}, 400, "count: must be a number"),
-        ("PUT", "/connectors/c/config", {**CONFIG, "x": [1]}, 400, "x: must be a text"),
-        ("PUT", "/connectors/c/config", b"x" * 1_000_001, 400, "longer than"),
-        ("GET", "/connectors/none", None, 404, "there is no connector 'none'"),
-        ("DELETE", "/connectors/none", None, 404, "there is no connector"),
-        ("GET", "/connectors/none/tasks/0/status", None, 404, "there is no connector"),
-    ],
-)
-def test_what_is_wrong_is_said(
-    ask: Client, method: str, path: str, body: Any, code: int, text: str
-) -> None:
-    got, answer = ask(method, path, body)
-    assert (got, answer["error_code"]) == (code, code)
-    assert text in answer["message"]
-
-
-def test_it_describes_itself(ask: Client) -> None:
-    assert ask("GET", "/")[1]["version"]
-    assert "/connectors/{name}/status" in ask("GET", "/openapi.json")[1]["paths"]
-    assert b"groupsdk workers" in ask("GET", "/docs")[1]
-    assert {"Counting", "Failing"} <= {
-        each["class"] for each in ask("GET", "/connector-plugins")[1]
-    }
-
-
-def test_only_who_knows_the_password_gets_in() -> None:
-    with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0, user="alice", password="pass"))
-        server.start()
-        ask = Client(server)
-        assert ask("GET", "/connectors")[0] == 401
-        assert ask("GET", "/connectors", Authorization="Basic YWxpY2U6d3Jvbmc=")[0] == 401
-        assert ask("GET", "/connectors", Authorization="Basic !")[0] == 401
-        assert ask("GET", "/connectors", Authorization="Basic YWxpY2U6cGFzcw==") == (200, [])
-        server.stop()
+from tests.connect.rest.test_api import Client
+from tests.connect.workers import standalone
 
 
 def test_an_address_that_is_in_use_is_said() -> None:
@@ -139,3 +18,15 @@ def test_an_address_that_is_in_use_is_said() -> None:
         with pytest.raises(ConfigError, match="cannot listen"):
             RestServer(worker, RestSettings(port=first.port)).start()
         first.stop()
+
+
+def test_it_ends_and_frees_its_port() -> None:
+    with standalone() as worker:
+        server = RestServer(worker, RestSettings(port=0))
+        server.start()
+        port = server.port
+        assert Client(server)("GET", "/connectors") == (200, [])
+        server.stop()
+        server.stop()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 5)

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from groupsdk.election_protocol import Candidate, Verdict, elect
+from groupsdk.election.protocol import Candidate, Verdict, elect
 
 
 def members(**candidates: str) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.threads.abstract import AbstractCoordinator
-from groupsdk.election_protocol import Candidate, Verdict, elect
+from groupsdk.election.protocol import Candidate, Verdict, elect
 from groupsdk.errors import GroupSdkError
 from groupsdk.types import GroupMembers
 
