@@ -31,7 +31,7 @@ _STYLE: Final[Any] = {
     "axes.axisbelow": True,
 }
 _MANY_MARKS: Final = 60
-_LETTERS_WIDE: Final = 90
+_LETTERS_WIDE: Final = 110
 _MAX_CLIENTS: Final = 16
 _SHORT: Final = 28
 

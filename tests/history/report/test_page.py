@@ -1,0 +1,129 @@
+"""The report as one file: every number of a picture stands in a table, and nothing is fetched."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+
+pytest.importorskip("pyspark")
+pytest.importorskip("matplotlib")
+
+from groupsdk.history.report.data import WhatIf
+from groupsdk.history.report.page import advice, render, storm_to_show
+from tests.history.report.small import END, NAME, START, at, small_report
+
+
+class Texts(HTMLParser):
+    """Collects tags, addresses, and the texts of cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.cells: list[str] = []
+        self._in_cell = False
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [v or "" for k, v in attrs if k in ("href", "src", "xlink:href")]
+        self._in_cell = tag == "td"
+        if self._in_cell:
+            self.cells.append("")
+
+    @override
+    def handle_data(self, data: str) -> None:
+        if self._in_cell:
+            self.cells[-1] += data
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        self._in_cell = False
+
+
+def parsed(page: str) -> Texts:
+    """Take a page apart."""
+    found = Texts()
+    found.feed(page)
+    return found
+
+
+def test_the_page_needs_nothing_but_itself() -> None:
+    found = parsed(render(small_report()))
+    assert "script" not in found.tags
+    assert all(address.startswith("#") for address in found.addresses)
+    assert not re.findall(r"@import|url\((?!#)", render(small_report()))
+
+
+def test_the_seven_pictures_are_there() -> None:
+    page = render(small_report())
+    for title in (
+        *("1. Overview", "2. Causes", "3. Costs", "4. Ownership", "5. Members"),
+        *("6. What if", "7. Data quality"),
+    ):
+        assert title in page
+    # and the largest storm once more, closer
+    assert parsed(page).tags.count("svg") == 8
+
+
+def test_the_numbers_stand_in_tables() -> None:
+    cells = parsed(render(small_report())).cells
+    for text in ("4,321", "1,234", "join", "client-1", "t-0", "8.250", "sticky", "17"):
+        assert text in cells, text
+
+
+def test_names_of_groups_are_no_markup() -> None:
+    page = render(small_report())
+    assert NAME == "<b>g</b> $x_1$"
+    assert "<b>g</b>" not in page
+    assert "&lt;b&gt;g&lt;/b&gt;" in page
+
+
+def test_how_far_to_trust_it_comes_first() -> None:
+    data = small_report()
+    page = render(data)
+    assert page.index("How far to trust this") < page.index("1. Overview")
+    assert "90.0 % of the offsets" in page
+    assert "Record types that are not known: 99: 2" in page
+    clean = replace(data, quality=[(1, 0, 9, 10, 0, 0, 0, "", 0, START, END)], rejects=[])
+    assert "compacted" not in render(clean)
+    assert "compacted" in page
+
+
+def test_a_log_without_rebalances_is_a_report_as_well() -> None:
+    empty: dict[str, Any] = dict.fromkeys(
+        ("overview", "causes_by_time", "gaps", "lag", "storms", "pages"), ()
+    )
+    nothing = replace(small_report(), **empty, start=None, end=None, n_generations=0)
+    page = render(nothing)
+    assert "no rebalances" in page
+    assert parsed(page).tags.count("svg") == 1
+
+
+def what_if(assignor: str, moves: int, problems: int = 0) -> WhatIf:
+    """Make a row."""
+    return WhatIf(assignor, 5, moves, moves, 0.5, 1, problems, 1)
+
+
+def test_the_best_assignor_is_said_in_one_sentence() -> None:
+    rows = [what_if("actual", 200), what_if("range", 150), what_if("sticky", 50)]
+    assert advice(rows) == (
+        "With sticky, 75 % fewer partitions would have moved: 50 in place of 200."
+    )
+    assert "No assignor" in advice([what_if("actual", 10), what_if("range", 10)])
+    assert advice([what_if("actual", 10), what_if("mine", 0, problems=1)]) == ""
+    assert advice([]) == ""
+
+
+def test_a_storm_is_shown_closer_where_it_is_narrow() -> None:
+    data = small_report()
+    shown = storm_to_show(data.pages[0], data)
+    assert shown is not None
+    assert shown[0] < at(600) < at(660) < shown[1]
+    wide = replace(data, storms=[(NAME, START, END, 9, 1, "", "", 0)])
+    assert storm_to_show(data.pages[0], wide) is None
+    assert storm_to_show(data.pages[0], replace(data, storms=[])) is None

@@ -1,0 +1,106 @@
+"""Brokers' logs and the rows of Spark's own connector, brought into the shapes of the history."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from groupsdk.history.schemas import TABLES
+from groupsdk.history.sources.broker_log import read_broker_log, reasons
+from groupsdk.history.sources.connector import from_connector
+from tests.history.sample import BROKER_LOG, expected_generations
+from tests.spark.reading import plain
+
+
+LINE = (
+    "[2026-11-21 00:29:04,719] [group-coordinator-event-processor-1] [GroupCoordinator id=1"
+    " topic=__consumer_offsets partition=1] Preparing to rebalance group {group} in state"
+    " PreparingRebalance with old generation {old} (reason: {reason})."
+)
+OLD_LINE = (
+    "[2023-05-01 10:00:00,001] INFO [GroupCoordinator 1001]: Preparing to rebalance group {group} in state"
+    " PreparingRebalance with old generation {old} (__consumer_offsets-37) (reason: {reason})"
+    " (kafka.coordinator.group.GroupCoordinator)"
+)
+
+
+def read(spark: Any, *lines: str, zone: str = "UTC") -> Any:
+    """Take the reasons from lines."""
+    return spark.createDataFrame([(line,) for line in lines], "value string").transform(
+        lambda frame: reasons(frame, zone=zone)
+    )
+
+
+def test_the_reasons_of_the_sample_are_all_read(spark: Any) -> None:
+    found = {
+        (row.group_id, row.generation): row.reason
+        for row in read_broker_log(spark, str(BROKER_LOG)).collect()
+    }
+    expected = {
+        (each["group_id"], each["generation"]): each["broker_reasons"]
+        for each in expected_generations()
+        if each["broker_reasons"]
+    }
+    assert found.keys() == expected.keys()
+    assert all(found[key] in expected[key] for key in expected)
+
+
+@pytest.mark.parametrize("line", [LINE, OLD_LINE])
+def test_old_and_new_brokers_say_it_alike(spark: Any, line: str) -> None:
+    reason = (
+        "Adding new member a-1 with group instance id null; client reason: rebalance (of (mine))"
+    )
+    found = read(
+        spark,
+        line.format(group="my group", old=41, reason=reason),
+        line.format(group="g", old=1, reason="the moon"),
+        "[2026-11-21 00:29:04,719] Stabilized group g generation 3 with 1 members.",
+        "",
+    )
+    rows = {row.group_id: row for row in found.collect()}
+    assert set(rows) == {"my group", "g"}
+    assert (rows["my group"].generation, rows["my group"].reason) == (42, reason)
+    assert rows["my group"].cause == "join"
+    assert "client_restart" in rows["my group"].compatible
+    assert (rows["g"].cause, rows["g"].compatible) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("removing member m on heartbeat expiration.", "expiry"),
+        ("explicit `LeaveGroup` request for (m) members.", "leave"),
+        (
+            "Leader m re-joining group during Stable; client reason: not provided",
+            "subscription_change",
+        ),
+        ("Updating metadata for member m during Stable; client reason: x", "subscription_change"),
+        (
+            "Updating metadata for static member m with instance id i; client reason: x",
+            "static_replaced",
+        ),
+        ("Adding new member m with group instance id Some(i)", "join"),
+    ],
+)
+def test_a_reason_names_a_cause(spark: Any, reason: str, cause: str) -> None:
+    (row,) = read(spark, LINE.format(group="g", old=1, reason=reason)).collect()
+    assert row.cause == cause
+    assert cause in row.compatible
+
+
+def test_the_time_of_a_log_is_that_of_its_zone(spark: Any) -> None:
+    line = LINE.format(group="g", old=1, reason="x")
+    (row,) = read(spark, line, zone="Europe/Paris").collect()
+    assert row.ts == datetime(2026, 11, 20, 23, 29, 4, 719_000)
+
+
+def test_the_connectors_rows_become_raw_records(spark: Any) -> None:
+    frame = spark.createDataFrame(
+        [(b"k", None, "__consumer_offsets", 3, 7, datetime(2026, 10, 2), 0)],
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
+        " timestampType int",
+    )
+    raw = from_connector(frame)
+    assert raw.schema == spark.createDataFrame([], TABLES["raw_records"].ddl).schema
+    columns = ("src_partition", "src_offset", "control", "value", "producer_id")
+    assert plain(raw, *columns) == [(3, 7, False, None, -1)]
