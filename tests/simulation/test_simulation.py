@@ -5,12 +5,15 @@ A failure names its seed: ``random_run(seed)`` plays it again, step by step.
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
+from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.testing.simulation.__main__ import main
 from groupsdk.testing.simulation.faults import random_run
 from groupsdk.testing.simulation.runs import Tally, play
 
@@ -86,3 +89,28 @@ def test_a_seed_is_the_same_run_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert len(digests) == 1
+
+
+def test_the_command_counts_what_it_played(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--runs", "30", "--seed", "3"]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first == "from seed 3"
+    found = re.fullmatch(r"30 runs, (\d+) rebalances, (\d+) commits, 0 violations", last)
+    assert found is not None
+    assert int(found[1]) > 30
+
+
+def test_the_command_fails_with_the_seed_and_what_led_to_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Rebalances, "phase_ended", lambda *_: None)
+    assert main(["--runs", "1", "--seed", "3", "--harsh"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("invariant ") for line in told)
+    assert "seed 3 harsh, what led to it:" in told
+    assert told[-1].endswith(" 1 violations")
+
+
+def test_no_time_is_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--duration", "0"]) == 0
+    assert capsys.readouterr().out.endswith("0 runs, 0 rebalances, 0 commits, 0 violations\n")

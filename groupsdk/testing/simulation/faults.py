@@ -1,6 +1,7 @@
 """Name what may happen to a member or to the coordinator, and make a whole run of it."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from groupsdk.testing.simulation.member import PROTOCOL, TASKS, Member, Temper
 from groupsdk.testing.simulation.work import commit_request
@@ -30,6 +31,14 @@ def _cut(world: Simulation, member: Member) -> None:
     world.note(f"{member.name} is cut off for {duration_ms} ms")
     world.excuse(member, duration_ms)
     member.cut(duration_ms)
+
+
+def _part(world: Simulation, member: Member) -> None:
+    duration_ms = world.random.choice((500, 3_000, 7_000, 15_000))
+    node_id = world.random.choice(sorted(world.process.nodes))
+    world.note(f"{member.name} cannot reach node {node_id} for {duration_ms} ms")
+    world.excuse(member, duration_ms)
+    member.cut_from(node_id, duration_ms)
 
 
 def _stall(world: Simulation, member: Member) -> None:
@@ -95,7 +104,9 @@ def _commit(world: Simulation, generation: Generation, tasks: Sequence[int] = TA
     node_id = world.process.coordinator(GROUP)
     if node_id is not None:
         request = commit_request(GROUP, generation, None, offsets)
-        world.process.handle(node_id, request, lambda _: None, "outside")
+        world.timeline.after(
+            0, lambda: world.process.handle(node_id, request, lambda _: None, "outside")
+        )
 
 
 def _kill(world: Simulation, member: Member) -> None:
@@ -146,7 +157,7 @@ def _rejoin(world: Simulation, member: Member) -> None:
 
 
 FAULTS: tuple[Fault, ...] = (
-    _pause, _break, _break, _cut, _stall, _kill, _close, _leave, _rejoin, _rejoin,
+    _pause, _break, _break, _cut, _part, _stall, _kill, _close, _leave, _rejoin, _rejoin,
     _crash, _lose_power, _lose_power_in_a_write, _move, _stop_node, _pause_broker, _fill_disk, _compact,
     _commit_from_outside, _commit_of_old, _commit_of_old,
 )  # fmt: skip
@@ -179,7 +190,10 @@ def random_run(seed: int, *, harsh: bool = False) -> Simulation:
         world.run(random.choice((5, 100, 1_000, 3_000, 6_000)) * random.randrange(1, 4))
         living = [member for member in world.members if member.alive]
         if living:
-            random.choice(FAULTS)(world, random.choice(living))
+            fault, member = random.choice(FAULTS), random.choice(living)
+            # as a part of the run, so that what it raises is told with the seed
+            world.timeline.after(0, partial(fault, world, member))
+            world.run(0)
         if world.watch.lost_tail:
             # by rule: what members know of the generations that are lost is void, and so is the rest
             return world

@@ -101,6 +101,7 @@ class Member:
         self._timer: Timer | None = None
         self._lookup: Timer | None = None
         self._paused = False
+        self._unreachable: set[int] = set()
         self._waiting: list[events.Event] = []
         self._busy = False
         self._step_planned = False
@@ -158,6 +159,13 @@ class Member:
         """Break the connection to a node, or to any."""
         if self._connection is not None and node_id in (None, self._connection.node_id):
             self._connection.break_off()
+
+    def cut_from(self, node_id: int, duration_ms: int) -> None:
+        """Let everything between it and one node vanish for so long."""
+        self._unreachable.add(node_id)
+        if self._connection is not None and self._connection.node_id == node_id:
+            self._connection.blackhole = True
+        self._timeline.after(duration_ms, lambda: self._unreachable.discard(node_id))
 
     def cut(self, duration_ms: int) -> None:
         """Let everything that it sends and is sent vanish for so long."""
@@ -246,7 +254,7 @@ class Member:
             lambda: self._on_broken(connection),
             harsh=self._world.harsh,
         )
-        connection.blackhole = self.cut_off
+        connection.blackhole = self.cut_off or node.node_id in self._unreachable
         self._connection = connection
         if not self._world.process.is_up(node.node_id):
             connection.break_off()

@@ -87,6 +87,10 @@ class Host(Protocol):
         """Make the state machine of one partition of `__consumer_offsets`."""
         ...
 
+    def answered(self, request: Request[Any], response: Response) -> None:
+        """Take note of an answer that is being sent."""
+        ...
+
     def process_died(self, why: str, durable_end: int | None) -> None:
         """Take note that the process is dead, with all connections to it.
 
@@ -152,6 +156,7 @@ class BrokerProcess:
         }
         if missing:
             cluster.create_topics(missing)
+        cluster.internal_topic(OFFSETS_TOPIC)
         cluster.load_coordinators()
         logs.start_upkeep()
 
@@ -262,7 +267,12 @@ class BrokerProcess:
         assert handled is not None
         if self._as_bytes:
             request, reply = _through_bytes(request, version, reply)
-        peer = cast("Connection", _Peer(self.nodes[node_id], reply))
+
+        def answered(response: Response) -> None:
+            self._host.answered(request, response)
+            reply(response)
+
+        peer = cast("Connection", _Peer(self.nodes[node_id], answered))
         call = Call(peer, handled, 0, client_id, 0)
 
         def answer() -> None:

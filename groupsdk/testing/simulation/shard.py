@@ -15,7 +15,7 @@ from groupsdk.broker.runtime.contract import (
     Result,
 )
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.schema import Request, Response
+from groupsdk.wire.schema import Request
 
 
 class ShardObserver(Protocol):
@@ -39,10 +39,6 @@ class ShardObserver(Protocol):
 
     def wrote(self, record: CoordinatorRecord, producer: ProducerStamp | None) -> None:
         """Take note of a record that is in the log."""
-        ...
-
-    def answered(self, request: Request[Any], response: Response, now_ms: int) -> None:
-        """Take note of an answer that is being sent."""
         ...
 
     def fail(self, invariant: int, what: str) -> None:
@@ -182,12 +178,10 @@ class ObservedShard(GroupCoordinatorShard):
         return result
 
     def _sent(self, result: Result) -> None:
-        for token, response in ((each.token, each.response) for each in result.replies):
-            request = self._owed.pop(token, None)
-            if request is None:
-                self._observer.fail(8, f"{type(response).__name__} answers what has an answer")
-            else:
-                self._observer.answered(request, response, self.now_ms)
+        for reply in result.replies:
+            if self._owed.pop(reply.token, None) is None:
+                what = type(reply.response).__name__
+                self._observer.fail(8, f"{what} answers what has an answer")
 
 
 def _names(owed: dict[int, Request[Any]]) -> str:

@@ -1,0 +1,205 @@
+"""Prove that the simulation can fail: break the broker on purpose, and see that some seed notices.
+
+Each mutant undoes one thing that a group's safety rests on. One that lived would show a hole in the
+faults or in the checks.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from groupsdk.broker.coordinators import PartitionCoordinatorLog
+from groupsdk.broker.groups import commit
+from groupsdk.broker.groups.deadlines import DeadlineBuckets
+from groupsdk.broker.groups.expiry import Expiry
+from groupsdk.broker.groups.group import ClassicGroup
+from groupsdk.broker.groups.heartbeat import Heartbeats
+from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.broker.groups.registry import GroupRegistry
+from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.groups.turn import Turn
+from groupsdk.broker.log.cleaner import Cleaner
+from groupsdk.broker.log.local_log import LocalLog
+from groupsdk.broker.runtime.contract import NOTHING, Reply, Result
+from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.error_code import ErrorCode
+from groupsdk.testing.simulation.runs import Tally, play
+from groupsdk.wire.messages.heartbeat import HeartbeatResponse
+
+
+SEEDS = 1_000
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def takes_every_commit(patch: Patch) -> None:
+    patch.setattr(commit, "_check", lambda *_, **__: ErrorCode.NONE)
+
+
+def takes_commits_of_older_generations(patch: Patch) -> None:
+    check = commit._check
+
+    def lenient(group: ClassicGroup, generation_id: int, *rest: Any, **more: Any) -> ErrorCode:
+        current = group.generation_id if generation_id >= 0 else generation_id
+        return check(group, current, *rest, **more)
+
+    patch.setattr(commit, "_check", lenient)
+
+
+def takes_commits_from_outside_while_there_are_members(patch: Patch) -> None:
+    check = commit._check
+
+    def lenient(group: ClassicGroup, generation_id: int, *rest: Any, **more: Any) -> ErrorCode:
+        return check(group, generation_id, *rest, **more) if generation_id >= 0 else ErrorCode.NONE
+
+    patch.setattr(commit, "_check", lenient)
+
+
+def acknowledges_what_it_could_not_write(patch: Patch) -> None:
+    patch.setattr(Turn, "promise", Turn.reply)
+
+
+def answers_before_it_writes(patch: Patch) -> None:
+    do = CoordinatorRuntime._do
+
+    def eager(runtime: CoordinatorRuntime, result: Result, now_ms: int) -> bool:
+        if result is NOTHING:
+            return do(runtime, result, now_ms)
+        for reply in result.replies:
+            runtime._answer(reply.token, reply.response)
+        return do(runtime, Result(result.records, (), result.producer, result.markers), now_ms)
+
+    patch.setattr(CoordinatorRuntime, "_do", eager)
+
+
+def syncs_nothing(patch: Patch) -> None:
+    def sync_written(log: LocalLog, _segment: object, end: int) -> None:
+        log.recovery_point = end
+
+    patch.setattr(LocalLog, "_sync_written", sync_written)
+
+
+def loads_all_but_the_last_record(patch: Patch) -> None:
+    replay = PartitionCoordinatorLog.replay
+
+    def shortened(log: PartitionCoordinatorLog) -> Iterator[Any]:
+        return iter(list(replay(log))[:-1])
+
+    patch.setattr(PartitionCoordinatorLog, "replay", shortened)
+
+
+def compacts_the_newest_away(patch: Patch) -> None:
+    keeps = Cleaner._keeps
+    patch.setattr(Cleaner, "_keeps", lambda *given: not keeps(*given))
+
+
+def does_not_count_generations(patch: Patch) -> None:
+    begin = ClassicGroup.begin_generation
+
+    def stay(group: ClassicGroup, now_ms: int) -> None:
+        if group.generation_id:
+            group.generation_id -= 1
+        begin(group, now_ms)
+
+    patch.setattr(ClassicGroup, "begin_generation", stay)
+
+
+def waits_for_nobody(patch: Patch) -> None:
+    patch.setattr(ClassicGroup, "has_all_members_joined", property(lambda _: True))
+
+
+def waits_for_ever(patch: Patch) -> None:
+    patch.setattr(Rebalances, "phase_ended", lambda *_: None)
+
+
+def hears_no_heartbeat(patch: Patch) -> None:
+    def deaf(_: Heartbeats, __: object, context: Any, ___: int) -> Result:
+        return Result((), (Reply(context.token, HeartbeatResponse()),))
+
+    patch.setattr(Heartbeats, "handle", deaf)
+
+
+def expels_nobody(patch: Patch) -> None:
+    patch.setattr(Rebalances, "session_ended", lambda *_: None)
+
+
+def expels_by_the_first_deadline(patch: Patch) -> None:
+    """Putting a deadline off is forgotten."""
+    put = DeadlineBuckets.set
+
+    def once(buckets: DeadlineBuckets[Any], holder: Any, deadline_ms: int) -> None:
+        put(buckets, holder, min(deadline_ms, holder.deadline_ms))
+
+    patch.setattr(DeadlineBuckets, "set", once)
+
+
+def expels_whoever_was_answered_just_now(patch: Patch) -> None:
+    """The mistake that the simulation found in the broker."""
+    end = Rebalances.session_ended
+
+    def ended(rebalances: Rebalances, session: Any, turn: Turn) -> None:
+        session.deadline_ms = 2**63 - 1
+        end(rebalances, session, turn)
+
+    patch.setattr(Rebalances, "session_ended", ended)
+
+
+def gives_no_session_after_loading(patch: Patch) -> None:
+    loaded = GroupCoordinatorShard.loaded
+
+    def without(shard: GroupCoordinatorShard, now_ms: int) -> Result:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(GroupRegistry, "renew_session", lambda *_: None)
+            return loaded(shard, now_ms)
+
+    patch.setattr(GroupCoordinatorShard, "loaded", without)
+
+
+def forgets_who_waits_when_it_moves(patch: Patch) -> None:
+    patch.setattr(GroupCoordinatorShard, "unload", lambda *_: NOTHING)
+
+
+def drops_offsets_of_a_living_group(patch: Patch) -> None:
+    patch.setattr(Expiry, "_is_expired", lambda *_: True)
+
+
+MUTANTS: list[Mutant] = [
+    takes_every_commit,
+    takes_commits_of_older_generations,
+    takes_commits_from_outside_while_there_are_members,
+    acknowledges_what_it_could_not_write,
+    answers_before_it_writes,
+    syncs_nothing,
+    loads_all_but_the_last_record,
+    compacts_the_newest_away,
+    does_not_count_generations,
+    waits_for_nobody,
+    waits_for_ever,
+    hears_no_heartbeat,
+    expels_nobody,
+    expels_by_the_first_deadline,
+    expels_whoever_was_answered_just_now,
+    gives_no_session_after_loading,
+    forgets_who_waits_when_it_moves,
+    drops_offsets_of_a_living_group,
+]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_simulation_notices(mutant: Mutant, monkeypatch: Patch) -> None:
+    mutant(monkeypatch)
+    tally = Tally()
+    for violation in play(range(SEEDS), tally):
+        print(f"caught by run {tally.runs}: {str(violation).splitlines()[0]}")
+        return
+    pytest.fail(f"{SEEDS} seeds, and none noticed")
