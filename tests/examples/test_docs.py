@@ -144,9 +144,10 @@ def test_the_other_blocks_of_the_readme_run(
     process = start_example(str(script))
     process.wait_for(r"^a result, written under generation \d+$")
     process.wait_for("^unknown setting 'sesion_timeout_ms'; did you mean session.timeout.ms")
+    process.wait_for("^b'one' read in generation 1$")
     process.wait_for("^all ran$")
     assert process.end() == 0
-    assert len(others) == 5
+    assert len(others) == 6
 
 
 def on(kafka: LocalKafka, group_id: str, code: str) -> str:
