@@ -8,6 +8,7 @@ from groupsdk.broker.catalogue import Catalogue, Topic
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.directory import LogDirectory, Partition
+from groupsdk.broker.log.errors import CorruptLogError, StorageError
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.errors import GroupSdkError
 
@@ -85,6 +86,7 @@ class Logs:
         self._defaults: LogConfig | None = None
         self._compacting: Iterator[None] | None = None
         self._stopped = False
+        self._said: dict[Partition, str] = {}
 
     @property
     def path(self) -> str:
@@ -121,18 +123,29 @@ class Logs:
             )
         return found
 
+    def report(self, name: str, partition: int, error: GroupSdkError) -> None:
+        """Say in the log that a disk failed or that a file is damaged; once, as clients ask again and again."""
+        text = str(error)
+        if (
+            isinstance(error, (StorageError, CorruptLogError))
+            and self._said.get((name, partition)) != text
+        ):
+            self._said[name, partition] = text
+            _LOG.warning("%s-%d: %s", name, partition, text)
+
     def exists(self, name: str, partition: int) -> bool:
         """Tell whether a partition was ever used, so far as that can be told without opening it."""
         return (name, partition) in self._open or (name, partition) in self._directory.found
 
-    def delete(self, name: str, partition: int) -> None:
-        """Remove a partition's log with its files.
+    def delete(self, name: str) -> None:
+        """Remove the logs of a topic with their files.
 
         Raises:
             StorageError: the disk failed.
         """
-        self._open.pop((name, partition), None)
-        self._directory.delete(name, partition)
+        for place in [each for each in self._open if each[0] == name]:
+            del self._open[place]
+        self._directory.delete(name)
 
     def config_changed(self, name: str) -> None:
         """Give the open logs of a topic its new settings."""

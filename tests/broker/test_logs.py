@@ -1,6 +1,9 @@
 """Tests the logs of all partitions: their settings, and what is done in the background."""
 
+import pytest
+
 from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.log.errors import CorruptLogError, OffsetOutOfRangeError, StorageError
 from groupsdk.broker.logs import TOPIC_DEFAULTS, topic_defaults
 from groupsdk.wire.records.record import Record, build_batch
 from tests.broker.clients import batch
@@ -98,3 +101,18 @@ def test_nothing_is_done_after_the_end() -> None:
     rig.cluster.close()
     rig.pass_ms(10_000_000)
     assert rig.scheduler.next_ms is None
+
+
+def test_damage_and_failing_disks_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    logs = ClusterRig(topics={"t": 2}).cluster.logs
+    for partition in (0, 0, 1):
+        logs.report("t", partition, CorruptLogError("the file, at byte 7"))
+    logs.report("t", 0, StorageError("the disk is full"))
+    # nobody's disk fails because a client asks for what is not there
+    logs.report("t", 0, OffsetOutOfRangeError("no such offset"))
+
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "t-0: the file, at byte 7",
+        "t-1: the file, at byte 7",
+        "t-0: the disk is full",
+    ]

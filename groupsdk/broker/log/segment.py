@@ -380,7 +380,13 @@ class Segment:
         stop = min(position + max(size, max_bytes), self.size, self._untrusted)
         if position >= 0 and self._checked.covers(start, stop):
             return self.size
-        return self._check(self.offset_index.before(start), offset, max_bytes, epochs)
+        try:
+            return self._check(self.offset_index.before(start), offset, max_bytes, epochs)
+        except CorruptLogError:
+            if position < 0:
+                raise
+        # the damage may be before the entry, whose offset index and log agree on: what follows is whole
+        return self._check(start, offset, max_bytes, epochs)
 
     def _check(self, start: int, offset: int, max_bytes: int, epochs: LeaderEpochs | None) -> int:
         """Check what a read will walk over and give, and that what follows has higher offsets.

@@ -207,6 +207,7 @@ class _Read:
                 leader = LeaderIdAndEpoch(*self.hints.leader(topic, index))
             return _failed(index, error.error_code, leader)
         except GroupSdkError as error:
+            node.cluster.logs.report(topic.name, index, error)
             code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
             return _failed(index, code)
         aborted = None

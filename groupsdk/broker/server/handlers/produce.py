@@ -205,6 +205,7 @@ def _append(call: Call, write: _Write, hints: LeaderHints) -> PartitionProduceRe
             leader = LeaderIdAndEpoch(*hints.leader(topic, index))
         return PartitionProduceResponse(index, error.error_code, -1, current_leader=leader)
     except GroupSdkError as error:
+        cluster.logs.report(topic.name, index, error)
         code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
         return PartitionProduceResponse(index, code, -1, error_message=str(error))
     cluster.appended((topic.name, index))
