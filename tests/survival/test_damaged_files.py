@@ -153,10 +153,10 @@ def test_a_damaged_log_of_groups_makes_up_no_offsets(
         with again.connect() as client:
             if clean:
                 # all of it was on the disk, and what is missing may be what counts: nobody is told an old offset
-                asked = OffsetFetchRequest("g", (OffsetFetchRequestTopic("t", (0,)),))
-                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                fetch = OffsetFetchRequest("g", (OffsetFetchRequestTopic("t", (0,)),))
+                code: int = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 while code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                    code = ErrorCode(client.ask(asked, 7).error_code)
+                    code = client.ask(fetch, 7).error_code
                 assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             else:
                 # as Kafka: the log ends before the damage
