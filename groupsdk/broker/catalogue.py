@@ -14,6 +14,7 @@ INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 _TOPIC: Final = "topic"
 _CONFIG: Final = "config"
 _CLUSTER: Final = "cluster"
+_DELETED: Final = "deleted"
 _MAX_NAME: Final = 249
 _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -54,6 +55,8 @@ class Catalogue:
         self.store = store
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
+        self.deleted: set[str] = set()
+        """The names of topics that are gone while their records or committed offsets may still be there."""
         self._configs: dict[tuple[str, str], dict[str, str]] = {}
         self._cluster: dict[str, Any] = {}
         for kind, key, value in store.facts():
@@ -63,6 +66,8 @@ class Catalogue:
             elif kind == _CONFIG:
                 resource, _, name = key.partition(":")
                 self._configs[resource, name] = value
+            elif kind == _DELETED:
+                self.deleted.add(key)
             elif kind == _CLUSTER:
                 self._cluster[key] = value
         if "id" not in self._cluster:
@@ -108,12 +113,24 @@ class Catalogue:
         return made
 
     def delete_topic(self, name: str) -> Topic:
-        """Take a topic and its configuration away."""
-        self.store.write([(_TOPIC, name, None), _config_change("topic", name, {})])
+        """Take a topic and its configuration away; it is in `deleted` until `forget_deleted`."""
+        self.store.write(
+            [
+                (_TOPIC, name, None),
+                _config_change("topic", name, {}),
+                (_DELETED, name, str(self.topics[name].topic_id)),
+            ]
+        )
+        self.deleted.add(name)
         topic = self.topics.pop(name)
         del self.topics_by_id[topic.topic_id]
         self._configs.pop(("topic", name), None)
         return topic
+
+    def forget_deleted(self, name: str) -> None:
+        """Note that nothing is left of a deleted topic."""
+        self.store.write([(_DELETED, name, None)])
+        self.deleted.discard(name)
 
     def add_partitions(self, name: str, leaders: Iterable[int]) -> None:
         """Let a topic grow by partitions led by these nodes."""

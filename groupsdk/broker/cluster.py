@@ -89,6 +89,8 @@ class Cluster:
         self._authorizer: Authorizer | None = None
         self._producer_ids: ProducerIdAllocator | None = None
         self._next_leader = 0
+        # by a crash: what groups committed for them is still in the logs of an earlier run
+        self._half_deleted = set(catalogue.deleted)
 
     @property
     def cluster_id(self) -> str:
@@ -120,6 +122,11 @@ class Cluster:
         topic_ids: Mapping[str, UUID] | None = None,
     ) -> list[Topic]:
         """Create topics, all or none, their leaders dealt out over the running nodes."""
+        for name in self.catalogue.deleted & partitions.keys():
+            # the disk failed when it was deleted
+            self.logs.delete(name)
+            if name not in self._half_deleted:
+                self.catalogue.forget_deleted(name)
         leaders = {name: self._deal(count) for name, count in partitions.items()}
         made = self.catalogue.create_topics(leaders, configs, topic_ids)
         for topic in made:
@@ -134,11 +141,14 @@ class Cluster:
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records; the offsets that groups committed for it go, too."""
         topic = self.catalogue.delete_topic(name)
-        for partition in range(len(topic.partitions)):
-            self.logs.delete(name, partition)
-            self.appended((name, partition))
-        if self._groups is not None:
-            self._groups.topic_deleted(topic)
+        try:
+            self.logs.delete(name)
+        finally:
+            for partition in range(len(topic.partitions)):
+                self.appended((name, partition))
+            if self._groups is not None:
+                self._groups.topic_deleted(name)
+        self.catalogue.forget_deleted(name)
         _LOG.info("topic %s: deleted", name)
 
     def _deal(self, count: int) -> list[int]:
@@ -290,6 +300,12 @@ class Cluster:
                 coordinators = self.coordinators(name)
                 assert coordinators is not None
                 coordinators.load_written(partition)
+        for name in sorted(self._half_deleted):
+            # the records went when the data directory was opened
+            self.groups.topic_deleted(name)
+            self.catalogue.forget_deleted(name)
+            _LOG.info("topic %s: its deletion is completed", name)
+        self._half_deleted.clear()
 
     # -- authorization
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
+from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from groupsdk.broker.runtime.contract import (
     CoordinatorRecord,
     CoordinatorShard,
@@ -204,12 +204,18 @@ class Coordinators:
         if runtime is not None:
             runtime.unload(error)
 
-    def topic_deleted(self, topic: Topic) -> None:
-        """Drop what groups committed for a topic that is gone."""
-        for runtime in self.running():
+    def topic_deleted(self, name: str) -> None:
+        """Drop what groups committed for a topic that is gone; where a log is still being loaded, after that."""
+        for runtime in list(self._runtimes.values()):
+            self._drop_offsets(runtime, name)
+
+    def _drop_offsets(self, runtime: CoordinatorRuntime, name: str) -> None:
+        if runtime.state is RuntimeState.LOADING:
+            self._cluster.defer(lambda: self._drop_offsets(runtime, name))
+        elif runtime.state is RuntimeState.ACTIVE:
             deleted: Any = getattr(runtime.shard, "topics_deleted", None)
             if deleted is not None:
-                runtime.apply(deleted([topic.name], self._cluster.now_ms()))
+                runtime.apply(deleted([name], self._cluster.now_ms()))
 
     def close(self) -> None:
         """End all coordinators."""

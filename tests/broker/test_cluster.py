@@ -3,6 +3,8 @@
 import pytest
 
 from groupsdk.broker.cluster import ClusterError
+from groupsdk.broker.log.errors import StorageError
+from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.error_code import ErrorCode
 from tests.broker.clients import batch
 from tests.broker.rig import ClusterRig
@@ -113,4 +115,23 @@ def test_a_deleted_topic_leaves_no_records() -> None:
     assert rig.cluster.leader("t", 0) is None
     rig.cluster.create_topics({"t": 1})
     assert rig.cluster.log("t", 0).log_end_offset == 0
+    rig.cluster.close()
+
+
+def test_a_topic_whose_deletion_the_disk_prevented_can_be_made_anew() -> None:
+    rig = ClusterRig(topics={"t": 1})
+    rig.cluster.log("t", 0).append(batch(b"v"), now_ms=1_000)
+
+    def fail(call: str, path: str) -> None:
+        if call == "rename" and path.endswith("t-0"):
+            raise OSError(5, "Input/output error", path)
+
+    assert isinstance(rig.files, MemoryFiles)
+    rig.files.before = fail
+    with pytest.raises(StorageError):
+        rig.cluster.delete_topic("t")
+    rig.files.before = None
+    rig.cluster.create_topics({"t": 1})
+    assert rig.cluster.log("t", 0).log_end_offset == 0
+    assert not rig.cluster.catalogue.deleted
     rig.cluster.close()

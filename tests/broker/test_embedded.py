@@ -9,6 +9,7 @@ import pytest
 from groupsdk.broker.embedded import EmbeddedBroker, EmbeddedBrokerError
 from groupsdk.broker.groups.state import GroupState
 from groupsdk.broker.log.errors import DirectoryLockedError
+from groupsdk.broker.runtime import coordinator_runtime
 from groupsdk.clock import ManualClock
 from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -253,3 +254,23 @@ def test_wrong_settings_are_named() -> None:
         taken = broker.bootstrap_servers
         with pytest.raises(ConfigError, match="in use"):
             EmbeddedBroker(listeners=f"PLAINTEXT://{taken}").start()
+
+
+@pytest.mark.parametrize("slice_size", [2_000, 1])
+def test_a_crash_while_a_topic_is_deleted_brings_nothing_of_it_back(
+    slice_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 1: the group's log is still being loaded when the deletion is completed
+    monkeypatch.setattr(coordinator_runtime, "_SLICE", slice_size)
+    with EmbeddedBroker(topics={"t": 2}) as broker:
+        with connect(broker) as client:
+            assert produce(client, "t", batch(b"v")).error_code == 0
+            joined = join(client, "g")
+            assert commit(client, "g", joined.generation_id, joined.member_id, 7) == 0
+        catalogue = broker._running().cluster.catalogue
+        broker._on_loop(lambda: catalogue.delete_topic("t"))  # and no further did it come
+        broker.restart()
+        with connect(broker) as client:
+            # made anew at the start
+            assert end_offset(client, "t") == 0
+            assert committed(client, "g") == -1

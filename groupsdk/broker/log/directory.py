@@ -177,27 +177,32 @@ class LogDirectory:
         self._logs[key] = log
         return log
 
-    def delete(self, topic: str, partition: int) -> None:
-        """Remove the log of a partition with all that is in it.
+    def delete(self, topic: str) -> None:
+        """Remove the logs of a topic with all that is in them.
 
         Raises:
             StorageError: the disk failed.
         """
-        key = (topic, partition)
-        path = self._path(f"{topic}-{partition}")
-        deleted = self._path(f"{topic[:200]}-{partition}.{uuid.uuid4().hex}-delete")
+        deleted: list[str] = []
+        path = self.path
         try:
-            # the name goes first, so that a crash in between leaves no half of a log
-            if self.files.exists(path):
-                self.files.rename(path, deleted)
-                self.files.remove_directory(deleted)
+            for key in [key for key in self._found if key[0] == topic]:
+                partition = key[1]
+                path = self._path(f"{topic}-{partition}")
+                # the names go first, so that a crash in between leaves no half of a log
+                if self.files.exists(path):
+                    hidden = self._path(f"{topic[:200]}-{partition}.{uuid.uuid4().hex}-delete")
+                    self.files.rename(path, hidden)
+                    deleted.append(hidden)
+                self._logs.pop(key, None)
+                self._found.pop(key, None)
+                self._forget(key)
+            # a topic of the same name must not take these over after a crash
+            self.checkpoint()
+            for path in deleted:
+                self.files.remove_directory(path)
         except OSError as error:
             raise storage_error("deleting", path, error) from error
-        self._logs.pop(key, None)
-        self._found.pop(key, None)
-        self._forget(key)
-        # a topic of the same name must not take these over after a crash
-        self.checkpoint()
 
     def checkpoint(self) -> None:
         """Note how far each log is flushed and compacted, and where it starts.

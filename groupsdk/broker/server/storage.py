@@ -73,6 +73,9 @@ def _number(text: str) -> int:
 
 
 def _adopt(directory: LogDirectory, catalogue: Catalogue) -> None:
+    for name in catalogue.deleted:
+        # a crash came before its records were gone
+        directory.delete(name)
     counts: dict[str, int] = {}
     ids: dict[str, UUID] = {}
     for (name, partition), topic_id in directory.found.items():
