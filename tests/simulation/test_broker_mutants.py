@@ -6,6 +6,7 @@ faults or in the checks.
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.runs import Tally, play
 from groupsdk.wire.messages.heartbeat import HeartbeatResponse
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 
 
 SEEDS = 1_000
@@ -42,7 +44,14 @@ def _quiet() -> Iterator[None]:
 
 
 def takes_every_commit(patch: Patch) -> None:
-    patch.setattr(commit, "_check", lambda *_, **__: ErrorCode.NONE)
+    check = commit._check
+
+    def lenient(group: ClassicGroup, generation_id: int, member_id: str, *rest: Any) -> ErrorCode:
+        if member_id in group.members:
+            return ErrorCode.NONE
+        return check(group, generation_id, member_id, *rest)
+
+    patch.setattr(commit, "_check", lenient)
 
 
 def takes_commits_of_older_generations(patch: Patch) -> None:
@@ -56,12 +65,21 @@ def takes_commits_of_older_generations(patch: Patch) -> None:
 
 
 def takes_commits_from_outside_while_there_are_members(patch: Patch) -> None:
-    check = commit._check
+    handle = commit.Commits.handle
 
-    def lenient(group: ClassicGroup, generation_id: int, *rest: Any, **more: Any) -> ErrorCode:
-        return check(group, generation_id, *rest, **more) if generation_id >= 0 else ErrorCode.NONE
+    def as_a_member(commits: commit.Commits, request: OffsetCommitRequest, *rest: Any) -> Turn:
+        group = commits._registry.groups.get(request.group_id)
+        if request.generation_id_or_member_epoch < 0 and group is not None and group.members:
+            member = next(iter(group.members.values()))
+            request = replace(
+                request,
+                generation_id_or_member_epoch=group.generation_id,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+            )
+        return handle(commits, request, *rest)
 
-    patch.setattr(commit, "_check", lenient)
+    patch.setattr(commit.Commits, "handle", as_a_member)
 
 
 def acknowledges_what_it_could_not_write(patch: Patch) -> None:
@@ -200,6 +218,7 @@ def test_the_simulation_notices(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant(monkeypatch)
     tally = Tally()
     for violation in play(range(SEEDS), tally):
+        assert "invariant " in str(violation).splitlines()[0], "the mutant itself is broken"
         print(f"caught by run {tally.runs}: {str(violation).splitlines()[0]}")
         return
     pytest.fail(f"{SEEDS} seeds, and none noticed")

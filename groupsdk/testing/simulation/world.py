@@ -361,6 +361,8 @@ class Simulation:
             self.fail(22, f"{member.name} believes though its caller is stuck")
         generation = member.view.generation
         if group is None:
+            if self.watch.shard is not None:
+                self.fail(7, f"{member.name} believes in {generation} of a group that is not there")
             return
         in_group = generation.member_id in group.members
         if not in_group or group.generation_id != generation.generation_id:
