@@ -24,6 +24,7 @@ from groupsdk.wire.schema import NO_UUID, Response
 
 
 _READ_COMMITTED: Final = 1
+_BY_ID: Final = 13  # from this version on topics are told by their ids
 _LEADER_FROM: Final = 12
 _ENDPOINTS_FROM: Final = 16
 
@@ -179,7 +180,7 @@ class _Read:
     def _one(self, topic: Topic | None, wanted: FetchedPartition) -> PartitionData:
         index = wanted.partition
         if topic is None:
-            by_id = wanted.topic_id != NO_UUID
+            by_id = self._call.version >= _BY_ID
             if not by_id and not allowed(self._call, "read", "topic", wanted.topic):
                 return _failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             return _failed(

@@ -82,7 +82,9 @@ def alter_credentials(
     twice = Counter((each.name, each.mechanism) for each in changes)
     failed: dict[str, tuple[ErrorCode, str]] = {}
     for each in changes:
-        if twice[each.name, each.mechanism] > 1:
+        if not each.name:
+            failed[each.name] = (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        elif twice[each.name, each.mechanism] > 1:
             text = "A user credential cannot be altered twice in the same request"
             failed[each.name] = (ErrorCode.DUPLICATE_RESOURCE, text)
         else:
@@ -116,8 +118,6 @@ def _refusal(credentials: ScramCredentials, change: Change) -> tuple[ErrorCode, 
 
 
 def _problem(asked: ScramCredentialUpsertion) -> str | None:
-    if not asked.name:
-        return "Username must not be empty"
     if not MIN_ITERATIONS <= asked.iterations <= MAX_ITERATIONS:
         return f"Iterations must be from {MIN_ITERATIONS} to {MAX_ITERATIONS}"
     if not asked.salt or not asked.salted_password:

@@ -208,6 +208,10 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
 
 def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResult:
     cluster = call.node.cluster
+    if (name is None) == (topic_id == NO_UUID):
+        # neither of them says which topic, and both might say two
+        problem = "either the topic's name or its id has to be given"
+        return DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, problem)
     if topic_id != NO_UUID:
         by_id = cluster.catalogue.topics_by_id.get(topic_id)
         if by_id is None or not allowed(call, "describe", "topic", by_id.name):

@@ -81,7 +81,9 @@ def test_from_version_13_on_topics_are_named_by_id(client: Client) -> None:
     for version in range(13, 19):
         found = only(client.ask(request(partition(), topic_id=topic.topic_id), version))
         assert values(found) == [b"a"]
-        assert only(client.ask(request(partition(), topic_id=uuid4()), version)).error_code == 100
+        for unknown in (uuid4(), UUID(int=0)):
+            answer = client.ask(request(partition(), topic_id=unknown), version)
+            assert only(answer).error_code == 100
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def test_wrong_credentials_leave_a_user_as_it_was(client: Client) -> None:
     assert alter(client, upsertion(iterations=100)) == {"u": 93}
     assert alter(client, upsertion(iterations=1_000_000)) == {"u": 93}
     assert alter(client, upsertion(name="")) == {"": 93}
+    assert alter(client, deletions=(ScramCredentialDeletion("", 1),)) == {"": 93}
     assert alter(client, upsertion(mechanism=3)) == {"u": 33}
     assert alter(client, upsertion(), upsertion()) == {"u": 92}
     assert alter(client, deletions=(ScramCredentialDeletion("u", 1),)) == {"u": 91}

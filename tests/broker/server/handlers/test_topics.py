@@ -22,6 +22,7 @@ from groupsdk.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from groupsdk.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.clients import Client, batch, connect, end_offset, produce
 
 
@@ -99,6 +100,14 @@ def test_topics_are_deleted_by_name_and_id(broker: EmbeddedBroker, client: Clien
     # a topic of the same name starts anew
     assert create(client, "t").error_code == 0
     assert end_offset(client, "t") == 0
+
+
+def test_a_topic_to_delete_is_named_in_one_way(broker: EmbeddedBroker, client: Client) -> None:
+    (made,) = client.ask(MetadataRequest((MetadataRequestTopic(name="t"),)), 12).topics
+    for unclear in (DeleteTopicState(None), DeleteTopicState("t", made.topic_id)):
+        asked = DeleteTopicsRequest((unclear,))
+        assert client.ask(asked, 6).responses[0].error_code == 42
+    assert broker.leader("t", 0) == 1
 
 
 def test_some_topics_stay() -> None:
