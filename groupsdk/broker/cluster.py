@@ -241,17 +241,28 @@ class Cluster:
             _LOG.info("%s-%d: node %d leads from now on", *place, node)
 
     def take_over(self, gone: int) -> None:
-        """Let the running nodes lead what a stopped one did."""
+        """Let the running nodes lead what a stopped one did; without any, all of it rests until `come_back`."""
         others = [node.node_id for node in self.running_nodes if node.node_id != gone]
-        if not others:
+        if others:
+            led = self._led_by(gone)
+            self.move_leaders({place: others[n % len(others)] for n, place in enumerate(led)})
             return
-        led = [
+        for coordinators in (self._groups, self._transactions):
+            if coordinators is not None:
+                coordinators.close()
+
+    def come_back(self, node_id: int) -> None:
+        """Let a node that was started again go on with what nobody took over, under new leader epochs."""
+        self.catalogue.move_leaders(dict.fromkeys(self._led_by(node_id), node_id))
+        self.load_coordinators()
+
+    def _led_by(self, node_id: int) -> list[TopicPartition]:
+        return [
             (topic.name, partition)
             for topic in self.catalogue.topics.values()
             for partition, state in enumerate(topic.partitions)
-            if state.leader == gone
+            if state.leader == node_id
         ]
-        self.move_leaders({place: others[n % len(others)] for n, place in enumerate(led)})
 
     # -- coordinators
 

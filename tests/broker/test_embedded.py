@@ -274,3 +274,18 @@ def test_a_crash_while_a_topic_is_deleted_brings_nothing_of_it_back(
             # made anew at the start
             assert end_offset(client, "t") == 0
             assert committed(client, "g") == -1
+
+
+def test_sessions_rest_while_the_only_node_is_down() -> None:
+    with EmbeddedBroker(clock=ManualClock(), topics={"t": 1}) as broker:
+        with connect(broker) as client:
+            joined = join(client, "g")
+        epoch = broker._running().cluster.leader_epoch("t", 0)
+        broker.stop_node(1)
+        broker.advance(3_600_000)
+        broker.start_node(1)
+        with connect(broker) as client:
+            assert commit(client, "g", joined.generation_id, joined.member_id, 7) == 0
+        assert broker._running().cluster.leader_epoch("t", 0) == epoch + 1
+        broker.advance(60_000)
+        assert not broker.groups["g"].members

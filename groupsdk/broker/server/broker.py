@@ -202,10 +202,11 @@ class Broker:
             _LOG.info("node %d: stopped", node_id)
 
     async def start_node(self, node_id: int) -> None:
-        """Start a stopped node with the ports that it had; it leads nothing until something is moved."""
+        """Start a stopped node with the ports that it had; it leads what nobody took over."""
         node = self._node(node_id)
         if not node.running:
             node.bind()
+            self.cluster.come_back(node_id)
             node.serve()
 
     def _node(self, node_id: int) -> Node:
