@@ -1,5 +1,7 @@
 """Tests clients of a cluster whose nodes stop and whose coordinators move: nothing is lost, nobody hangs."""
 
+import contextlib
+import json
 import random
 import threading
 from collections import Counter
@@ -8,12 +10,16 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from typing_extensions import override
 
+from assignors import assign_range
+from groupsdk import AbstractCoordinator, GroupMembers
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import Deadline, SystemClock
 
 
 _NODES: Final = 3
+_SHARDS: Final = [f"shard-{number}" for number in range(8)]
 _PARTITIONS: Final = 4
 _END_MS: Final = 45_000
 
@@ -35,6 +41,7 @@ class Reader(threading.Thread):
         self.stopped = threading.Event()
         self.problem: BaseException | None = None
 
+    @override
     def run(self) -> None:
         """Consumes."""
         consumer = Consumer(
@@ -142,3 +149,62 @@ def test_consumers_and_producers_outlive_nodes_and_moves(cluster: EmbeddedBroker
         stored.update(m.value() or b"" for m in check.consume(500, 0.2) if m.error() is None)
     check.close()
     assert stored == Counter(acknowledged)
+
+
+class Worker(AbstractCoordinator):
+    """A member that holds shards, and knows when it may."""
+
+    protocol_type = "survivor"
+    shards: frozenset[str] = frozenset()
+
+    @override
+    def metadata(self) -> dict[str, bytes]:
+        return {"range": b""}
+
+    @override
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> dict[str, bytes]:
+        shares = assign_range(_SHARDS, members)
+        return {member_id: json.dumps(share).encode() for member_id, share in shares.items()}
+
+    @override
+    def on_join_prepare(self, generation: int, member_id: str) -> None:
+        self.shards = frozenset()
+
+    @override
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        self.shards = frozenset(json.loads(assignment))
+
+
+def test_members_outlive_nodes_and_moves(cluster: EmbeddedBroker) -> None:
+    settings = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": "g",
+        "session_timeout_ms": 6_000,
+        "heartbeat_interval_ms": 200,
+    }
+    chance = random.Random(5)
+    with contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(Worker(settings)) for _ in range(3)]
+
+        def shared_out() -> bool:
+            """Lets all members do what they have to; says whether they have shared out everything."""
+            for each in workers:
+                each.poll(0.01)
+            fences = [each.generation_if_stable() for each in workers]
+            return (
+                len({fence and fence.generation_id for fence in fences}) == 1
+                and None not in fences
+                and sorted(shard for each in workers for shard in each.shards) == sorted(_SHARDS)
+            )
+
+        deadline = Deadline(SystemClock(), _END_MS)
+        for _ in range(12):
+            while not shared_out():
+                assert not deadline.expired, [each.shards for each in workers]
+            disturb(cluster, chance)
+        while not shared_out():
+            assert not deadline.expired, [each.shards for each in workers]
