@@ -15,6 +15,7 @@ from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.local_group import LocalGroup
 from groupsdk.connect.restart import RestartPolicy
+from groupsdk.connect.status import owned_before
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.supervisor import CLASS_KEY
 from groupsdk.connect.task import Connector, Host, Task, TaskContext
@@ -131,6 +132,8 @@ class Worker:
         # imported here, so that a worker without a broker does not need confluent-kafka
         from groupsdk.connect.kafka_store import KafkaStore
 
+        store = KafkaStore(config)
+
         def join(
             listener: RebalanceListener, configs: Callable[[], ClusterConfigState]
         ) -> GroupSide:
@@ -141,11 +144,12 @@ class Worker:
                 mode=config.connect_protocol,
                 max_delay_ms=config.scheduled_rebalance_max_delay_ms,
                 url=url,
+                before=lambda: owned_before(store.configs(), store.statuses()),
             )
 
         return self._run(
             join,
-            KafkaStore(config),
+            store,
             worker_id=config.worker_id,
             policy=config.restart,
             grace_ms=config.task_shutdown_graceful_timeout_ms,

@@ -69,6 +69,7 @@ class ConnectCoordinator(AbstractCoordinator):
         mode: `connect.protocol`: "sessioned", "compatible" or "eager".
         max_delay_ms: `scheduled.rebalance.max.delay.ms`.
         url: where this worker answers to HTTP; "" where it does not.
+        before: returns what was given out so far, for a worker that becomes the leader.
         clock: the time; for tests.
 
     Raises:
@@ -87,6 +88,7 @@ class ConnectCoordinator(AbstractCoordinator):
         mode: str = "sessioned",
         max_delay_ms: int = 300_000,
         url: str = "",
+        before: Callable[[], Work] | None = None,
         clock: Clock | None = None,
     ) -> None:
         config = MemberConfig.given(settings, {})
@@ -102,6 +104,7 @@ class ConnectCoordinator(AbstractCoordinator):
         self._chosen = self._offered[0]
         self._max_delay_ms = max_delay_ms
         self._url = url
+        self._before = before
         self._incremental = IncrementalCooperativeAssignor(max_delay_ms)
         self._snapshot = ClusterConfigState()
         self._leader_urls: dict[str, str] | None = None
@@ -171,6 +174,7 @@ class ConnectCoordinator(AbstractCoordinator):
             last_completed_generation=self._completed_generation,
             generation=self.generation().generation_id,
             now_ms=self._time.now_ms(),
+            before=None if self._before is None else self._before(),
         )
 
     @override
@@ -179,6 +183,9 @@ class ConnectCoordinator(AbstractCoordinator):
     ) -> None:
         new = decode_assignment(assignment)
         self._chosen = protocol
+        if new.leader != member_id:
+            # what it knew as a leader is of the past
+            self._incremental = IncrementalCooperativeAssignor(self._max_delay_ms)
         revoked = Work(new.revoked_connectors, new.revoked_tasks)
         if protocol != "default":
             old = self._assignment

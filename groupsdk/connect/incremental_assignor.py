@@ -20,6 +20,8 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 ItemT = TypeVar("ItemT", str, ConnectorTaskId)
 Loads = dict[str, list[ItemT]]
 
+_SOMEBODY = frozenset(("",))  # who is gone, but nobody knows by which id
+
 
 class IncrementalCooperativeAssignor:
     """The assignor of a leader, which remembers what it gave out; another leader starts without that.
@@ -63,6 +65,7 @@ class IncrementalCooperativeAssignor:
         last_completed_generation: int,
         generation: int,
         now_ms: int,
+        before: Work | None = None,
     ) -> ClusterAssignment:
         """Decide one round.
 
@@ -72,11 +75,18 @@ class IncrementalCooperativeAssignor:
             last_completed_generation: the last generation whose assignment this leader took up itself.
             generation: the one that is being made.
             now_ms: the time.
+            before: what was given out under the leader before, for the first round of a new one. Kafka's class
+                knows no such thing: there, work that is lost along with the leader is given away at once.
         """
         shares = (self._connectors, self._tasks)
         known = self._generation == last_completed_generation
         self._connectors.begin(configured.connectors, _reported(members, "connectors"), known)
         self._tasks.begin(configured.tasks, _reported(members, "tasks"), known)
+        if before is not None and self._generation == -1 and self._anything_active:
+            # where nobody holds anything, the whole group begins anew, and nobody is waited for
+            self._connectors.previous = set(before.connectors)
+            self._tasks.previous = set(before.tasks)
+            self._members = _SOMEBODY
         # one item that came back speaks for both kinds: the revocation as a whole was not carried out
         if any(share.revocation_failed for share in shares):
             for share in shares:
@@ -94,6 +104,10 @@ class IncrementalCooperativeAssignor:
         self._generation = generation
         self._members = frozenset(members)
         return self._result(members)
+
+    @property
+    def _anything_active(self) -> bool:
+        return bool(self._connectors.active or self._tasks.active)
 
     def _lost_is_due(self, members: Mapping[str, Work], now_ms: int) -> bool:
         """Decide about work that is lost; return whether it is to be shared out like new work."""

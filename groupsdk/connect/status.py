@@ -5,6 +5,9 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, Self
 
+from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.work import Work
+
 
 MAX_TRACE = 20_000
 """How much of a stack trace is kept; the end says what was raised."""
@@ -66,6 +69,15 @@ class Status:
             generation,
             None if trace is None else str(trace)[-MAX_TRACE:],
         )
+
+
+def owned_before(configs: ClusterConfigState, statuses: Mapping[str, Status]) -> Work:
+    """Return what is configured and was given out at some time, as anything was ever said of it."""
+    work = configs.work()
+    return Work(
+        tuple(name for name in work.connectors if status_key(name) in statuses),
+        tuple(task for task in work.tasks if status_key(*task) in statuses),
+    )
 
 
 def status_key(connector: str, task: int | None = None) -> str:

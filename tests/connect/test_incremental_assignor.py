@@ -187,6 +187,34 @@ def test_a_leader_that_missed_a_generation_forgets_what_it_knew() -> None:
     assert (gains(given), given.delay_ms) == ({"W1": "a1"}, 0)
 
 
+def test_a_new_leader_holds_back_what_was_lost_along_with_the_old_one() -> None:
+    cluster = Cluster({"a": 2}, held={"W1": work("a a0")})
+    question = cluster.question(0)
+    given = cluster.assignor.assign(
+        question.work(),
+        question.members,
+        last_completed_generation=0,
+        generation=1,
+        now_ms=0,
+        before=work("a a0 a1"),
+    )
+    assert (gains(given), given.delay_ms) == ({}, 300_000)
+
+
+def test_where_nobody_holds_anything_nobody_is_waited_for() -> None:
+    cluster = Cluster({"a": 2}, held={"W1": Work()})
+    question = cluster.question(0)
+    given = cluster.assignor.assign(
+        question.work(),
+        question.members,
+        last_completed_generation=0,
+        generation=1,
+        now_ms=0,
+        before=work("a a0 a1"),
+    )
+    assert (gains(given), given.delay_ms) == ({"W1": "a a0 a1"}, 0)
+
+
 def test_a_negative_delay_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"scheduled\.rebalance\.max\.delay\.ms is -1"):
         IncrementalCooperativeAssignor(-1)

@@ -2,7 +2,10 @@
 
 import pytest
 
-from groupsdk.connect.status import MAX_TRACE, State, Status, status_key
+from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.status import MAX_TRACE, State, Status, owned_before, status_key
+from groupsdk.connect.work import Work
+from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
 def test_keys_and_values_are_kafka_connects() -> None:
@@ -36,3 +39,10 @@ def test_long_traces_are_cut_to_their_end() -> None:
     assert read.trace is not None
     assert len(read.trace) == MAX_TRACE
     assert read.trace.endswith("ValueError")
+
+
+def test_what_anything_was_said_of_was_given_out() -> None:
+    configs = ClusterConfigState(5, {"a": {}, "b": {}}, {}, {"a": 2})
+    status = Status(State.RUNNING, "w1", 1)
+    said = {"status-connector-a": status, "status-task-a-1": status, "status-task-gone-0": status}
+    assert owned_before(configs, said) == Work(("a",), (ConnectorTaskId("a", 1),))

@@ -99,12 +99,7 @@ def group(servers: str, group_id: str) -> Iterator[Group]:
 
 
 def _owners_are(worker: ConnectWorker, expected: set[str]) -> bool:
-    running = {
-        status.worker_id
-        for key, status in worker.statuses().items()
-        if key.startswith("status-task") and status.state.value == "RUNNING"
-    }
-    return running == expected
+    return set(_owners(worker).values()) == expected
 
 
 def test_workers_share_out_hand_over_and_take_over(group: Group) -> None:
@@ -152,6 +147,32 @@ def test_a_full_restart_comes_back_with_the_same_configurations_and_states(group
     eventually(lambda: group.shares() == [4], group.shares)
     assert again.connectors() == ["c"]
     eventually(lambda: count(again, "c") > 5)
+
+
+def test_a_rolling_restart_with_the_delay_on_moves_no_task(group: Group) -> None:
+    delay = {"scheduled_rebalance_max_delay_ms": 1_500}
+    for number in range(3):
+        group.start(f"w{number}", **delay)
+    group.ask(lambda leader: leader.put_connector("c", {**COUNTING, "count": "6"}))
+    eventually(lambda: group.shares() == [2, 2, 2], group.shares)
+    eventually(lambda: len(_owners(group.workers[0])) == 6)
+    before = _owners(group.workers[0])
+    assert set(before.values()) == {"w0", "w1", "w2"}
+    for _ in range(3):
+        leaving = group.workers.pop(0)
+        assert leaving.stop()
+        group.start(leaving.worker_id, **delay)
+        watch = group.workers[0]
+        eventually(lambda: len(_owners(watch)) == 6, lambda: watch.statuses())  # noqa: B023
+        assert _owners(watch) == before
+
+
+def _owners(worker: ConnectWorker) -> dict[str, str]:
+    return {
+        key: status.worker_id
+        for key, status in worker.statuses().items()
+        if key.startswith("status-task") and status.state.value == "RUNNING"
+    }
 
 
 def test_a_worker_whose_thread_is_held_up_halts_its_tasks(group: Group) -> None:
