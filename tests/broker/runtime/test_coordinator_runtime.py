@@ -1,5 +1,6 @@
 """Tests the runtime with a machine that says what it is told to say."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -261,6 +262,20 @@ def test_a_deadline_that_moves_is_followed() -> None:
     rig.scheduler.run_due()
     assert ("advance", 2_000) not in rig.events
     assert rig.scheduler.next_ms == 3_000
+
+
+@pytest.mark.parametrize("count", [1, 1_999, 2_000, 2_001, 4_000])
+def test_the_log_says_how_much_was_loaded(count: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    rig = Rig()
+    rig.log.entries = [Replayed(RECORD, None)] * count
+    rig.runtime.load()
+    while rig.deferred:
+        rig.deferred.pop()()
+    assert rig.runtime.unavailable() is None
+    assert rig.events.count("loaded") == 1
+    assert len(rig.events) == count + 1
+    assert f"loaded {count} records in 0 ms" in caplog.text
 
 
 def test_unloading_answers_what_waits_and_ends_the_timers() -> None:
