@@ -63,6 +63,7 @@ def produce(server: Server, count: int) -> tuple[float, float]:
             "acks": "all",
             "linger.ms": 5,
             "queue.buffering.max.messages": 1_000_000,
+            "log_level": 3,
         }
     )
     producer.produce(TOPIC, b"first", partition=0)
@@ -81,7 +82,12 @@ def produce(server: Server, count: int) -> tuple[float, float]:
 def fetch(server: Server, count: int) -> tuple[float, float]:
     """Read so many records from the start; returns seconds and CPU seconds of the broker."""
     consumer = Consumer(
-        {"bootstrap.servers": server.address, "group.id": "reader", "enable.auto.commit": False}
+        {
+            "bootstrap.servers": server.address,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "log_level": 3,
+        }
     )
     try:
         consumer.assign([TopicPartition(TOPIC, each, 0) for each in range(_USED)])
