@@ -1,6 +1,7 @@
 """Tie the nodes of one process together: one catalogue, one set of logs, one coordinator for each group."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
 _MIB: Final = 1024 * 1024
+_NAMED: Final = 5
+"""How many partitions a line of the log names."""
 _NO_WAITERS: Final[frozenset[Callable[[], None]]] = frozenset()
 
 
@@ -136,7 +139,9 @@ class Cluster:
     def add_partitions(self, name: str, count: int) -> None:
         """Let a topic grow to `count` partitions."""
         topic = self.catalogue.topics[name]
-        self.catalogue.add_partitions(name, self._deal(count - len(topic.partitions)))
+        before = len(topic.partitions)
+        self.catalogue.add_partitions(name, self._deal(count - before))
+        _LOG.info("topic %s: has %d partitions now, %d before", name, count, before)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records; the offsets that groups committed for it go, too."""
@@ -233,12 +238,17 @@ class Cluster:
             if coordinators is not None:
                 coordinators.unload(place[1], ErrorCode.NOT_COORDINATOR)
         self.catalogue.move_leaders(real)
-        for place, node in real.items():
+        for place in real:
             self.appended(place)
             coordinators = self.coordinators(place[0], create=False)
             if coordinators is not None:
                 coordinators.load_written(place[1])
-            _LOG.info("%s-%d: node %d leads from now on", *place, node)
+        for node, led in sorted(Counter(real.values()).items()):
+            places = [f"{name}-{partition}" for (name, partition), to in real.items() if to == node]
+            _LOG.info(
+                "node %d: leads %d more partitions: %s%s",
+                *(node, led, ", ".join(places[:_NAMED]), ", ..." if led > _NAMED else ""),
+            )
 
     def take_over(self, gone: int) -> None:
         """Let the running nodes lead what a stopped one did; without any, all of it rests until `come_back`."""

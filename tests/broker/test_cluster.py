@@ -1,5 +1,7 @@
 """Tests what all nodes of a process share."""
 
+import logging
+
 import pytest
 
 from groupsdk.broker.cluster import ClusterError
@@ -135,3 +137,16 @@ def test_a_topic_whose_deletion_the_disk_prevented_can_be_made_anew() -> None:
     assert rig.cluster.log("t", 0).log_end_offset == 0
     assert not rig.cluster.catalogue.deleted
     rig.cluster.close()
+
+
+def test_the_log_tells_what_becomes_of_topics_and_leaders(caplog: pytest.LogCaptureFixture) -> None:
+    rig = ClusterRig(nodes=2, topics={"t": 2})
+    with caplog.at_level(logging.INFO):
+        rig.cluster.add_partitions("t", 12)
+        rig.cluster.move_leaders({("t", partition): 1 for partition in range(12)})
+        rig.cluster.delete_topic("t")
+    assert caplog.messages == [
+        "topic t: has 12 partitions now, 2 before",
+        "node 1: leads 6 more partitions: t-1, t-3, t-5, t-7, t-9, ...",
+        "topic t: deleted",
+    ]

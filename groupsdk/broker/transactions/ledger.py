@@ -142,7 +142,7 @@ class TransactionLedger:
         transaction.moved(metadata)
         if staged is not None and metadata.state is TransactionState.EMPTY:
             logger.info(
-                "%s: initialized with producer id %d, epoch %d",
+                "transactional id %s: initialized with producer id %d, epoch %d",
                 *(transactional_id, metadata.producer_id, metadata.producer_epoch),
             )
         self._retries.drop(transactional_id)
@@ -173,7 +173,7 @@ class TransactionLedger:
             if not metadata.prepared:
                 continue
             logger.info(
-                "%s: goes on with %s on %d partitions",
+                "transactional id %s: goes on with %s on %d partitions",
                 *(metadata.transactional_id, metadata.state.label, len(metadata.partitions)),
             )
             results.append(self._pushed(transaction, metadata.partitions, now_ms))
@@ -290,7 +290,9 @@ class TransactionLedger:
         try:
             completed = self._with_next_id(metadata).completed(now_ms)
         except ProducerIdError as error:
-            logger.warning("%s: no producer id: %s", metadata.transactional_id, error)
+            logger.warning(
+                "transactional id %s: no producer id: %s", metadata.transactional_id, error
+            )
             self._retry_later(transaction, now_ms)
             return NOTHING
         return Result(records=(self.stage(completed),))
@@ -324,7 +326,7 @@ class TransactionLedger:
         if self.pending(metadata.transactional_id) is not None:
             return NOTHING
         logger.info(
-            "%s: the transaction of producer id %d, epoch %d is aborted: open for more than %d ms",
+            "transactional id %s: the transaction of producer id %d, epoch %d is aborted: open for more than %d ms",
             metadata.transactional_id,
             *(metadata.producer_id, metadata.producer_epoch, metadata.timeout_ms),
         )
@@ -337,7 +339,9 @@ class TransactionLedger:
                 now_ms=now_ms,
             )
         except ProducerIdError as error:
-            logger.warning("%s: no producer id: %s", metadata.transactional_id, error)
+            logger.warning(
+                "transactional id %s: no producer id: %s", metadata.transactional_id, error
+            )
             self._timeouts.arm(metadata.transactional_id, self._timeout_ms(metadata, now_ms))
             return NOTHING
         return self.stage_prepared(abort.prepared, now_ms, abort)
@@ -350,7 +354,9 @@ class TransactionLedger:
         if not expirable or metadata.last_update_ms > old_ms:
             self._expiries.arm(transactional_id, self._expiry_ms(metadata, now_ms))
             return NOTHING
-        logger.info("%s: forgotten, as it was not used for too long", transactional_id)
+        logger.info(
+            "transactional id %s: forgotten, as it was not used for too long", transactional_id
+        )
         record = write_tombstone(transactional_id)
         self._staged[transactional_id] = [_Staged(record, None)]
         return Result(records=(record,))
@@ -372,7 +378,12 @@ class TransactionLedger:
         transaction = self._transactions.get(transactional_id)
         following = None if transaction is None else transaction.round
         level = logging.WARNING if following is None else following.level(logging.WARNING)
-        logger.log(level, "%s: its record could not be written: %s", transactional_id, error.name)
+        logger.log(
+            level,
+            "transactional id %s: its record could not be written: %s",
+            transactional_id,
+            error.name,
+        )
         if transaction is None:
             return
         if staged.fence is not None:

@@ -87,7 +87,7 @@ class MarkerRound:
             error = outcomes[partition]
             if error in FENCED:
                 logger.warning(
-                    "%s: no more markers are written, as %s-%d answered %s",
+                    "transactional id %s: no more markers are written, as %s-%d answered %s",
                     *(self._transactional_id, *partition, error.name),
                 )
                 self.given_up = True
@@ -98,7 +98,7 @@ class MarkerRound:
             self._failed.add(partition)
             logger.log(
                 self.level(logging.INFO if error in RETRIED else logging.WARNING),
-                "%s: the marker for %s-%d is tried again, after %s",
+                "transactional id %s: the marker for %s-%d is tried again, after %s",
                 *(self._transactional_id, *partition, error.name),
             )
         return bool(self._failed)

@@ -268,12 +268,15 @@ class TransactionCoordinatorShard(CoordinatorShard):
                 *(self._config, self._producer_ids, now_ms),
             )
         except ProducerIdError as error:
-            logger.warning("%s: no producer id: %s", transactional_id, error)
+            logger.warning("transactional id %s: no producer id: %s", transactional_id, error)
             return refuse(error.error_code)
         if isinstance(decision, ErrorCode):
             return refuse(decision)
         if isinstance(decision, Fence):
-            logger.info("%s: a new producer fences the one with a transaction", transactional_id)
+            logger.info(
+                "transactional id %s: a new producer fences the one with a transaction",
+                transactional_id,
+            )
             staged = self._ledger.stage_prepared(decision.prepared, now_ms, decision)
             again = answers.not_initialized(ErrorCode.CONCURRENT_TRANSACTIONS, context.api_version)
             return staged._replace(replies=(Reply(context.token, again),))
@@ -301,7 +304,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
                 now_ms,
             )
         except ProducerIdError as error:
-            logger.warning("%s: no producer id: %s", transactional_id, error)
+            logger.warning("transactional id %s: no producer id: %s", transactional_id, error)
             return _reply(context, answers.not_ended(error.error_code, version))
         if isinstance(decision, ErrorCode):
             if decision is ErrorCode.NONE and metadata is not None:

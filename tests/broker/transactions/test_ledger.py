@@ -149,7 +149,7 @@ def test_what_was_prepared_goes_on_after_a_crash(
     broker.commit(producer)
     with caplog.at_level(logging.INFO):
         broker.restart()
-    assert caplog.messages == ["x: goes on with PrepareCommit on 2 partitions"]
+    assert caplog.messages == ["transactional id x: goes on with PrepareCommit on 2 partitions"]
     assert broker.markers == [
         MarkerPartitions("x", *producer, True, broker.epoch, (("t", 0), ("t", 1)))
     ]
@@ -271,7 +271,7 @@ def test_ids_that_nobody_uses_are_forgotten(caplog: pytest.LogCaptureFixture) ->
         broker.wait(1)
     assert broker.shard.transaction("idle") is None
     assert broker.log[-1] == write_tombstone("idle")
-    assert "idle: forgotten, as it was not used for too long" in caplog.messages
+    assert "transactional id idle: forgotten, as it was not used for too long" in caplog.messages
     assert broker.shard.deadline_ms is None
     broker.restart()
     assert broker.shard.transactions == ()

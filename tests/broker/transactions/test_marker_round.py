@@ -39,7 +39,9 @@ def test_every_outcome(error: E, caplog: pytest.LogCaptureFixture) -> None:
         assert (again, markers.waiting, markers.given_up) == (True, frozenset({A, B}), False)
         expected = {3, 6, 7, 13, 19, 20, 56}
         assert caplog.records[0].levelname == ("INFO" if error in expected else "WARNING")
-        assert caplog.messages == [f"x: the marker for t-0 is tried again, after {error.name}"]
+        assert caplog.messages == [
+            f"transactional id x: the marker for t-0 is tried again, after {error.name}"
+        ]
         assert markers.retry() == (A,)
 
 

@@ -358,7 +358,9 @@ def test_appends_that_fail_change_nothing(
     broker.failing = failure
     assert broker.init("new").error_code == answer
     assert broker.shard.transaction("new") is None
-    assert f"new: its record could not be written: {failure.name}" in caplog.messages
+    assert (
+        f"transactional id new: its record could not be written: {failure.name}" in caplog.messages
+    )
     broker.failing = None
     producer = broker.producer()
     before = broker.view()
@@ -457,7 +459,7 @@ def test_logs_name_the_transactional_id_first(
         broker.write_markers(E.REQUEST_TIMED_OUT)
     assert caplog.messages == [
         "producer ids 0 to 999 claimed",
-        "x: initialized with producer id 0, epoch 0",
-        "x: a new producer fences the one with a transaction",
-        "x: the marker for t-0 is tried again, after REQUEST_TIMED_OUT",
+        "transactional id x: initialized with producer id 0, epoch 0",
+        "transactional id x: a new producer fences the one with a transaction",
+        "transactional id x: the marker for t-0 is tried again, after REQUEST_TIMED_OUT",
     ]

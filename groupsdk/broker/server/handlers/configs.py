@@ -1,5 +1,6 @@
 """Answer DescribeConfigs, AlterConfigs and IncrementalAlterConfigs for topics; brokers' are for reading."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from groupsdk.wire.messages.incremental_alter_configs import (
 )
 
 
+_LOG = logging.getLogger(__name__)
 _TOPIC: Final = 2
 _BROKER: Final = 4
 _DYNAMIC_TOPIC: Final = 1
@@ -251,4 +253,6 @@ def _set(
     if not validate_only:
         cluster.catalogue.set_config("topic", name, entries)
         cluster.logs.config_changed(name)
+        # the names only: what a client sends may be a secret in the wrong place
+        _LOG.info("topic %s: has settings of its own now: %s", name, ", ".join(sorted(entries)))
     return 0, None
