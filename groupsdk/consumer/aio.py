@@ -16,7 +16,7 @@ from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.natives import PartitionLike
 from groupsdk.consumer.subscription import TopicLike
-from groupsdk.errors import MemberClosedError
+from groupsdk.errors import GroupSdkError, MemberClosedError
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import Generation, GroupMembershipOperation
 
@@ -116,6 +116,10 @@ class AsyncGroupConsumer:
         """Return the next offset of each partition."""
         return await self._run(partial(self._consumer.position, list(partitions)))
 
+    async def give_back(self) -> None:
+        """Have what the last `poll` or `consume` returned read again: it was not processed."""
+        await self._run(self._consumer.give_back)
+
     async def seek(self, partition: NativePartition) -> None:
         """Go on at the offset that the partition carries."""
         await self._run(partial(self._consumer.seek, partition))
@@ -162,7 +166,11 @@ class AsyncGroupConsumer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not self._closed:
+            self._consumer.wakeup()
+            with suppress(GroupSdkError):  # closing is refused for the same reason
+                await self.give_back()
         await self.close()
 
     # Details.

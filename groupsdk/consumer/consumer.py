@@ -39,7 +39,6 @@ _STEP_MS: Final = 5
 _FRESH_MS: Final = 25
 """How long the membership may go without a look while records keep coming and the engine shows nothing new."""
 _IDLE_MS: Final = 200
-_UNLIMITED_MS: Final = 2**31 - 1
 
 
 class GroupConsumer:
@@ -117,9 +116,7 @@ class GroupConsumer:
         Args:
             topics: names, and patterns: compiled, or texts that start with "^".
             listener: is told of partitions; see `RebalanceListener`.
-            on_assign: the same as a function, in place of a listener.
-            on_revoke: the same.
-            on_lost: the same.
+            on_assign, on_revoke, on_lost: the same as functions, in place of a listener.
 
         Raises:
             ConfigError: a topic is no text or pattern, or a listener and functions are given.
@@ -204,17 +201,20 @@ class GroupConsumer:
         """Read what there is; look after the membership before that, every few milliseconds."""
         endless = timeout is None or timeout < 0
         deadline = Deadline(self._clock, None if endless else checked_timeout_ms(timeout))
+        found = None
         outer = self._guard.enter(driving=True)
         try:
+            self._reader.count_processed()
             # a whole look costs as much as librdkafka takes for a hundred records
             member = self._session.member
             if member.version == self._seen and self._clock.now_ms() < self._fresh_until_ms:
                 found = read(deadline.remaining_ms(_STEP_MS) / 1000)
-                if found:
-                    return found
-            return self._look_and_read(deadline, read)
+            if not found:
+                found = self._look_and_read(deadline, read)
         finally:
             self._guard.leave(outer)
+        self._reader.handed_out()
+        return found
 
     def _look_and_read(self, deadline: Deadline, read: Callable[[float], Any]) -> Any:
         """Look after the membership, then read; repeat until there is something, or time is over."""
@@ -230,7 +230,9 @@ class GroupConsumer:
                 return None
             if session.may_read():
                 wait_ms = 0
-                self._fresh_until_ms = self._clock.now_ms() + _FRESH_MS
+                now_ms = self._clock.now_ms()
+                self._fresh_until_ms = now_ms + _FRESH_MS
+                self._reader.refresh_mark(now_ms)
                 found = read(deadline.remaining_ms(self._slice_ms()) / 1000)
                 if found:
                     return found
@@ -245,17 +247,27 @@ class GroupConsumer:
 
     # Positions.
 
+    def give_back(self) -> None:
+        """Have what the last `poll` or `consume` returned read again: it was not processed.
+
+        Leaving a ``with`` block by an exception does that, so that nothing of it is committed.
+        """
+        with self._guard:
+            self._reader.give_back()
+
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
         """Return no more records of these until `resume`; they stay this consumer's own.
 
         Raises:
             ValueError: one is not assigned to this consumer.
         """
-        self._reader.pause(plain(partitions))
+        with self._guard:
+            self._reader.pause(plain(partitions))
 
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
         """Return records of these again."""
-        self._reader.resume(plain(partitions))
+        with self._guard:
+            self._reader.resume(plain(partitions))
 
     def paused(self) -> list[TopicPartition]:
         """Return the paused partitions, sorted."""
@@ -267,12 +279,14 @@ class GroupConsumer:
         Raises:
             ValueError: it is not assigned to this consumer.
         """
-        self._reader.seek(TopicPartition(partition.topic, partition.partition), partition.offset)
+        with self._guard:
+            self._reader.seek(plain([partition])[0], partition.offset)
 
     def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
         """Return the next offset of each partition; librdkafka's OFFSET_INVALID where that is not known."""
         wanted = plain(partitions)
-        return [native(each, found) for each, found in self._reader.positions(wanted).items()]
+        with self._guard:
+            return [native(each, found) for each, found in self._reader.positions(wanted).items()]
 
     def committed(
         self, partitions: Iterable[PartitionLike], timeout: float | None = None
@@ -305,12 +319,12 @@ class GroupConsumer:
         """
         if self._config.enable_auto_offset_store:
             raise ConfigError("store_offsets() needs enable.auto.offset.store=false")
-        owned = self._session.coordinator.owned
         given = offsets_of(message, offsets)
-        foreign = given.keys() - owned
-        if foreign:
-            raise ValueError(f"{sorted(foreign)}: not assigned to this consumer")
-        self._session.stored |= given
+        with self._guard:
+            foreign = given.keys() - self._session.coordinator.owned
+            if foreign:
+                raise ValueError(f"{sorted(foreign)}: not assigned to this consumer")
+            self._session.stored |= given
 
     def commit(
         self,
@@ -347,10 +361,8 @@ class GroupConsumer:
             if not asynchronous:
                 session.committer.commit(given, self._timeout_ms(timeout))
                 session.note_committed(given)
-            elif callback is None:
-                session.commit_async(given)
             else:
-                session.committer.commit_async(given, callback)
+                session.commit_async(given, callback)
         return [native(each, offset) for each, offset in given.items()]
 
     # The membership.
@@ -419,16 +431,18 @@ class GroupConsumer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is not None and not self._closed:
+                self.give_back()
+        finally:
+            self.close()
 
     # Details.
 
     def _timeout_ms(self, timeout: float | None) -> int:
-        if timeout is None:
-            return self._config.default_api_timeout_ms
         given = checked_timeout_ms(timeout)
-        return _UNLIMITED_MS if given is None else given
+        return self._config.default_api_timeout_ms if given is None else given
 
     def _take_wakeup(self) -> bool:
         woken, self._woken = self._woken, False

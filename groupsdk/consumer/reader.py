@@ -1,7 +1,7 @@
 """Read records through confluent-kafka: the partitions that are owned, and where reading them stands."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from confluent_kafka import (
@@ -22,6 +22,10 @@ _LOG = logging.getLogger(__name__)
 _LEADERS_TIMEOUT_S: Final = 1.0
 _ASKED_AT_ONCE: Final = 20
 """A round trip each, on the caller's thread: with more topics librdkafka's own second is no worse."""
+
+_MARK_MS: Final = 20
+_MARK_MS_EACH: Final = 2
+"""librdkafka takes ten microseconds to tell one position: half a percent of the time."""
 
 
 class Reader:
@@ -49,10 +53,16 @@ class Reader:
         self._known_topics: set[str] = set()
         self._seeks: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        self._last: Sequence[Message] = ()
+        self._interrupted = False
+        """Whether a read has begun and `handed_out` was not called: records may have reached nobody."""
+        self._mark: list[NativePartition] | None = None
+        self._marked_ms = 0
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
         """Own these; `begin` starts reading them."""
         self.epoch += 1
+        self._mark = None
         self.waiting.update(partitions)
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
@@ -111,6 +121,7 @@ class Reader:
             self._learn_leaders({each.topic for each in natives})
             self.native.incremental_assign(natives)
             self.reading |= starts.keys()
+            self._mark = None
             self.waiting -= starts.keys()
             self._starts |= starts
             for partition in starts:
@@ -133,17 +144,87 @@ class Reader:
             self._known_topics.add(topic)
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
-        """Return what librdkafka has, its own list."""
-        return self.native.consume(count, timeout_s)
+        """Return what librdkafka has, its own list; `handed_out` has to be told when the user has it."""
+        self._before_reading()
+        batch = self.native.consume(count, timeout_s)
+        self._last = batch
+        self._interrupted = bool(batch)
+        return batch
 
     def poll(self, timeout_s: float) -> Message | None:
-        """Return one record that librdkafka has."""
-        return self.native.poll(timeout_s)
+        """Return one record that librdkafka has; `handed_out` has to be told when the user has it."""
+        self._before_reading()
+        message = self.native.poll(timeout_s)
+        self._last = () if message is None else (message,)
+        self._interrupted = message is not None
+        return message
+
+    def _before_reading(self) -> None:
+        if self._interrupted:
+            self._go_back()
+        if self._mark is None:
+            self._mark = self.native.position(_natives(self.reading)) if self.reading else []
+        self._last = ()
+        self._interrupted = True
+
+    def handed_out(self) -> None:
+        """Note that what was read has reached the user."""
+        self._last = tuple(self._last)  # the list is the user's from now on
+        self._interrupted = False
+
+    def refresh_mark(self, now_ms: int) -> None:
+        """Have the positions noted before the next read, if that was done some time ago.
+
+        An interrupted read goes back to them: confluent-kafka drops what it has read when the handler of a
+        signal raises meanwhile, as that of Ctrl-C does, and librdkafka's positions are beyond it then. Noted
+        before each read, they would take longer than the reading.
+        """
+        if now_ms - self._marked_ms >= _MARK_MS + _MARK_MS_EACH * len(self.reading):
+            self._marked_ms = now_ms
+            self._mark = None
+
+    def count_processed(self) -> None:
+        """Count what was handed out last as processed; what reached nobody is read again."""
+        if self._interrupted:
+            self._go_back()
+        self._last = ()
+
+    def _go_back(self) -> None:
+        """Read again all since the mark: what an interrupted read has lost is among it."""
+        marked, self._mark = self._mark or (), None
+        self._last = ()
+        self._interrupted = False
+        for each in marked:
+            where = _plain(each)
+            start = self._starts.get(where)
+            offset = each.offset
+            if offset < 0:
+                offset = OFFSET_BEGINNING if start is None else start.offset
+            # what began at the end, and of which nothing had come, goes on where the end is now
+            if where in self.reading and (offset >= 0 or self._reset == "earliest"):
+                self.seek(where, offset)
+
+    def give_back(self) -> None:
+        """Read again what was read last, of partitions that are still read."""
+        if self._interrupted:
+            self._go_back()
+        last, self._last = self._last, ()
+        first: dict[TopicPartition, int] = {}
+        for message in last:
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            if message.error() is not None or topic is None or partition is None or offset is None:
+                continue
+            where = TopicPartition(topic, partition)
+            first[where] = min(offset, first.get(where, offset))
+        for where in sorted(first.keys() & self.reading):
+            self.seek(where, first[where])
 
     def positions(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the next record of each partition; None where that is not known before a first record."""
+        if self._interrupted:
+            self._go_back()
         asked = list(partitions)
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         being_read = [each for each in asked if each in self.reading]
@@ -169,6 +250,7 @@ class Reader:
         if partition in self.waiting:
             self._seeks[partition] = offset
         elif partition in self.reading:
+            self._mark = None
             self.native.seek(NativePartition(partition.topic, partition.partition, offset))
             self._starts[partition] = OffsetAndMetadata(offset) if offset >= 0 else None
         else:

@@ -10,7 +10,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock
 from groupsdk.consumer.calls import CoordinatorCalls
-from groupsdk.consumer.commits import Committer
+from groupsdk.consumer.commits import CommitCallback, Committer
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.coordinator import ConsumerCoordinator
 from groupsdk.consumer.offsets import OffsetAndMetadata, fetch_request, read_fetched
@@ -97,14 +97,27 @@ class ConsumerSession:
             if offset is not None and self._committed.get(partition) != offset
         }
 
-    def commit_async(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit_async(
+        self,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        callback: CommitCallback | None = None,
+    ) -> None:
         """Commit in the background, and remember what then need not be committed again."""
+        snapshot = self.member.snapshot()
 
         def done(error: GroupSdkError | None, _: object) -> None:
             if error is None:
                 self.note_committed(offsets)
-            elif not isinstance(error, RebalanceInProgressError):
-                logger.warning("group=%s: auto-commit: %s", self.config.member.group_id, error)
+            if callback is not None:
+                callback(error, offsets)
+            elif error is not None and not isinstance(error, RebalanceInProgressError):
+                logger.warning(
+                    "group=%s member=%s generation=%d: a commit in the background failed: %s",
+                    snapshot.group_id,
+                    snapshot.member_id,
+                    snapshot.generation.generation_id,
+                    error,
+                )
 
         self.committer.commit_async(offsets, done)
 

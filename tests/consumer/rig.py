@@ -243,6 +243,8 @@ class FakeNative:
         self.closed = False
         self.asked_leaders: list[str] = []
         self.no_leaders: KafkaException | None = None
+        self.interrupt: BaseException | None = None
+        """What the handler of a signal raises during the next read, whose records are gone then."""
         self.idle: Any = None
         """Called with the seconds that nothing came for."""
 
@@ -300,6 +302,9 @@ class FakeNative:
                 found.append(Record(where, self.assigned[where]))
                 self.assigned[where] += 1
                 self.delivered[where] = self.assigned[where]
+        if self.interrupt is not None:
+            interrupt, self.interrupt = self.interrupt, None
+            raise interrupt
         if not found and timeout and self.idle is not None:
             self.idle(timeout)
         return found

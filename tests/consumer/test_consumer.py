@@ -358,3 +358,66 @@ def test_settings_may_come_ready_made_or_be_refused_by_librdkafka() -> None:
         assert consumer.generation_if_stable() is None
         assert consumer.metrics() == {}
         assert consumer.events() == ()
+
+
+def test_an_interrupted_read_skips_nothing_whether_it_goes_on_or_ends() -> None:
+    bench = joined(Bench())
+    bench.fill(3, "t-0")
+    bench.native.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        bench.read()
+    assert bench.read() == ["t-0@0", "t-0@1", "t-0@2"]
+    bench.fill(2, "t-0")
+    bench.native.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        bench.read()
+    bench.consumer.close()
+    assert bench.group.offsets.get(TopicPartition("t", 0), 0) <= 3
+
+
+def test_what_was_not_processed_is_not_committed_when_the_block_is_left_by_an_exception() -> None:
+    bench = joined(Bench())
+
+    def work() -> None:
+        with bench.consumer:
+            bench.fill(3, "t-0")
+            assert len(bench.read()) == 3
+            bench.fill(2, "t-0")
+            assert bench.read() == ["t-0@3", "t-0@4"]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    assert bench.group.offsets[TopicPartition("t", 0)] == 3
+    assert bench.native.closed
+
+
+def test_what_is_given_back_comes_again() -> None:
+    bench = joined(Bench())
+    bench.fill(2, "t-0")
+    assert bench.read() == ["t-0@0", "t-0@1"]
+    bench.consumer.give_back()
+    assert bench.read() == ["t-0@0", "t-0@1"]
+
+
+@pytest.mark.parametrize("name", ["pause", "resume", "position"])
+def test_no_second_thread_steers_a_consumer(name: str) -> None:
+    bench = joined(Bench())
+    raised: list[BaseException] = []
+
+    def steer() -> None:
+        try:
+            getattr(bench.consumer, name)(partitions("t-0"))
+        except ConcurrentUseError as error:
+            raised.append(error)
+
+    def from_elsewhere(idle_s: float) -> None:
+        bench.native.idle = idle
+        thread = threading.Thread(target=steer)
+        thread.start()
+        thread.join()
+        idle(idle_s)
+
+    idle, bench.native.idle = bench.native.idle, from_elsewhere
+    bench.consumer.consume(1, 0.1)
+    assert len(raised) == 1

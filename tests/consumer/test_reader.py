@@ -88,6 +88,7 @@ def test_positions_come_from_librdkafka_or_from_where_reading_began() -> None:
     assert reader.positions([T0, T1, T2]) == {T0: OffsetAndMetadata(5, 1), T1: None, T2: None}
     native.ends[T0] = 8
     assert len(reader.consume(10, 0)) == 3
+    reader.handed_out()
     assert reader.positions([T0]) == {T0: OffsetAndMetadata(8)}
     reader.seek(T0, 6)
     reader.seek(T2, 4)
@@ -137,3 +138,54 @@ def test_the_leaders_of_many_topics_are_not_waited_for() -> None:
     reader.begin(dict.fromkeys(many))
     assert reader.reading == set(many)
     assert len(native.asked_leaders) == 20
+
+
+def test_what_an_interrupted_read_has_lost_is_read_again() -> None:
+    reader, native = made()
+    native.ends[T0] = native.ends[T1] = 4
+    reader.take([T0, T1])
+    reader.begin({T0: OffsetAndMetadata(1), T1: None})
+    assert len(reader.consume(1, 0)) == 1
+    reader.handed_out()
+    reader.refresh_mark(1_000)
+    native.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        reader.consume(10, 0)  # five records are gone
+    assert reader.positions([T0, T1]) == {T0: OffsetAndMetadata(2), T1: None}
+    assert [each.value() for each in reader.consume(10, 0)] == [
+        *(b"t-0@2", b"t-0@3", b"t-1@0", b"t-1@1", b"t-1@2", b"t-1@3")
+    ]
+
+
+def test_without_a_fresh_mark_some_more_is_read_again() -> None:
+    reader, native = made()
+    native.ends[T0] = 5
+    reader.take([T0])
+    reader.begin({T0: OffsetAndMetadata(1)})
+    for _ in range(2):
+        reader.consume(1, 0)
+        reader.handed_out()
+    native.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        reader.poll(0)
+    reader.count_processed()
+    assert reader.positions([T0]) == {T0: OffsetAndMetadata(1)}
+
+
+def test_what_is_given_back_is_read_again_where_it_is_still_read() -> None:
+    reader, native = made()
+    native.ends[T0] = native.ends[T1] = 2
+    reader.take([T0, T1])
+    reader.begin({T0: None, T1: None})
+    batch = reader.consume(10, 0)
+    assert len(batch) == 4
+    reader.handed_out()
+    batch.clear()  # the list is the user's
+    reader.release([T1])
+    reader.give_back()
+    reader.give_back()
+    assert [each.value() for each in reader.consume(10, 0)] == [b"t-0@0", b"t-0@1"]
+    reader.handed_out()
+    reader.count_processed()
+    reader.give_back()
+    assert reader.consume(10, 0) == []

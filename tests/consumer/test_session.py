@@ -89,7 +89,7 @@ def test_an_auto_commit_that_fails_is_made_again_at_the_next_interval(
     bench.advance(1_000)
     bench.read(timeout=0)
     bench.read(timeout=0)
-    assert "auto-commit: OffsetCommit of t-0, t-1, t-2" in caplog.text
+    assert "in the background failed: OffsetCommit of t-0, t-1, t-2" in caplog.text
     bench.advance(1_000)
     bench.read(timeout=0)
     assert bench.group.committed()[-1] == {"t-0": 1, "t-1": 1, "t-2": 1}
