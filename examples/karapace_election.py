@@ -2,7 +2,7 @@
 
     python examples/karapace_election.py --bootstrap-servers localhost:9092 --port 8082
 
-Without servers it starts a Kafka of its own. The leader of the Kafka group elects the lowest URL of the eligible. Who was elected waits before it acts, as another may have acted until just now.
+Without servers it starts a Kafka of its own. The lowest URL is elected, and waits before it acts.
 """
 
 import argparse
@@ -56,7 +56,7 @@ class Elector(AbstractCoordinator):
     @override
     def on_join_prepare(self, generation: int, member_id: str) -> None:
         if generation == -1:
-            self.url = self.acts_at_ms = None  # another may lead
+            self.url = self.acts_at_ms = None
 
     @override
     def on_join_complete(
