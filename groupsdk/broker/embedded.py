@@ -75,10 +75,14 @@ class EmbeddedBroker:
         clock: Clock | None = None,
         **keywords: Any,
     ) -> None:
-        given = {key.replace(".", "_"): value for key, value in (settings or {}).items()}
-        self.config = BrokerConfig.of({**FOR_TESTS, **given}, **keywords)
+        given = dict(settings or {})
+        taken = {key.replace(".", "_") for key in given}
+        ours = {key: value for key, value in FOR_TESTS.items() if key not in taken}
+        self.config = BrokerConfig.of({**ours, **given}, **keywords)
         self._count = nodes
         self._data_dir = None if data_dir is None else Path(data_dir)
+        if isinstance(topics, str):
+            topics = (topics,)  # and no topic for each of its letters
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._users = dict(users or {})
         self._token_validator = token_validator

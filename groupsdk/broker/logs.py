@@ -217,9 +217,10 @@ class Logs:
         compacting = self._compacting
         if compacting is None or self._stopped:
             return
-        if next(compacting, self) is self:
-            self._compacting = None
-        else:
+        self._compacting = None
+        # where it fails unforeseen, the next round begins anew
+        if next(compacting, self) is not self:
+            self._compacting = compacting
             self._defer(self._compact_on)
 
     def _try(self, place: Partition, what: str, work: Callable[[], Any]) -> None:

@@ -289,3 +289,17 @@ def test_sessions_rest_while_the_only_node_is_down() -> None:
         assert broker._running().cluster.leader_epoch("t", 0) == epoch + 1
         broker.advance(60_000)
         assert not broker.groups["g"].members
+
+
+def test_a_single_topic_may_be_a_text_and_a_wrong_setting_is_named_as_it_was_given() -> None:
+    with EmbeddedBroker(topics="orders") as broker, connect(broker) as client:
+        topics = client.ask(MetadataRequest(None), 12).topics
+        assert [(each.name, len(each.partitions)) for each in topics] == [("orders", 1)]
+    with pytest.raises(ConfigError, match=r"^group\.max\.sise is no setting"):
+        EmbeddedBroker({"group.max.sise": 3})
+    assert (
+        EmbeddedBroker(
+            {"group.initial.rebalance.delay.ms": 7}
+        ).config.group_initial_rebalance_delay_ms
+        == 7
+    )

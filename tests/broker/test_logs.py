@@ -1,9 +1,12 @@
 """Tests the logs of all partitions: their settings, and what is done in the background."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.errors import CorruptLogError, OffsetOutOfRangeError, StorageError
+from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.logs import TOPIC_DEFAULTS, topic_defaults
 from groupsdk.wire.records.record import Record, build_batch
 from tests.broker.clients import batch
@@ -80,6 +83,29 @@ def test_replaced_records_go() -> None:
     rig.pass_ms(60_000)
     assert log.size < before / 2
     assert log.log_end_offset == 20
+
+
+def test_compaction_goes_on_after_an_error_that_nobody_foresaw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = ClusterRig(log_segment_bytes=200, log_cleaner_backoff_ms=1_000)
+    rig.cluster.create_topics({"t": 1}, {"t": {"cleanup.policy": "compact"}})
+    rig.cluster.logs.start_upkeep()
+    log = rig.cluster.log("t", 0)
+    for n in range(20):
+        records = build_batch([Record(0, rig.clock.now_ms(), b"k", b"%030d" % n)])
+        log.append(records, now_ms=rig.clock.now_ms())
+    before = log.size
+
+    def broken(log: PartitionLog, now_ms: int) -> Iterator[None]:
+        raise RuntimeError(f"a bug, at {now_ms}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionLog, "compaction", broken)
+        with pytest.raises(RuntimeError, match="a bug"):
+            rig.pass_ms(60_000)
+    rig.pass_ms(60_000)
+    assert log.size < before / 2
 
 
 def test_silent_producers_are_forgotten() -> None:
