@@ -14,7 +14,6 @@ from groupsdk.broker.log.producer_state import Update
 from groupsdk.broker.log.recovery import Recovered
 from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.txn_index import AbortedTxn
-from groupsdk.limits import MAX_INT32
 from groupsdk.wire.records.batch import BatchHeader
 from groupsdk.wire.records.checksum import Buffer
 
@@ -144,8 +143,11 @@ class LocalLog:
     def roll(self, now_ms: int) -> Segment:
         """Close the last segment and start a new one; returns it.
 
+        What is closed is flushed, as a loss of power may otherwise leave a later segment without an earlier one.
+        (Kafka: UnifiedLog.roll, which does it in the background.)
+
         Raises:
-            StorageError: flush.messages asks for more than the disk can do.
+            StorageError: the disk failed; there is no new segment.
         """
         end, active = self.log_end_offset, self.segments[-1]
         segment = Segment(self.files, self.directory, end, self._config, created_ms=now_ms)
@@ -153,8 +155,7 @@ class LocalLog:
             active.files.remove()
             self.segments[-1], self.bases[-1] = segment, end
             return segment
-        if self._config.flush_messages <= MAX_INT32:
-            self.flush()
+        self.flush()
         try:
             active.save_indexes()
             self.snapshots.take(self.producers, end)

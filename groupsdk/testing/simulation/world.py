@@ -77,9 +77,7 @@ class Simulation:
         config = BrokerConfig.of(
             group_initial_rebalance_delay_ms=delay_ms,
             offsets_topic_num_partitions=1,
-            # of several segments that were not synced a loss of power may leave later ones without earlier
-            # ones: then the log is damaged, and not served
-            offsets_topic_segment_bytes=2_000 if self.synced else 1_000_000,
+            offsets_topic_segment_bytes=2_000,
             offsets_retention_minutes=RETENTION_MINUTES,
             offsets_retention_check_interval_ms=20_000,
             log_flush_interval_messages=1 if self.synced else 2**63 - 1,

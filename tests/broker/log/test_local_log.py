@@ -122,3 +122,14 @@ def test_closing_on_a_full_disk_is_an_error() -> None:
         log.close()
     files.capacity_bytes = None
     assert pairs(read_all(open_log(files))) == [(0, b"a")]
+
+
+def test_a_roll_flushes_so_that_no_later_segment_outlives_an_earlier_one() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    log.append(batch(b"a", b"b"), now_ms=NOW_MS)
+    log.roll(NOW_MS)
+    log.append(batch(b"lost"), now_ms=NOW_MS)
+    assert log.recovery_point == 2
+    files.crash()
+    assert pairs(read_all(open_log(files))) == [(0, b"a"), (1, b"b")]
