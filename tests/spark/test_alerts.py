@@ -21,7 +21,7 @@ def test_alerts_come_once_over_two_runs(spark: Any, tmp_path: Path) -> None:
         ddl = TABLES["raw_records"].ddl
         stream = spark.readStream.schema(ddl).parquet(str(landing))
         query = (
-            alerts(stream, storm_generations=3, storm_window_ms=10_000)
+            alerts(stream, storm_generations=3, storm_window_ms=10_000, timers=False)
             .writeStream.format("parquet")
             .option("path", out)
             .option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -39,7 +39,7 @@ def sampled(ends: DataFrame) -> Step:
         ends: samples of partitions' ends: `topic`, `partition`, `ts`, `end_offset`.
 
     The time lag is how long before the sample the partition's end was at the committed offset or below it:
-    null where no sample is that old.
+    null where no sample is that old, or a later one has a lower end.
     """
     samples = ends.select(*_PLACE, "ts", f.col("end_offset").cast("bigint"))
 
@@ -108,12 +108,11 @@ def _with_time_lag(samples: DataFrame) -> Step:
             .filter(f.col("group_id").isNotNull())
             .withColumn(
                 "time_lag_ms",
-                f.greatest(f.unix_millis("ts") - f.unix_millis(f.least("reached", "ts")), f.lit(0)),
-            )
-            .withColumn(
-                "time_lag_ms",
                 f.when(f.col("end_offset") <= f.col("committed_offset"), 0)
-                .when(f.col("reached").isNotNull(), f.col("time_lag_ms"))
+                # a later one: the end went back meanwhile, and its times tell nothing
+                .when(
+                    f.col("reached") < f.col("ts"), f.unix_millis("ts") - f.unix_millis("reached")
+                )
                 .cast("bigint"),
             )
         )
