@@ -17,6 +17,7 @@ from tests.benchmarks import (
     broker_groups,
     broker_requests,
     broker_start,
+    connect_assignor,
     consumer_rebalance,
     consumer_throughput,
     group_formation,
@@ -40,7 +41,7 @@ BROKER: Final = (
 """What needs a Kafka."""
 EMBEDDED: Final = ("broker_start", "broker_requests", "broker_groups", "broker_data")
 """What starts brokers itself: ours, Kafka, and kfake where Go is at hand."""
-ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor")
+ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor", "connect_assignor")
 """What needs none; a JDK and Go for some of the peers."""
 TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS)
 PRINTED: Final = ("wire_codec",)
@@ -62,6 +63,7 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
         "assignors": lambda: assignors.run(quick=quick),
         "sticky_assignor": lambda: sticky_assignor.run(peers=not quick, check=not quick),
         "weighted_assignor": weighted_assignor.run,
+        "connect_assignor": lambda: connect_assignor.run(rounds=5 if quick else 15),
     }
     alone = [name for name in (*EMBEDDED, *ASSIGNORS) if name in names]
     return version, [*results, *(others[name]() for name in alone)]
