@@ -54,6 +54,9 @@ class BrokerConfig:
     """PEM file of the broker's certificate chain and, where ssl_key_location is not set, its key."""
     ssl_key_location: str = ""
     ssl_key_password: str = ""
+    ssl_keystore_type: str = "PEM"
+    """Kafka's default is JKS, which is not read here."""
+    ssl_truststore_type: str = "PEM"
     ssl_truststore_location: str = ""
     """PEM file of the authorities whose client certificates are taken."""
     ssl_client_auth: str = "none"
@@ -194,6 +197,8 @@ KINDS: Final[dict[str, type]] = {
 
 _CHOICES: Final = {
     "ssl_client_auth": ("none", "requested", "required"),
+    "ssl_keystore_type": ("PEM",),
+    "ssl_truststore_type": ("PEM",),
     "log_message_timestamp_type": ("CreateTime", "LogAppendTime"),
     "compression_type": ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
     "log_cleanup_policy": ("delete", "compact", "compact,delete", "delete,compact"),

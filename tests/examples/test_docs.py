@@ -158,11 +158,12 @@ def on(kafka: LocalKafka, group_id: str, code: str) -> str:
 
 def test_the_brokers_page_runs(tmp_path: Path, start_example: StartExample) -> None:
     fixture, *others = blocks(ROOT / "docs/broker.md")
-    assert len(others) == 4
+    assert len(others) == 5
     script = tmp_path / "blocks.py"
     script.write_text("\n".join([*others, "print('all ran')"]))
     process = start_example(str(script))
     process.wait_for(r"^127\.0\.0\.1:\d+$")
+    process.wait_for("^1 node answers the admin$")
     process.wait_for("^all ran$")
     assert process.end() == 0
 
