@@ -50,16 +50,21 @@ class CoordinatorCalls:
         """
         deadline = Deadline(self._clock, timeout_ms)
         attempts = 0
+        last: GroupSdkError | None = None
         while True:
             try:
                 answer = self.ask(request)
                 left_ms = deadline.remaining_ms(_LONG_MS)
                 if not self.wait(answer, left_ms):
-                    raise RequestTimeoutError(f"no answer from the coordinator within {left_ms} ms")
+                    # an answer that came says more than one that had no time to come
+                    raise last or RequestTimeoutError(
+                        f"no answer from the coordinator within {left_ms} ms"
+                    )
                 return self.call_once(answer, read)
             except GroupSdkError as error:
                 if not error.retriable or deadline.expired:
                     raise
+                last = error
             self.pause(deadline.remaining_ms(self._backoff.backoff_ms(attempts, self._random)))
             attempts += 1
 

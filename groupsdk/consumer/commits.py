@@ -167,10 +167,13 @@ class Committer:
             )
         raise self._failed(snapshot, None)
 
-    def _failed(
-        self, snapshot: MemberSnapshot, error: GroupSdkError | None
-    ) -> CommitFailedError | RebalanceInProgressError:
-        """Say what it means that the group refuses this member's generation."""
+    def _failed(self, snapshot: MemberSnapshot, error: GroupSdkError | None) -> CommitFailedError:
+        """Say what it means that the member has no generation, or that the group refuses it."""
+        if snapshot.assignment_epoch == 0:
+            return CommitFailedError(
+                f"group={snapshot.group_id}: this consumer has not joined yet, and without a generation nobody"
+                " would fence its commit: subscribe and poll first"
+            )
         why = f" ({error})" if error is not None else ""
         return CommitFailedError(
             f"group={snapshot.group_id} member={snapshot.member_id or '-'}"

@@ -127,6 +127,21 @@ class ConsumerConfig:
         return "latest"
 
 
+def refusal(told: str) -> str:
+    """Say that librdkafka refuses its settings, and which one of ours was meant where it does not know a key.
+
+    Args:
+        told: librdkafka's own words, with the key in quotes.
+    """
+    from difflib import get_close_matches  # only a mistake needs it
+
+    key = told.split('"')[1] if told.startswith("No such configuration property") else ""
+    ours = _keys(MemberConfig) | _keys(SecuritySettings) | _keys(ConsumerConfig)
+    close = get_close_matches(key, ours - {"member", "librdkafka"}, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"librdkafka refuses its settings: {told}{hint}"
+
+
 def _librdkafka(
     member: MemberConfig, rest: Mapping[str, Any], own: Mapping[str, Any], reset: str
 ) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from confluent_kafka import (
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.consumer.commits import CommitCallback
-from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.consumer.config import ConsumerConfig, refusal
 from groupsdk.consumer.guard import OneUser
 from groupsdk.consumer.listener import (
     CallbackListener,
@@ -90,7 +90,7 @@ class GroupConsumer:
         try:
             return Consumer(settings)
         except KafkaException as error:
-            raise ConfigError(f"librdkafka refuses its settings: {error.args[0].str()}") from error
+            raise ConfigError(refusal(error.args[0].str())) from error
 
     def _make_session(self) -> ConsumerSession:
         return ConsumerSession(self._config, self._reader, self._clock)
@@ -411,7 +411,7 @@ class GroupConsumer:
         """Commit, give everything up, leave the group (or not, see `operation`). Harmless when repeated.
 
         Args:
-            timeout: seconds to wait at most for the coordinator; the consumer is closed in any case.
+            timeout: seconds to wait at most, the last commit included; the consumer is closed in any case.
             operation: whether to leave (KIP-1092).
 
         Raises:
@@ -421,6 +421,7 @@ class GroupConsumer:
             return
         with self._guard.closing():
             self._closing = True
+            self._session.close_by = Deadline(self._clock, checked_timeout_ms(timeout))
             try:
                 self._session.member.close(timeout, operation)
                 self._session.committer.settle()

@@ -8,7 +8,7 @@ from random import Random
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.backoff import ExponentialBackoff
-from groupsdk.clock import Clock
+from groupsdk.clock import Clock, Deadline
 from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.consumer.commits import CommitCallback, Committer
 from groupsdk.consumer.config import ConsumerConfig
@@ -42,6 +42,8 @@ class ConsumerSession:
         self.clock = clock
         self.stored: dict[TopicPartition, OffsetAndMetadata] = {}
         """What `store_offsets` was given and is not committed yet."""
+        self.close_by: Deadline | None = None
+        """By when the consumer is to be closed; None while nobody wants that."""
         self._watch = TopicWatch(config.metadata_max_age_ms)
         self.coordinator = ConsumerCoordinator(
             Strategies(config.partition_assignment_strategy),
@@ -199,7 +201,10 @@ class ConsumerSession:
 
     def _callback_timeout_ms(self) -> int:
         # what runs within a rebalance has to leave the rest of it some time
-        return min(self.config.default_api_timeout_ms, self.config.member.rebalance_timeout_ms // 2)
+        limit_ms = min(
+            self.config.default_api_timeout_ms, self.config.member.rebalance_timeout_ms // 2
+        )
+        return limit_ms if self.close_by is None else self.close_by.remaining_ms(limit_ms)
 
     def _auto_commit(self) -> None:
         if not self.config.enable_auto_commit or not self.coordinator.owned:

@@ -11,7 +11,12 @@ from typing_extensions import override
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import ManualClock
 from groupsdk.consumer.calls import CoordinatorCalls
-from groupsdk.errors import DisconnectedError, GroupAuthorizationError, RequestTimeoutError
+from groupsdk.errors import (
+    CoordinatorNotAvailableError,
+    DisconnectedError,
+    GroupAuthorizationError,
+    RequestTimeoutError,
+)
 from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataResponse
 from groupsdk.wire.schema import Response
@@ -107,3 +112,10 @@ def test_really_waiting_ends_with_the_answer() -> None:
     answer.set_result(GOOD)
     assert calls.wait(answer, 10_000)
     calls.pause(0)
+
+
+def test_an_error_that_was_answered_is_told_rather_than_that_the_time_is_over() -> None:
+    calls = Calls(CoordinatorNotAvailableError(15, "asked"), None)
+    with pytest.raises(CoordinatorNotAvailableError):
+        calls.call(MetadataRequest(), cluster, 2_000)
+    assert calls.asked == 2

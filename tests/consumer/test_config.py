@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.errors import ConfigError
 from groupsdk.security import OAuthToken
@@ -132,3 +133,13 @@ def test_keys_are_texts() -> None:
     wrong: Any = {7: 1}
     with pytest.raises(ConfigError, match="must be texts"):
         ConsumerConfig.of(wrong)
+
+
+def test_a_key_that_nobody_knows_is_refused_with_the_one_that_was_meant() -> None:
+    settings = {"bootstrap.servers": "broker:9092", "group.id": "g"}
+    with pytest.raises(
+        ConfigError, match=r"sesion\.timeout\.ms.*did you mean session\.timeout\.ms"
+    ):
+        GroupConsumer(settings, sesion_timeout_ms=1_000)
+    with pytest.raises(ConfigError, match=r'"zzz"$'):
+        GroupConsumer(settings, zzz=1)

@@ -19,6 +19,7 @@ from groupsdk.errors import (
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from tests.consumer.rig import Bench, Listener, partitions
 from tests.membership.driving import beaten
 
@@ -421,3 +422,12 @@ def test_no_second_thread_steers_a_consumer(name: str) -> None:
     idle, bench.native.idle = bench.native.idle, from_elsewhere
     bench.consumer.consume(1, 0.1)
     assert len(raised) == 1
+
+
+def test_closing_waits_no_longer_than_it_is_told_for_the_last_commit_too() -> None:
+    bench = joined(Bench(), count=1)
+    bench.group.codes[OffsetCommitRequest].extend([14] * 1_000)
+    before_ms = bench.clock.now_ms()
+    bench.consumer.close(timeout=2)
+    assert bench.clock.now_ms() - before_ms <= 3_000
+    assert bench.native.closed
