@@ -2,6 +2,7 @@
 """Draw docs/protocol.md from the tables of the code: `python -m docs.draw_states`."""
 
 from docs.regions import Pages, filled, table, write
+from groupsdk.membership.asks import ASK_REPLIES
 from groupsdk.membership.replies import DEFAULTS, REPLIES, Reaction, Reply
 from groupsdk.membership.state import TRANSITIONS, MemberState
 from groupsdk.wire.schema import ApiKey
@@ -30,9 +31,15 @@ def replies() -> str:
     return "\n\n".join(f"### {_title(api)}\n\n{reply_table(api)}" for api in REPLIES)
 
 
+def asks() -> str:
+    """Return what a member does on an error code in the answer to what a consumer asks."""
+    rows = [_row(f"`{code.name}` ({code.value})", reply) for code, reply in ASK_REPLIES.items()]
+    return table(("Error code", "The member", "Why"), rows)
+
+
 def pages() -> Pages:
     """Return docs/protocol.md as it has to be."""
-    return filled("protocol.md", {"states": diagram(), "replies": replies()})
+    return filled("protocol.md", {"states": diagram(), "replies": replies(), "asks": asks()})
 
 
 def _row(code: str, reply: Reply) -> tuple[str, str, str]:

@@ -29,7 +29,7 @@ from groupsdk.wire.schema import Response
 _MOVED: Final = Reply(Reaction.REDISCOVER, "the coordinator moved or is not ready")
 _PROCEED: Final = Reply(Reaction.PROCEED, "")
 
-_REPLIES: Final[dict[ErrorCode, Reply]] = {
+ASK_REPLIES: Final[dict[ErrorCode, Reply]] = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: _MOVED,
     ErrorCode.NOT_COORDINATOR: _MOVED,
     ErrorCode.REBALANCE_IN_PROGRESS: Reply(
@@ -45,6 +45,7 @@ _REPLIES: Final[dict[ErrorCode, Reply]] = {
         Reaction.FENCE, "another process took the group.instance.id", if_current=True
     ),
 }
+"""What the answer to a commit, or to another question of the caller, says about the membership."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Asks:
         assert flight.ask_id is not None
         self._context.actions.append(Tell(flight.ask_id, response))
         for code in error_codes(response):
-            reply = _REPLIES.get(ErrorCode.of(code), _PROCEED)
+            reply = ASK_REPLIES.get(ErrorCode.of(code), _PROCEED)
             if reply.reaction is not Reaction.PROCEED:
                 return Heard(reply, code)
         return Heard(_PROCEED, 0)
