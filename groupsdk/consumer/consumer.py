@@ -391,8 +391,8 @@ class GroupConsumer:
         return self._session.member.events()
 
     def metrics(self) -> dict[str, float]:
-        """Return Kafka's coordinator metrics under Kafka's names."""
-        return self._session.member.metrics()
+        """Return Kafka's coordinator metrics under Kafka's names, those of commits among them."""
+        return self._session.all_metrics()
 
     def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
         """Ask for a rebalance at the next `poll` (KIP-568); the reason is shown in the broker's log."""

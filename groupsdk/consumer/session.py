@@ -13,12 +13,15 @@ from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.consumer.commits import CommitCallback, Committer
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.coordinator import ConsumerCoordinator
+from groupsdk.consumer.metrics import ConsumerMetrics
 from groupsdk.consumer.offsets import OffsetAndMetadata, fetch_request, read_fetched
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.strategies import Strategies
 from groupsdk.consumer.topics import TopicView, TopicWatch, read_topics, topics_request
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import GroupSdkError, RebalanceInProgressError, RequestTimeoutError
+from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.schema import Response
 
 
@@ -56,7 +59,8 @@ class ConsumerSession:
         self.coordinator.member = self.member
         member = config.member
         backoff = ExponentialBackoff(member.retry_backoff_ms, member.retry_backoff_max_ms)
-        self.calls = CoordinatorCalls(self.member.ask, clock, backoff, Random())
+        self.metrics = ConsumerMetrics(clock)
+        self.calls = CoordinatorCalls(self._ask, clock, backoff, Random())
         self.committer = Committer(self.calls, self.member.snapshot, clock)
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._auto_commit_at_ms = 0
@@ -82,6 +86,10 @@ class ConsumerSession:
     def may_read(self) -> bool:
         """Tell whether the group cannot have given this consumer's partitions to others yet."""
         return bool(self.reader.reading) and self.member.snapshot().holds
+
+    def all_metrics(self) -> dict[str, float]:
+        """Return the member's metrics, and those of the commits."""
+        return self.member.metrics() | self.metrics.snapshot(len(self.coordinator.owned))
 
     # Offsets.
 
@@ -198,6 +206,12 @@ class ConsumerSession:
         return self.calls.call(request, read_topics, self._callback_timeout_ms())
 
     # Details.
+
+    def _ask(self, request: CoordinatorRequest) -> "Future[Response]":
+        answer = self.member.ask(request)
+        if isinstance(request, OffsetCommitRequest):
+            self.metrics.commit_asked(answer)
+        return answer
 
     def _callback_timeout_ms(self) -> int:
         # what runs within a rebalance has to leave the rest of it some time

@@ -149,7 +149,7 @@ class _Rate(_Sampled):
         return count / (max(elapsed_ms, 1) / self._unit_ms)
 
 
-class _Requests:
+class RequestMetrics:
     """What is kept of one kind of request: a `Meter` and the times to the answers."""
 
     __slots__ = ("avg", "max", "rate", "total")
@@ -178,9 +178,9 @@ class CoordinatorMetrics:
     """
 
     def __init__(self) -> None:
-        self._heartbeat = _Requests(with_avg=False)
-        self._join = _Requests(with_avg=True)
-        self._sync = _Requests(with_avg=True)
+        self._heartbeat = RequestMetrics(with_avg=False)
+        self._join = RequestMetrics(with_avg=True)
+        self._sync = RequestMetrics(with_avg=True)
         self._rebalance_avg = _Avg()
         self._rebalance_max = _Max()
         self._rebalance_rate = _Rate(_HOUR_MS, _HOUR_MS)

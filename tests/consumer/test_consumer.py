@@ -357,7 +357,7 @@ def test_settings_may_come_ready_made_or_be_refused_by_librdkafka() -> None:
     with GroupConsumer(config) as consumer:
         assert consumer.member_id() == ""
         assert consumer.generation_if_stable() is None
-        assert consumer.metrics() == {}
+        assert consumer.metrics()["commit-total"] == 0
         assert consumer.events() == ()
 
 
