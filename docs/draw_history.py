@@ -1,0 +1,69 @@
+#!/usr/bin/env python
+"""Draw docs/ownership.svg, and write what the README says below it: `python -m docs.draw_history TABLES`.
+
+TABLES is what `python -m examples.history_day DIRECTORY` leaves in DIRECTORY/tables. The day is the same
+each time, so that picture and numbers are as well.
+"""
+
+import sys
+from datetime import datetime, timedelta
+from textwrap import fill
+
+from docs.regions import DOCS, Pages, filled
+from groupsdk.history.job import read_tables
+from groupsdk.history.report.data import GroupPage, ReportData, WhatIf, collect
+from groupsdk.history.report.figures import ownership
+from groupsdk.history.session import build_session
+
+
+GROUP = "checkout"
+PICTURE = DOCS / "ownership.svg"
+
+
+def collected(tables: str) -> ReportData:
+    """Collect what the report would show of the group."""
+    spark = build_session(master="local[1]", settings={"spark.log.level": "ERROR"})
+    try:
+        return collect(read_tables(spark, tables), [GROUP])
+    finally:
+        spark.stop()
+
+
+def period(data: ReportData) -> tuple[datetime, datetime]:
+    """Return the time of the group's first storm with leaving members, with a little before and after.
+
+    Raises:
+        ValueError: there is none.
+    """
+    margin = timedelta(seconds=10)
+    for group_id, start, end, _, _, causes, *_ in data.storms:
+        if group_id == GROUP and "leave" in causes:
+            return start - margin, end + margin
+    raise ValueError(f"{GROUP} has no storm: these are not the tables of examples.history_day")
+
+
+def what_if(page: GroupPage) -> str:
+    """Say in one sentence what another assignor would have made of it."""
+    rows: dict[str, WhatIf] = {each.assignor: each for each in page.what_if}
+    happened, best = rows["actual"], rows["cooperative-sticky"]
+    evenly = "as evenly"
+    if (best.mean_stddev or 0.0) > (happened.mean_stddev or 0.0):
+        evenly = "less evenly"
+    text = (
+        f"What if? Over the {happened.generations} generations of that day, `range` moved"
+        f" {happened.moves} partitions and took {happened.revoked} from their members;"
+        f" `cooperative-sticky` would have moved {best.moves} and taken {best.revoked}, {evenly}."
+    )
+    return fill(text, 115)
+
+
+def pages(data: ReportData) -> Pages:
+    """Return picture and README as they have to be."""
+    (page,) = data.pages
+    picture = ownership(page, period(data))
+    return {PICTURE: picture, **filled("../README.md", {"what-if": what_if(page)})}
+
+
+if __name__ == "__main__":
+    for path, text in pages(collected(sys.argv[1])).items():
+        path.write_text(text, encoding="utf-8")
