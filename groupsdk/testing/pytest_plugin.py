@@ -8,6 +8,9 @@ A test takes the broker by its name, and says by the marker of the same name wha
 """
 
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,11 +29,25 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@cache
+def _import_the_broker() -> None:
+    """Import here what the broker's thread would import when it is first asked for.
+
+    pytest parses the modules of packages with plugins to rewrite their assertions, and Python 3.11 cannot parse on two
+    threads at once: "SystemError: AST constructor recursion depth mismatch".
+    """
+    import groupsdk.broker as package
+
+    for module in walk_packages(package.__path__, f"{package.__name__}."):
+        import_module(module.name)
+
+
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[EmbeddedBroker]":
     """A broker of this process, new for each test; `kafka_broker.bootstrap_servers` is where it listens."""
     from groupsdk.broker.embedded import EmbeddedBroker
 
+    _import_the_broker()
     marker = request.node.get_closest_marker("kafka_broker")
     args, keywords = ((), {}) if marker is None else (marker.args, marker.kwargs)
     with EmbeddedBroker(*args, **keywords) as broker:

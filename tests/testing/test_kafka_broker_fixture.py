@@ -4,6 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import groupsdk.broker
+from groupsdk.broker.embedded import EmbeddedBroker
+
 
 TESTS = """
 import socket
@@ -44,3 +47,16 @@ def test_a_test_gets_the_broker_that_it_asks_for(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "2 passed, 1 error" in done.stdout
     assert "at least one node" in done.stdout
+
+
+def test_the_brokers_thread_imports_nothing_of_ours(kafka_broker: EmbeddedBroker) -> None:
+    # as pytest rewrites what it imports, and Python 3.11 cannot parse on two threads at once
+    package = Path(groupsdk.broker.__file__).parent
+    modules = {
+        ".".join(("groupsdk.broker", *path.relative_to(package).with_suffix("").parts))
+        for path in package.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert len(modules) > 50
+    assert modules <= set(sys.modules)
+    assert kafka_broker.bootstrap_servers
