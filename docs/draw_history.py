@@ -46,9 +46,9 @@ def what_if(page: GroupPage) -> str:
     """Say in one sentence what another assignor would have made of it."""
     rows: dict[str, WhatIf] = {each.assignor: each for each in page.what_if}
     happened, best = rows["actual"], rows["cooperative-sticky"]
-    evenly = "as evenly"
-    if (best.mean_stddev or 0.0) > (happened.mean_stddev or 0.0):
-        evenly = "less evenly"
+    # means of the same numbers, summed up in another order
+    more = (best.mean_stddev or 0.0) > (happened.mean_stddev or 0.0) + 1e-9
+    evenly = "less evenly" if more else "as evenly"
     text = (
         f"What if? Over the {happened.generations} generations of that day, `range` moved"
         f" {happened.moves} partitions and took {happened.revoked} from their members;"
