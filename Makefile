@@ -10,8 +10,11 @@ DURATION ?= 60
 # BOOTSTRAP=host:port names your own cluster for `make demo`, and make hands it on in the environment. Without
 # it the demo runs on the embedded broker.
 
+# Tests wait for sessions and brokers more than they compute, so a few more processes than cores; each keeps a
+# whole file, and so starts the brokers of its fixtures once. WORKERS=0 runs them one after the other.
+WORKERS ?= 3
 # A test that needs a real broker fails where there is none: skipped, it would prove nothing.
-PYTEST := GROUPSDK_REQUIRE_KAFKA=1 $(PYTHON) -m pytest
+PYTEST := GROUPSDK_REQUIRE_KAFKA=1 $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
