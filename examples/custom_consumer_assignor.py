@@ -134,7 +134,10 @@ def consume(servers: str, name: str, capacity: int, stop: threading.Event) -> No
     assignor = CapacityAssignor(capacity)
     with GroupConsumer(settings, partition_assignment_strategy=assignor) as consumer:
         consumer.subscribe(
-            "jobs", on_assign=lambda given: print(name, "has", len(given), "partitions", flush=True)
+            "jobs",
+            on_assign=lambda given: print(
+                f"{name} has {len(given)} partitions\n", end="", flush=True
+            ),
         )
         while not stop.is_set():
             consumer.consume(100, 0.2)

@@ -168,8 +168,11 @@ class ConsumerCoordinator:
     def on_assignment_skipped(self, leader_id: str, protocol: str, members: GroupMembers) -> None:
         """Watch the group's topics from here on, as its leader; its assignments stay (KIP-814)."""
         subscriptions = decode_subscriptions(members)
+        topics = _topics_of(subscriptions)
         racks = any(each.rack_id for each in subscriptions.values())
-        self._watch.assigned_before(_topics_of(subscriptions), racks=racks)
+        # looked at before the generation begins, so that whatever changes within it is noticed
+        cluster = self._topics.describe(sorted(topics)).cluster(sorted(topics), racks=racks)
+        self._watch.assigned(topics, cluster, racks=racks)
 
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes

@@ -110,29 +110,17 @@ class TopicWatch:
         self._assigned: Cluster | None = None
         self._group_topics: frozenset[str] = frozenset()
         self._racks = False
-        self._skipped = False
 
     def assigned(self, topics: Collection[str], cluster: Cluster, *, racks: bool) -> None:
-        """Note what the group was assigned by, as its leader."""
+        """Note what the group was assigned by, or what a leader saw that left its assignments as they are (KIP-814)."""
         self._group_topics = frozenset(topics)
         self._assigned = cluster
         self._racks = racks
-
-    def assigned_before(self, topics: Collection[str], *, racks: bool) -> None:
-        """Note what the group reads, as a leader that was told to leave its assignments as they are (KIP-814).
-
-        What they were made by is not known: the next look is taken for that.
-        """
-        self._group_topics = frozenset(topics)
-        self._assigned = None
-        self._racks = racks
-        self._skipped = True
 
     def forget(self) -> None:
         """Watch nothing for the group: another member leads."""
         self._group_topics = frozenset()
         self._assigned = None
-        self._skipped = False
 
     def due(self, now_ms: int, *, has_patterns: bool) -> bool:
         """Tell whether to look now."""
@@ -141,9 +129,7 @@ class TopicWatch:
         if self._looked_ms is None:
             self._looked_ms = now_ms  # a join has just looked
         age_ms = self._max_age_ms
-        if self._skipped:
-            age_ms = 0
-        elif (
+        if (
             self._assigned is not None
             and self._group_topics - self._assigned.partition_counts.keys()
         ):
@@ -162,7 +148,6 @@ class TopicWatch:
             return None
         cluster = view.cluster(sorted(self._group_topics), racks=self._racks)
         before, self._assigned = self._assigned, cluster
-        self._skipped = False
         if before is None:
             return None
         counts, old = cluster.partition_counts, before.partition_counts

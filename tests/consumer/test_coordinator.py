@@ -209,6 +209,8 @@ def test_a_leader_that_does_not_assign_watches_the_topics_of_its_group() -> None
     rig = Rig()
     rig.coordinator.on_assignment_skipped(ME, "range", members(a="u"))
     assert [each.name for each in rig.watch.asks(0, has_patterns=False).topics or ()] == ["u"]
+    # what was there when it was told so counts, not what its first look finds
+    assert rig.watch.seen(TopicView({"u": 9})) is not None
 
 
 def test_a_leader_says_whose_bytes_it_cannot_read() -> None:

@@ -107,13 +107,3 @@ def test_racks_count_where_members_have_them() -> None:
     assert "other racks" in str(watch.seen(moved))
     watch.assigned({"a"}, Cluster({"a": 1}), racks=False)
     assert watch.seen(moved) is None
-
-
-def test_a_leader_that_did_not_assign_takes_its_first_look_for_the_assigned() -> None:
-    watch = TopicWatch(60_000)
-    watch.assigned_before({"a"}, racks=False)
-    assert watch.due(0, has_patterns=False)
-    watch.asks(0, has_patterns=False)
-    assert watch.seen(TopicView({"a": 2})) is None
-    assert not watch.due(1, has_patterns=False)
-    assert watch.seen(TopicView({"a": 3})) is not None

@@ -209,11 +209,15 @@ def test_members_come_and_go_and_no_record_is_skipped_or_processed_by_a_fenced_o
 ) -> None:
     cluster.create(cluster.topic, 6)
     ledger, chance = Ledger(), random.Random(strategy)
+    everyone: list[Running] = []
     with ExitStack() as stack:
-        members = [
-            stack.enter_context(Running(cluster, ledger, partition_assignment_strategy=strategy))
-            for _ in range(3)
-        ]
+
+        def start() -> Running:
+            new = Running(cluster, ledger, partition_assignment_strategy=strategy)
+            everyone.append(stack.enter_context(new))
+            return new
+
+        members = [start() for _ in range(3)]
         for _ in range(12):
             cluster.write(600, 6)
             time.sleep(chance.random() * 0.4)
@@ -221,10 +225,11 @@ def test_members_come_and_go_and_no_record_is_skipped_or_processed_by_a_fenced_o
                 case 0 if len(members) > 1:
                     members.pop(chance.randrange(len(members))).stop()
                 case 1:
-                    new = Running(cluster, ledger, partition_assignment_strategy=strategy)
-                    members.append(stack.enter_context(new))
+                    members.append(start())
                 case _:
-                    chance.choice(members).consumer.enforce_rebalance("test")
+                    chosen = chance.choice(members)
+                    assert not chosen.errors, chosen.errors
+                    chosen.consumer.enforce_rebalance("test")
         total = sum(cluster.written.values())
         eventually(
             lambda: sum(map(len, ledger.offsets().values())) == total,
@@ -233,8 +238,10 @@ def test_members_come_and_go_and_no_record_is_skipped_or_processed_by_a_fenced_o
         for each in members:
             assert not each.errors, each.errors
     ledger.check(cluster.written)
-    # every one of them gave its partitions up in good order, so nothing was left to be repeated
-    assert len(ledger.entries) == total
+    if not any(each.lost for each in everyone):
+        # they gave their partitions up in good order, so nothing was left to be repeated; on a machine that is too
+        # busy for their heartbeats they may be expelled instead
+        assert len(ledger.entries) == total
 
 
 @pytest.mark.timeout(120)
