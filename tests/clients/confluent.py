@@ -48,7 +48,7 @@ def consumer_of(broker: Served, group_id: str, **settings: Any) -> Iterator[Cons
         consumer.close()
 
 
-def taken(consumer: Consumer, count: int) -> list[Message]:
+def taken(consumer: Consumer, count: int, timeout_s: float = TIMEOUT_S) -> list[Message]:
     """Polls until so many records were read."""
     messages: list[Message] = []
 
@@ -56,7 +56,7 @@ def taken(consumer: Consumer, count: int) -> list[Message]:
         messages.extend(consumer.consume(count - len(messages), 0.1))
         return len(messages) >= count
 
-    eventually(enough, lambda: f"{len(messages)} of {count} records")
+    eventually(enough, lambda: f"{len(messages)} of {count} records", timeout_s)
     for message in messages:
         assert message.error() is None
     return messages

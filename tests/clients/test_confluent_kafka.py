@@ -228,6 +228,7 @@ def test_a_second_producer_fences_the_first_and_ends_its_transaction(
         assert values(taken(reader, 1)) == [b"kept"]
 
 
+@pytest.mark.timeout(180)
 def test_a_producer_goes_on_while_leaders_and_coordinators_move(
     broker: EmbeddedBroker, topic: str, group_id: str
 ) -> None:
@@ -254,9 +255,10 @@ def test_a_producer_goes_on_while_leaders_and_coordinators_move(
             for partition in range(4):
                 broker.move_leader(topic, partition, 1 + (partition + round_) % 3)
             broker.move_coordinator(group_id, 1 + round_ % 3)
-            messages += taken(consumer, 25)
+            # librdkafka backs off, more with each move that it meets
+            messages += taken(consumer, 25, 60)
             consumer.commit(asynchronous=False)
         assert producer.flush(TIMEOUT_S) == 0
-        messages += taken(consumer, sent - len(messages))
+        messages += taken(consumer, sent - len(messages), 60)
     assert not failures
     assert sorted(int(message.value() or b"") for message in messages) == list(range(sent))

@@ -38,7 +38,8 @@ def throw(address: tuple[str, int], data: bytes) -> bytes:
         contextlib.suppress(ConnectionError),
     ):
         thrown.sendall(data)
-        thrown.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):  # the broker may have cut it already
+            thrown.shutdown(socket.SHUT_WR)
         while part := thrown.recv(65_536):
             got += part
     return bytes(got)
