@@ -21,7 +21,12 @@ _TIMEOUT_S = 600
 _TAIL_LINES = 15
 
 
-def _pom(coordinates: list[str]) -> str:
+_NOTHING_MORE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
+
+
+def _pom(coordinates: list[str], *, alone: bool = False) -> str:
     dependencies = []
     for coordinate in coordinates:
         match = _COORDINATE.fullmatch(coordinate)
@@ -30,7 +35,7 @@ def _pom(coordinates: list[str]) -> str:
         group, artifact, version = map(escape, match.groups())
         dependencies.append(
             f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-            f"<version>{version}</version></dependency>"
+            f"<version>{version}</version>{_NOTHING_MORE if alone else ''}</dependency>"
         )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
@@ -39,10 +44,10 @@ def _pom(coordinates: list[str]) -> str:
     )
 
 
-def _copy_dependencies(mvn: str, coordinates: list[str], into: Path) -> None:
+def _copy_dependencies(mvn: str, coordinates: list[str], into: Path, *, alone: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="groupsdk-mvn-") as project:
         pom = Path(project, "pom.xml")
-        pom.write_text(_pom(coordinates), encoding="utf-8")
+        pom.write_text(_pom(coordinates, alone=alone), encoding="utf-8")
         command = [
             *(mvn, "--batch-mode", "--no-transfer-progress", "--file", str(pom)),
             *(
@@ -72,7 +77,9 @@ def _copy_dependencies(mvn: str, coordinates: list[str], into: Path) -> None:
         )
 
 
-def fetch(coordinates: Sequence[str], cache_dir: Path | None = None) -> list[Path]:
+def fetch(
+    coordinates: Sequence[str], cache_dir: Path | None = None, *, alone: bool = False
+) -> list[Path]:
     """Return the jars of `coordinates` and of all they need at run time, sorted by name.
 
     They are fetched by the `mvn` command with the user's own settings the first time, and kept in
@@ -82,6 +89,7 @@ def fetch(coordinates: Sequence[str], cache_dir: Path | None = None) -> list[Pat
     Args:
         coordinates: `group:artifact:version` each.
         cache_dir: keep the jars here in place of the common cache.
+        alone: fetch only those that are named, as what they need is there already.
 
     Raises:
         MissingToolError: there is no `mvn` or no Java, and the jars are not yet cached.
@@ -90,7 +98,8 @@ def fetch(coordinates: Sequence[str], cache_dir: Path | None = None) -> list[Pat
     """
     wanted = sorted(set(coordinates))
     _pom(wanted)
-    digest = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:20]
+    identity = "\n".join([*wanted, "alone"] if alone else wanted)
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:20]
 
     def make(scratch: Path) -> None:
         mvn = shutil.which("mvn")
@@ -101,7 +110,7 @@ def fetch(coordinates: Sequence[str], cache_dir: Path | None = None) -> list[Pat
             )
         find_java()
         _LOG.info("fetching %s with Maven into %s", ", ".join(wanted), directory)
-        _copy_dependencies(mvn, wanted, scratch)
+        _copy_dependencies(mvn, wanted, scratch, alone=alone)
         jars = list(scratch.glob("*.jar"))
         size = sum(jar.stat().st_size for jar in jars)
         _LOG.info("fetched %d jars, %.1f MiB", len(jars), size / 2**20)

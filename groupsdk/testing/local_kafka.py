@@ -375,6 +375,8 @@ class LocalKafka:
         options = [
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            # as Kafka's own configuration writes the time, so that what reads brokers' logs reads this
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=[yyyy-MM-dd HH:mm:ss,SSS]",
         ]
         if self._log:
             options += [

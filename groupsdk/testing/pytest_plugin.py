@@ -8,9 +8,6 @@ A test takes the broker by its name, and says by the marker of the same name wha
 """
 
 from collections.abc import Iterator
-from functools import cache
-from importlib import import_module
-from pkgutil import walk_packages
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +15,24 @@ import pytest
 
 if TYPE_CHECKING:
     from groupsdk.broker.embedded import EmbeddedBroker
+
+
+_PACKAGES = {"groupsdk", "assignors"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Have pytest import this library as Python does, and not rewrite its assertions.
+
+    pytest rewrites every module of a distribution that brings a plugin. For that it parses each when it is first
+    imported, which takes time, and which fails on Python 3.11 when two threads of ours import at once: "SystemError: AST
+    constructor recursion depth mismatch".
+    """
+    hook = getattr(early_config.pluginmanager, "rewrite_hook", None)
+    # pytest has a way in, mark_rewrite, but none out.
+    marked = getattr(hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked -= _PACKAGES
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,25 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-@cache
-def _import_the_broker() -> None:
-    """Import here what the broker's thread would import when it is first asked for.
-
-    pytest parses the modules of packages with plugins to rewrite their assertions, and Python 3.11 cannot parse on two
-    threads at once: "SystemError: AST constructor recursion depth mismatch".
-    """
-    import groupsdk.broker as package
-
-    for module in walk_packages(package.__path__, f"{package.__name__}."):
-        import_module(module.name)
-
-
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[EmbeddedBroker]":
     """A broker of this process, new for each test; `kafka_broker.bootstrap_servers` is where it listens."""
     from groupsdk.broker.embedded import EmbeddedBroker
 
-    _import_the_broker()
     marker = request.node.get_closest_marker("kafka_broker")
     args, keywords = ((), {}) if marker is None else (marker.args, marker.kwargs)
     with EmbeddedBroker(*args, **keywords) as broker:

@@ -127,6 +127,11 @@ class JavaProgram:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
 
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._running().pid
+
     def send(self, line: str) -> None:
         """Write one line to the program's input."""
         stdin = self._running().stdin
