@@ -47,7 +47,7 @@ def _value_problems(
         return
     match wire_type:
         case Width():
-            yield from _integer_problems(wire_type, place, value)
+            yield from _number_problems(wire_type, place, value)
         case ArrayType(element):
             yield from _array_problems(element, place, value, version)
         case _ if wire_type in (bool, UUID):
@@ -65,9 +65,9 @@ def _type_problems(place: str, value: Any, wanted: Any) -> Iterator[str]:
         yield f"{place} has to be {wanted.__name__}, not {type(value).__name__}"
 
 
-def _integer_problems(width: Width, place: str, value: Any) -> Iterator[str]:
-    if not isinstance(value, int):
-        yield f"{place} has to be int, not {type(value).__name__}"
+def _number_problems(width: Width, place: str, value: Any) -> Iterator[str]:
+    if not isinstance(value, (int, width.number)):
+        yield f"{place} has to be {width.number.__name__}, not {type(value).__name__}"
         return
     try:
         struct.pack(f">{width.code}", value)

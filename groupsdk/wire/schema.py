@@ -12,6 +12,7 @@ Python type         wire type
 `bool`              bool
 `Int8` ... `Int64`  int8 ... int64
 `UInt16`            uint16
+`Float64`           float64
 `str`               string, `str | None` where nullable in some version
 `bytes`             bytes, `bytes | None` likewise
 `UUID`              uuid
@@ -74,8 +75,11 @@ class ApiKey(IntEnum):
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_CLUSTER = 60
@@ -175,14 +179,19 @@ def tagged(tag: int) -> Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """Mark the size of an integer by its `struct` format character."""
+    """Mark the size of a number by its `struct` format character."""
 
     code: str
 
     @property
     def size(self) -> int:
-        """Count the bytes that the integer takes."""
-        return {"b": 1, "h": 2, "H": 2, "i": 4, "q": 8}[self.code]
+        """Count the bytes that the number takes."""
+        return {"b": 1, "h": 2, "H": 2, "i": 4, "q": 8, "d": 8}[self.code]
+
+    @property
+    def number(self) -> type[int] | type[float]:
+        """Tell which numbers of Python it holds."""
+        return float if self.code == "d" else int
 
 
 Int8 = Annotated[int, Width("b")]
@@ -190,6 +199,7 @@ Int16 = Annotated[int, Width("h")]
 Int32 = Annotated[int, Width("i")]
 Int64 = Annotated[int, Width("q")]
 UInt16 = Annotated[int, Width("H")]
+Float64 = Annotated[float, Width("d")]
 
 NO_UUID = UUID(int=0)
 """Kafka's zero UUID: the default of every uuid field."""
@@ -352,11 +362,11 @@ def _wire_type(place: str, hint: Any, marks: tuple[Any, ...]) -> tuple[WireType,
 
 
 def _plain_type(place: str, hint: Any, marks: tuple[Any, ...]) -> WireType:
-    if hint is int:
+    if hint in (int, float):
         for mark in marks:
-            if isinstance(mark, Width):
+            if isinstance(mark, Width) and mark.number is hint:
                 return mark
-        raise TypeError(f"{place}: an integer needs a size: Int8, Int16, Int32 or Int64")
+        raise TypeError(f"{place}: a number needs a size: Int8, Int16, Int32, Int64 or Float64")
     if typing.get_origin(hint) is tuple:
         element, ellipsis = typing.get_args(hint)
         if ellipsis is not Ellipsis:

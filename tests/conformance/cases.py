@@ -82,7 +82,7 @@ class Filling:
         """Choose a value of a type."""
         self._count += 1
         if isinstance(wire_type, Width):
-            return self.integer(wire_type)
+            return wire_type.number(self.integer(wire_type))
         if isinstance(wire_type, ArrayType):
             return tuple(self.value(wire_type.element, version) for _ in range(self.elements))
         if wire_type is bool:

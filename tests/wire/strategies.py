@@ -39,6 +39,8 @@ def unknown_tags(known: set[int]) -> st.SearchStrategy[tuple[TaggedField, ...]]:
 def values(wire_type: WireType, version: int, *, flexible: bool) -> st.SearchStrategy[Any]:
     """Values of a type."""
     if isinstance(wire_type, Width):
+        if wire_type.number is float:
+            return st.floats(allow_nan=False)
         if wire_type.code == "H":
             return st.integers(0, 2**16 - 1)
         top = 1 << (8 * wire_type.size - 1)

@@ -58,7 +58,7 @@ def test_requests_and_responses_are_paired(key: ApiKey) -> None:
 
 
 def test_messages_lists_them_all() -> None:
-    assert len(list(messages())) == 2 * len(ApiKey) == 98
+    assert len(list(messages())) == 2 * len(ApiKey) == 104
 
 
 @pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)

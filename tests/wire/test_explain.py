@@ -5,6 +5,11 @@ from uuid import UUID
 import pytest
 
 from groupsdk.wire.explain import explain_encode
+from groupsdk.wire.messages.describe_client_quotas import (
+    DescribeClientQuotasResponse,
+    EntryData,
+    ValueData,
+)
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
@@ -36,13 +41,17 @@ def test_the_cause_is_told_where_nothing_is_found() -> None:
             "topics[0].name has to be str, not int",
         ),
         (
+            DescribeClientQuotasResponse(entries=(EntryData((), (ValueData("k", "x"),)),)),  # type: ignore[arg-type]
+            "entries[0].values[0].value has to be float, not str",
+        ),
+        (
             MetadataRequest(allow_auto_topic_creation="no"),  # type: ignore[arg-type]
             "allow_auto_topic_creation has to be bool, not str",
         ),
     ],
 )
 def test_the_first_problem_is_told_with_its_place(message: Message, problem: str) -> None:
-    assert explained(message, 12) == f"MetadataRequest v12: {problem}"
+    assert explained(message, 12) == f"{type(message).__name__} v12: {problem}"
 
 
 def test_integers_in_arrays_have_a_place() -> None:

@@ -117,7 +117,7 @@ class FixedTuple(Struct):
 @pytest.mark.parametrize(
     ("declared", "problem"),
     [
-        (NoSize, r"NoSize\.count: an integer needs a size"),
+        (NoSize, r"NoSize\.count: a number needs a size"),
         (NoNullable, r"NoNullable\.name: `\| None` and nullable\(\) go together"),
         (NoNone, r"NoNone\.name: `\| None` and nullable\(\) go together"),
         (NoDefault, r"NoDefault\.name: a field needs Kafka's default"),

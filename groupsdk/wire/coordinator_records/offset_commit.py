@@ -32,16 +32,17 @@ EXPIRING_VERSION: Final = 1
 
 _KEY_TYPE_AND_LENGTH: Final = struct.Struct(">hh")
 _LENGTH: Final = struct.Struct(">h")
-_PARTITION: Final = struct.Struct(">i")
+KEY_PARTITION: Final = struct.Struct(">i")
+"""The end of a key."""
 _OFFSET: Final = struct.Struct(">hqi")
 _TIMESTAMP_AND_TAGS: Final = struct.Struct(">qb")
 _TOPIC_ID_TAG: Final = bytes((1, 0, 16))  # one tagged field: number 0, 16 bytes
 _TIMESTAMP: Final = struct.Struct(">q")
-_PLAIN: Final = struct.Struct(">hqiBqB")
-"""A whole value without metadata and topic id: version, offset, epoch, length, timestamp, tags."""
+PLAIN_VALUE: Final = struct.Struct(">hqiBqB")
+"""A whole value without metadata and topic id: OFFSET_VERSION, offset, epoch, 1, timestamp, 0."""
 _OLDER_VERSION: Final = 3
-_unpack_plain = _PLAIN.unpack
-_unpack_partition = _PARTITION.unpack_from
+_unpack_plain = PLAIN_VALUE.unpack
+_unpack_partition = KEY_PARTITION.unpack_from
 _new_tuple = tuple.__new__  # as the named tuple does, in half the time
 _FAILURES: Final = (struct.error, UnicodeEncodeError, ValueError)
 
@@ -112,7 +113,7 @@ def write_offset_key(group: str, topic: str, partition: int) -> bytes:
                 group_bytes,
                 _LENGTH.pack(len(topic_bytes)),
                 topic_bytes,
-                _PARTITION.pack(partition),
+                KEY_PARTITION.pack(partition),
             )
         )
     except _FAILURES:
@@ -134,7 +135,7 @@ def write_offset_value(
     """
     try:
         if not metadata and (topic_id is NO_UUID or not topic_id.int):
-            return _PLAIN.pack(OFFSET_VERSION, offset, leader_epoch, 1, commit_timestamp, 0)
+            return PLAIN_VALUE.pack(OFFSET_VERSION, offset, leader_epoch, 1, commit_timestamp, 0)
         text = metadata.encode()
         size = len(text)
         if size < 127:
@@ -209,8 +210,8 @@ def read_offset(key: bytes, value: bytes) -> StoredOffset | None:
         None where it is anything but an offset as Kafka writes it since 2.1 (value version 3 or 4, without
         tagged fields): then the declared classes say what it is, or what is wrong with it.
     """
-    names = _named(key[: -_PARTITION.size])
-    if names is None:
+    place = read_offset_key(key)
+    if place is None:
         return None
     try:
         version, offset, epoch, size, timestamp, tags = _unpack_plain(value)
@@ -222,9 +223,17 @@ def read_offset(key: bytes, value: bytes) -> StoredOffset | None:
         if found is None:
             return None
         offset, epoch, metadata, timestamp = found
-    group, topic = names
-    (partition,) = _unpack_partition(key, len(key) - _PARTITION.size)
+    group, topic, partition = place
     return _new_tuple(StoredOffset, (group, topic, partition, offset, epoch, metadata, timestamp))
+
+
+def read_offset_key(key: bytes) -> tuple[str, str, int] | None:
+    """Decode an `OffsetCommitKey`: group, topic and partition; None where it is anything else."""
+    names = _named(key[: -KEY_PARTITION.size])
+    if names is None:
+        return None
+    (partition,) = _unpack_partition(key, len(key) - KEY_PARTITION.size)
+    return (*names, partition)
 
 
 @lru_cache(maxsize=4096)

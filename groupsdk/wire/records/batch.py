@@ -37,6 +37,7 @@ _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _TIMESTAMP: Final = struct.Struct(">q")
 _MAX_TIMESTAMP_POSITION: Final = 35
+_new_tuple = tuple.__new__  # as the named tuple does, in half the time
 
 
 class CorruptBatchError(DecodeError):
@@ -119,7 +120,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
             length in it cannot be right.
     """
     try:
-        header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+        header: BatchHeader = _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
     except struct.error:
         raise _no_header(buffer, position) from None
     if header.magic != MAGIC:

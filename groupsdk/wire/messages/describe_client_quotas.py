@@ -1,0 +1,79 @@
+"""Declare DescribeClientQuotas: list the quotas of users, clients and addresses (KIP-546)."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+)
+
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+"""How a filter's component matches: one name, the default entity, any name."""
+
+API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, first_flexible=1)
+
+
+@dataclass(frozen=True, slots=True)
+class EntityData(Struct):
+    """Name one part of an entity; None is the default."""
+
+    entity_type: str = ""
+    entity_name: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueData(Struct):
+    """Tell one quota of an entity."""
+
+    key: str = ""
+    value: Float64 = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EntryData(Struct):
+    """Group the quotas of one entity."""
+
+    entity: tuple[EntityData, ...] = ()
+    values: tuple[ValueData, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClientQuotasResponse(Response):
+    """List the quotas; None beside an error."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+    entries: Annotated[tuple[EntryData, ...] | None, nullable()] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentData(Struct):
+    """Say which names of one type are asked for."""
+
+    entity_type: str = ""
+    match_type: Int8 = 0
+    match: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
+    """Ask for the quotas of the entities that match all components, and with `strict` have no other type."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = DescribeClientQuotasResponse
+
+    components: tuple[ComponentData, ...] = ()
+    strict: bool = False

@@ -1,0 +1,71 @@
+"""Declare ElectLeaders: have partitions led by their preferred replica, or by any at all (KIP-183, KIP-460)."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+    since,
+)
+
+
+PREFERRED, UNCLEAN = 0, 1
+"""Which election: the preferred replica is to lead, or any live one where none that is in sync is left."""
+
+API = Api(ApiKey.ELECT_LEADERS, 0, 2, first_flexible=2)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult(Struct):
+    """Tell how the election of one partition went."""
+
+    partition_id: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaElectionResult(Struct):
+    """Group the partitions of a topic."""
+
+    topic: str = ""
+    partition_result: tuple[PartitionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeadersResponse(Response):
+    """Tell how the elections went; those of all partitions leave out where none was needed."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, since(1)] = 0
+    replica_election_results: tuple[ReplicaElectionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions(Struct):
+    """Name partitions of a topic."""
+
+    topic: str = ""
+    partitions: tuple[Int32, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeadersRequest(Request[ElectLeadersResponse]):
+    """Ask for the elections of some partitions, None for all."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = ElectLeadersResponse
+
+    election_type: Annotated[Int8, since(1)] = 0
+    topic_partitions: Annotated[tuple[TopicPartitions, ...] | None, nullable()] = ()
+    timeout_ms: Int32 = 60_000

@@ -1,0 +1,64 @@
+"""Tests the fast way through a coordinator's batches against the one that reads everything."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from groupsdk.errors import DecodeError
+from groupsdk.wire.records.batch import HEADER_SIZE, read_header
+from groupsdk.wire.records.pairs import Pair, read_pairs
+from groupsdk.wire.records.record import Record, build_batch, build_pairs, read_records
+
+
+def slowly(batch: bytes, position: int = 0) -> list[Pair]:
+    """What there is to read, record by record."""
+    return [(each.key or b"", each.value) for each in read_records(batch, position)]
+
+
+contents = st.binary(max_size=70) | st.sampled_from([b"x" * 63, b"x" * 64, b"x" * 4_000])
+
+
+@given(st.lists(st.tuples(contents, st.none() | contents), min_size=1, max_size=70))
+def test_what_a_coordinator_writes_is_read(pairs: list[Pair]) -> None:
+    before = build_pairs([(b"before", None)], 1_000)
+    batch = before + build_pairs(pairs, 1_000, 7) + before
+    header = read_header(batch, len(before))
+    assert read_pairs(batch, header, len(before)) == pairs
+    assert slowly(batch, len(before)) == pairs
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        build_batch([Record(0, 1_000, None, b"v")]),
+        build_batch([Record(0, 1_000, b"k", b"v", (("h", None),))]),
+        build_batch([Record(0, 1_000, b"k", b"v"), Record(1, 1_064, b"k", b"v")]),
+        build_batch([Record(0, 1_000, b"k", b"v" * 8_192)]),
+        build_batch([Record(0, 1_000, b"k" * 8_192, b"v")]),
+        build_batch([Record(8_192, 1_000, b"k", b"v")]),
+        build_batch([Record(0, 1_000, b"k", b"v" * 100)], compression=1),
+        build_batch([Record(0, 1_000, b"k", b"v")])[:-1],
+    ],
+    ids=["no key", "header", "time", "value", "key", "offset", "compressed", "cut"],
+)
+def test_what_is_otherwise_is_left_to_others(batch: bytes) -> None:
+    assert read_pairs(batch, read_header(batch)) is None
+
+
+@given(
+    st.lists(st.tuples(contents, st.none() | contents), min_size=1, max_size=3),
+    st.data(),
+)
+def test_damage_is_never_read_otherwise(pairs: list[Pair], data: st.DataObject) -> None:
+    batch = bytearray(build_pairs(pairs, 1_000) * 2)
+    size = len(batch) // 2
+    for _ in range(data.draw(st.integers(1, 3))):
+        batch[data.draw(st.integers(HEADER_SIZE, size - 1))] = data.draw(st.integers(0, 255))
+    header = read_header(batch)
+    found = read_pairs(bytes(batch), header)
+    if found is None:
+        return
+    try:
+        expected = slowly(bytes(batch))
+    except DecodeError as error:
+        pytest.fail(f"{found} is read where {error}")
+    assert found == expected
