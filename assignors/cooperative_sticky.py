@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
+from assignors.arguments import names_wrong_arguments
+from assignors.sticky.collector import without_collector
 from assignors.sticky.hands import Hand
 from assignors.sticky.plan import Plan, fairest
 from assignors.sticky.user_data import encode_generation, read_generation
@@ -57,29 +59,33 @@ class CooperativeStickyAssignor:
         """Keep the generation."""
         self._generation_id = generation_id
 
+    @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
         """Share out, as the leader; what moves from one member to another is in neither's assignment.
 
         What members own is in their subscriptions, and so is the generation, or else in the user data.
 
         Raises:
-            TypeError: a number of partitions is not an int, or a member's topics are one string.
+            TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
         """
-        claims = {
-            member_id: subscription.owned_partitions
-            for member_id, subscription in subscriptions.items()
-        }
-        generations = {
-            member_id: subscription.generation_id
-            if subscription.generation_id >= 0
-            else read_generation(subscription.user_data, member_id)
-            for member_id, subscription in subscriptions.items()
-        }
-        plan = fairest(
-            cluster, subscriptions, claims, generations, moves_first=self._moves_before_racks
-        )
-        return {member_id: Assignment(hand) for member_id, hand in _withhold(plan, claims).items()}
+        with without_collector():
+            claims = {
+                member_id: subscription.owned_partitions
+                for member_id, subscription in subscriptions.items()
+            }
+            generations = {
+                member_id: subscription.generation_id
+                if subscription.generation_id >= 0
+                else read_generation(subscription.user_data, member_id)
+                for member_id, subscription in subscriptions.items()
+            }
+            plan = fairest(
+                cluster, subscriptions, claims, generations, moves_first=self._moves_before_racks
+            )
+            return {
+                member_id: Assignment(hand) for member_id, hand in _withhold(plan, claims).items()
+            }
 
 
 def _withhold(plan: Plan, claims: Mapping[str, Partitions]) -> Mapping[str, Hand]:
@@ -88,35 +94,33 @@ def _withhold(plan: Plan, claims: Mapping[str, Partitions]) -> Mapping[str, Hand
     Stale claims count too. Such a member has missed a rebalance and does not know that it lost anything, so
     that it may be at work as well as anybody.
     """
-    hands = plan.hands
-    lost = _lost(hands, claims)
+    lost = _lost(plan, claims)
     if not lost:
-        return hands
+        return plan.hands
+    result = dict(plan.hands)
     disputed = lost.keys() & plan.disputed
-    result = dict(hands)
-    for member_id, hand in hands.items():
-        # Whoever keeps its claim as it is owns all of it; another one's claim on that does not hold.
-        topics = disputed if hand is claims[member_id] else lost.keys()
+    # Whatever else is lost was dealt, and only the dealt part of a hand can have any of it.
+    suspects = plan.hands if disputed else plan.dealt
+    for member_id in suspects:
+        hand, dealt = plan.hands[member_id], plan.dealt.get(member_id, {})
         left = {}
-        for topic in hand.keys() & topics:
-            if not lost[topic].isdisjoint(hand[topic]):
-                left[topic] = tuple(each for each in hand[topic] if each not in lost[topic])
+        for topic in (lost.keys() & dealt.keys()) | (disputed & hand.keys()):
+            gone = lost[topic]
+            if not gone.isdisjoint(hand[topic] if topic in disputed else dealt[topic]):
+                left[topic] = tuple([each for each in hand[topic] if each not in gone])
         if left:
             merged = hand | left
             result[member_id] = {topic: numbers for topic, numbers in merged.items() if numbers}
     return result
 
 
-def _lost(hands: Mapping[str, Hand], claims: Mapping[str, Partitions]) -> dict[str, set[int]]:
+def _lost(plan: Plan, claims: Mapping[str, Partitions]) -> dict[str, set[int]]:
     """Find what members claim and are not given, by topic: all that somebody else could be given of it."""
-    lost: dict[str, set[int]] = {}
-    for member_id, claim in claims.items():
-        hand = hands[member_id]
-        # Nearly every member keeps just what it claims, and that is mostly the same object even.
-        if not claim or hand is claim or hand == claim:
-            continue
-        for topic, numbers in claim.items():
-            kept = hand.get(topic, ())
-            if tuple(numbers) != kept and (gone := set(numbers).difference(kept)):
-                lost.setdefault(topic, set()).update(gone)
+    lost = {topic: set(numbers) for topic, numbers in plan.given.items()}
+    if plan.disputed:
+        for member_id, claim in claims.items():
+            hand = plan.hands[member_id]
+            for topic in claim.keys() & plan.disputed:
+                if gone := set(claim[topic]).difference(hand.get(topic, ())):
+                    lost.setdefault(topic, set()).update(gone)
     return lost

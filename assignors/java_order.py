@@ -30,6 +30,8 @@ def java_map_order(keys: Iterable[str]) -> list[str]:
     strings in one of 64 and more buckets, which takes a deliberate choice of names) are taken for lists.
     """
     listed = list(keys)
+    if len(listed) < 2:
+        return listed
     size = _FIRST_BUCKETS
     # doubled as soon as it holds more than three quarters of its buckets; a bucket that is split keeps
     # its order, so that only the final number matters

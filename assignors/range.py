@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
+from assignors.arguments import names_wrong_arguments
 from assignors.rack_ranges import TopicRange, match_together
 from assignors.stateless import StatelessAssignor
 from assignors.subscribers import (
@@ -38,11 +39,12 @@ class RangeAssignor(StatelessAssignor):
 
     name = "range"
 
+    @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
         """Share out, as the leader.
 
         Raises:
-            TypeError: a number of partitions is not an int, or a member's topics are one string.
+            TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
         """
         members = checked(subscriptions)

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from assignors.arguments import names_wrong_arguments
 from assignors.stateless import StatelessAssignor
 from assignors.subscribers import checked, member_order, partition_counts, subscribers_of
 from groupsdk.assignment import Assignment, Cluster, GroupAssignment, GroupSubscription
@@ -22,11 +23,12 @@ class RoundRobinAssignor(StatelessAssignor):
 
     name = "roundrobin"
 
+    @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
         """Share out, as the leader.
 
         Raises:
-            TypeError: a number of partitions is not an int, or a member's topics are one string.
+            TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
         """
         members = checked(subscriptions)

@@ -33,16 +33,18 @@ def member_order(subscriptions: GroupSubscription) -> list[str]:
 
     Static members come first, by `group.instance.id`; then the others by member id. Both by UTF-16 code units.
     """
+    dynamic = [
+        member_id
+        for member_id, subscription in subscriptions.items()
+        if subscription.group_instance_id is None
+    ]
+    if len(dynamic) == len(subscriptions):
+        return utf16_sorted(dynamic)
     static = [
         (utf16_key(subscription.group_instance_id), utf16_key(member_id), member_id)
         for member_id, subscription in subscriptions.items()
         if subscription.group_instance_id is not None
     ]
-    dynamic = (
-        member_id
-        for member_id, subscription in subscriptions.items()
-        if subscription.group_instance_id is None
-    )
     return [*(member_id for _, _, member_id in sorted(static)), *utf16_sorted(dynamic)]
 
 

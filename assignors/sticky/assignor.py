@@ -2,8 +2,10 @@
 
 from collections.abc import Collection
 
+from assignors.arguments import names_wrong_arguments
+from assignors.sticky.collector import without_collector
 from assignors.sticky.plan import fairest
-from assignors.sticky.user_data import ClaimReader, encode_claim
+from assignors.sticky.user_data import ClaimReader, encode_claim, encode_claim_again
 from groupsdk.assignment import (
     Assignment,
     Cluster,
@@ -11,6 +13,10 @@ from groupsdk.assignment import (
     GroupSubscription,
     RebalanceProtocol,
 )
+
+
+_FEW = 64
+"""For so many members what was learnt about their claims is kept: more of them repay learning it anew."""
 
 
 class StickyAssignor:
@@ -29,6 +35,8 @@ class StickyAssignor:
     def __init__(self, *, moves_before_racks: bool = False) -> None:
         self._moves_before_racks = moves_before_racks
         self._user_data: bytes | None = None
+        self._claimed: dict[str, tuple[int, ...]] | None = None
+        self._reader: ClaimReader | None = None
 
     @property
     def name(self) -> str:
@@ -51,8 +59,14 @@ class StickyAssignor:
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
         """Keep what this member was given, to claim it in the next rebalance."""
+        if self._user_data is not None and assignment.partitions == self._claimed:
+            self._user_data = encode_claim_again(self._user_data, generation_id)
+            return
         self._user_data = encode_claim(assignment.partitions, generation_id)
+        # what it is compared with next time is the member's own: tuples, that nobody changes meanwhile
+        self._claimed = {topic: tuple(each) for topic, each in assignment.partitions.items()}
 
+    @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
         """Share out, as the leader.
 
@@ -60,19 +74,22 @@ class StickyAssignor:
         counts, and where two members have that, none. User data that does not parse claims nothing.
 
         Raises:
-            TypeError: a number of partitions is not an int, or a member's topics are one string.
+            TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
         """
-        reader = ClaimReader()
-        claims = {
-            member_id: reader.read(subscription.user_data, member_id)
-            for member_id, subscription in subscriptions.items()
-        }
-        plan = fairest(
-            cluster,
-            subscriptions,
-            {member_id: claim.partitions for member_id, claim in claims.items()},
-            {member_id: claim.generation_id for member_id, claim in claims.items()},
-            moves_first=self._moves_before_racks,
-        )
-        return {member_id: Assignment(hand) for member_id, hand in plan.hands.items()}
+        with without_collector():
+            reader = self._reader or ClaimReader()
+            claims = {
+                member_id: reader.read(subscription.user_data, member_id)
+                for member_id, subscription in subscriptions.items()
+            }
+            few = len(claims) <= _FEW and reader.size <= _FEW
+            self._reader = reader if few else None
+            plan = fairest(
+                cluster,
+                subscriptions,
+                {member_id: claim.partitions for member_id, claim in claims.items()},
+                {member_id: claim.generation_id for member_id, claim in claims.items()},
+                moves_first=self._moves_before_racks,
+            )
+            return {member_id: Assignment(hand) for member_id, hand in plan.hands.items()}

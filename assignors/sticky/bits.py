@@ -10,7 +10,7 @@ from itertools import compress, islice
 
 _FEW = 3
 _SOME = 8
-_DENSE = 8
+_DENSE = 16
 _SPARSE = 20
 _DIGITS = bytes.maketrans(b"01", b"\0\1")
 
@@ -37,10 +37,11 @@ def positions(bits: int) -> list[int]:
     return found
 
 
-def first(bits: int, count: int) -> list[int]:
-    """List the `count` smallest numbers of a set, which has as many."""
+def first(bits: int, count: int) -> tuple[list[int], int]:
+    """List the `count` smallest numbers of a set, which has as many, and return the set of those."""
     text = bin(bits)[:1:-1].encode()
-    return list(islice(compress(range(len(text)), text.translate(_DIGITS)), count))
+    found = list(islice(compress(range(len(text)), text.translate(_DIGITS)), count))
+    return found, bits & (1 << found[-1] + 1) - 1 if found else 0
 
 
 def lowest(bits: int) -> int:

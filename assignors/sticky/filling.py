@@ -1,19 +1,27 @@
 """Pour partitions that nobody owns onto the members that have least, before anything is balanced exactly."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from assignors.sticky.bits import bitset, first, positions
 from assignors.sticky.rows import Counts
 
 
-def pour(
-    supplies: Sequence[int],
-    readers: Sequence[int],
-    shares: list[Counts],
-    loads: list[int],
-    touched: list[list[int]],
-) -> None:
-    """Give out `supplies[row]` partitions of every row; changes `shares` and `loads`.
+@dataclass(frozen=True, slots=True)
+class Poured:
+    """What members got.
+
+    Attributes:
+        gains: row to member to how many, above 0; without the rows that have no supply.
+        takers: row to the set of members that got some.
+    """
+
+    gains: dict[int, Counts]
+    takers: dict[int, int]
+
+
+def pour(supplies: Sequence[int], readers: Sequence[int], loads: list[int]) -> Poured:
+    """Give out `supplies[row]` partitions of every row; changes `loads`.
 
     Rows with few readers go first, as they have least choice; each fills up its least loaded readers like
     water. This is no more than a good start, which for most groups is balanced already. Looks at every
@@ -22,20 +30,21 @@ def pour(
     Args:
         supplies: by row: number of partitions.
         readers: by row: the set of members, with one in it at least where there is a supply.
-        shares: by member: row to number of partitions.
-        loads: by member: sum of its shares.
-        touched: by member: the rows of which it gets some are added.
+        loads: by member: number of partitions.
     """
-    at_level: dict[int, int] = {}
+    with_load: dict[int, list[int]] = {}
     for member, load in enumerate(loads):
-        at_level[load] = at_level.get(load, 0) | 1 << member
+        with_load.setdefault(load, []).append(member)
+    at_level = {load: bitset(members) for load, members in with_load.items()}
     order = sorted(
         (row for row, supply in enumerate(supplies) if supply),
         key=lambda row: (readers[row].bit_count(), row),
     )
+    poured = Poured({}, {})
     for row in order:
         wet, final, extra = _flood(supplies[row], readers[row], at_level)
-        risen = 0
+        gains: Counts = {}
+        risen = takers = 0
         for level in wet:
             group = readers[row] & at_level[level]
             at_level[level] ^= group
@@ -43,15 +52,25 @@ def pour(
                 del at_level[level]
             risen |= group
             if level < final:
-                _add(row, positions(group), final - level, shares, loads, touched)
+                takers |= group
+                gains.update(dict.fromkeys(positions(group), final - level))
         if extra:
-            members = first(risen, extra)
-            _add(row, members, 1, shares, loads, touched)
-            higher = bitset(members)
+            members, higher = first(risen, extra)
+            again = positions(higher & takers)
+            twice = {member: gains[member] + 1 for member in again}
+            gains.update(dict.fromkeys(members, 1))
+            gains.update(twice)
             risen ^= higher
+            takers |= higher
             at_level[final + 1] = at_level.get(final + 1, 0) | higher
         if risen:
             at_level[final] = at_level.get(final, 0) | risen
+        poured.gains[row] = gains
+        poured.takers[row] = takers
+    for level, group in at_level.items():
+        for member in positions(group):
+            loads[member] = level
+    return poured
 
 
 def _flood(supply: int, readers: int, at_level: dict[int, int]) -> tuple[list[int], int, int]:
@@ -78,21 +97,3 @@ def _flood(supply: int, readers: int, at_level: dict[int, int]) -> tuple[list[in
             break
     rise, extra = divmod(supply, count)
     return wet, level + rise, extra
-
-
-def _add(
-    row: int,
-    members: list[int],
-    number: int,
-    shares: list[Counts],
-    loads: list[int],
-    touched: list[list[int]],
-) -> None:
-    for member in members:
-        share = shares[member]
-        if row in share:
-            share[row] += number
-        else:
-            share[row] = number
-        loads[member] += number
-        touched[member].append(row)

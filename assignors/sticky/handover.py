@@ -1,10 +1,11 @@
 """From numbers to partitions: who keeps which, who gives which away, and who gets those."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from assignors.sticky.claims import Ownership
 from assignors.sticky.hands import Arranger, Hand
-from assignors.sticky.pool import Pool
+from assignors.sticky.pool import Pool, Singles
 from assignors.sticky.rows import Rows
 from assignors.sticky.shedding import Shedder, without
 
@@ -15,9 +16,24 @@ Changes = Mapping[int, Mapping[int, int]]
 _ONLY_ROW = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Who has what in the end, and how that came about.
+
+    Attributes:
+        hands: by member.
+        given: topic to the partitions that a member owned and gives away.
+        dealt: by member: what it gets that it did not own; without those that get nothing.
+    """
+
+    hands: list[Hand]
+    given: Mapping[str, Collection[int]]
+    dealt: Mapping[int, Hand]
+
+
 def hand_over(
     ownership: Ownership, needs: Changes, excess: Changes, rows: Rows | None = None
-) -> list[Hand]:
+) -> Handover:
     """Let members keep their own as far as that is wanted, and deal the rest.
 
     Args:
@@ -25,9 +41,6 @@ def hand_over(
         needs: row to member to how many it is to get.
         excess: member to row to how many it is to give away; it has at least as many.
         rows: the rows; without, all partitions are in row 0.
-
-    Returns:
-        By member.
     """
     kept, sizes = list(ownership.owned), list(ownership.sizes)
     given: dict[int, dict[str, list[int]]] = {}
@@ -44,45 +57,49 @@ def hand_over(
     pools: dict[int, dict[str, Sequence[int]]] = {}
     if needs:
         pools = rows.split(ownership.free) if rows else {_ONLY_ROW: dict(ownership.free)}
+    gone: dict[str, list[int]] = {}
     for row, pool in given.items():
         free = pools.setdefault(row, {})
         for topic, numbers in pool.items():
+            gone.setdefault(topic, []).extend(numbers)
             free[topic] = [*free.get(topic, ()), *numbers]
     arranger = Arranger()
-    dealt = _deal(needs, pools, arranger, apart=bool(rows and rows.rows_of_topic))
-    return [
+    dealt = _deal(needs, pools, len(kept), arranger, rows)
+    hands = [
         (arranger.merged(own, size, dealt[member]) if own else dealt[member])
         if member in dealt
         else arranger.tidy(own, size)
         for member, (own, size) in enumerate(zip(kept, sizes, strict=True))
     ]
+    return Handover(hands, gone, dealt)
 
 
 def _deal(
     needs: Changes,
     pools: Mapping[int, Mapping[str, Sequence[int]]],
+    members: int,
     arranger: Arranger,
-    *,
-    apart: bool,
+    rows: Rows | None,
 ) -> dict[int, Hand]:
-    """Deal from the pool of each row; `apart` where more than one row has partitions of a topic."""
-    hands: dict[int, Hand] = {}
+    """Deal from the pool of each row; returns what those get that get something."""
+    hands: list[Hand] = [{} for _ in range(members)]
+    singles = Singles()
+    # With racks more than one row can have partitions of a topic.
+    apart = bool(rows and rows.rows_of_topic)
     for row in sorted(needs):
         wanted = needs[row]
         if apart:
-            new: dict[int, Hand] = {}
-            Pool(pools[row]).deal(wanted, new)
-            for member, hand in new.items():
-                before = hands.get(member)
-                hands[member] = (
-                    hand if before is None else arranger.merged(before, _size(before), hand)
-                )
+            new: dict[int, Hand] = {member: {} for member in wanted}
+            Pool(pools[row], singles).deal(wanted, new)
+            for member in wanted:
+                before, hand = hands[member], new[member]
+                hands[member] = arranger.merged(before, _size(before), hand) if before else hand
         else:
-            Pool(pools[row]).deal(wanted, hands)
-    if len(needs) > 1 and not apart:
-        # Rows are in order of topics only where each is one topic.
-        return {member: arranger.tidy(hand, _size(hand)) for member, hand in hands.items()}
-    return hands
+            Pool(pools[row], singles).deal(wanted, hands)
+    # Rows are in order of topics only where each is one topic.
+    if rows and not apart and len(needs) > 1 and len(rows.row_of_topic) > len(rows.sizes):
+        hands = [arranger.tidy(hand, _size(hand)) if hand else hand for hand in hands]
+    return {member: hand for member, hand in enumerate(hands) if hand}
 
 
 def _size(hand: Hand) -> int:

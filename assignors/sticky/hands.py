@@ -1,7 +1,11 @@
 """What members hold: a form of partitions that is the same however they came together."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from operator import lt
 
+
+_SHORT = 4
 
 Hand = dict[str, tuple[int, ...]]
 """Topics in order, each with its partitions in order; no topic without any."""
@@ -57,13 +61,23 @@ class Arranger:
         if len(both) == len(own):
             return both
         topics = sorted(both)
-        return (
-            both
-            if topics == list(both)
-            else dict(zip(topics, map(both.__getitem__, topics), strict=True))
-        )
+        return both if topics == list(both) else {topic: both[topic] for topic in topics}
 
 
 def _are_ascending(partitions: Hand) -> bool:
+    if len(partitions) == 1:
+        (numbers,) = partitions.values()
+        return list(numbers) == sorted(numbers)
     groups = [numbers for numbers in partitions.values() if len(numbers) > 1]
-    return list(map(list, groups)) == list(map(sorted, groups))
+    sizes = set(map(len, groups))
+    for size in sizes:
+        alike = groups if len(sizes) == 1 else [each for each in groups if len(each) == size]
+        if size > _SHORT:
+            if list(map(list, alike)) != list(map(sorted, alike)):
+                return False
+        else:
+            # All first ones against all second ones, and so on, takes less than to sort many short groups.
+            for ones, following in pairwise(zip(*alike, strict=True)):
+                if not all(map(lt, ones, following)):
+                    return False
+    return True

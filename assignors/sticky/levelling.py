@@ -6,57 +6,69 @@ row; so a path from a member with too many to one with too few runs member, row,
 
 from collections.abc import Sequence
 
-from assignors.sticky.bits import bitset, lowest, positions
+from assignors.sticky.bits import bitset, lowest, positions, transpose
 from assignors.sticky.rows import Counts
+from assignors.sticky.start import ByMember
 
 
 _SHORTEST_FIRST = 8
+_UNASKED = 8
 _DEEP_SEARCHES = 16
 
 
 class Leveller:
     """Shares and loads that can be levelled.
 
+    Of a member that never has to give or to take, nothing but its load is looked at.
+
     Attributes:
         shares: by member: how many of each row it has.
         loads: by member: how many that is in all.
-        touched: by member: rows of which its share may not be what it owns, in any order, some twice; whoever
-            makes the shares different from the start has to note it here.
+        moved: by member: rows of which something was moved to it or from it.
         givers: members that may hold less of some row than they own of it.
+        takers: by row that was moved: a member that has some of it.
 
     Args:
         readers: by row: the set of members.
         owned: by member: how many of each row it owns; moved only where nothing else helps.
         shares: changed.
         loads: changed.
+        gained: by member: the set of rows of which it has more than it owns to begin with; without, of none.
     """
 
     __slots__ = (
+        "_gained",
         "_holds",
         "_owned",
         "_readers",
         "_reserve",
+        "_rows_read",
         "_under",
         "givers",
         "loads",
+        "moved",
         "shares",
-        "touched",
+        "takers",
     )
 
     def __init__(
         self,
         readers: Sequence[int],
-        owned: Sequence[Counts],
-        shares: list[Counts],
+        owned: ByMember[Counts],
+        shares: ByMember[Counts],
         loads: list[int],
+        gained: ByMember[int] | None = None,
     ) -> None:
         self._readers = readers
         self._owned = owned
         self.shares = shares
         self.loads = loads
-        self.touched: list[list[int]] = [[] for _ in loads]
+        self._rows_read: list[int] | None = None
+        self._gained: ByMember[int] = [0] * len(loads) if gained is None else gained
+        self.moved: dict[int, set[int]] = {}
         self.givers: set[int] = set()
-        self._reserve: Sequence[Counts] | None = None
+        self.takers: dict[int, int] = {}
+        self._reserve: ByMember[Counts] | None = None
         self._holds: list[int] = []
         self._under = 0
 
@@ -80,7 +92,7 @@ class Leveller:
         self._flow(over, mask, top, self._owned)
         return self._flow(over, mask, top, None)
 
-    def _flow(self, over: list[int], mask: int, top: int, reserve: Sequence[Counts] | None) -> int:
+    def _flow(self, over: list[int], mask: int, top: int, reserve: ByMember[Counts] | None) -> int:
         """Augment until nothing can be moved; returns what is reached from the members still over.
 
         Args:
@@ -120,11 +132,18 @@ class Leveller:
         frontier = over
         todo = mask & ~bitset(over)
         seen_rows = 0
+        all_rows = (1 << len(readers)) - 1
         while True:
             rows = 0
-            for member in frontier:
-                rows |= self._held(member)
-            rows &= ~seen_rows
+            unseen = all_rows & ~seen_rows
+            for index, member in enumerate(frontier):
+                # What a member holds takes more to find than what it reads.
+                if index >= _UNASKED and not self._reads()[member] & unseen & ~rows:
+                    continue
+                rows |= self._held(member) & unseen
+                if rows == unseen:
+                    # Where everybody reads much, a few members have some of everything.
+                    break
             if not rows:
                 return [], [], mask & ~todo
             seen_rows |= rows
@@ -220,8 +239,11 @@ class Leveller:
         shares, holds = self.shares, self._holds
         for step, row in enumerate(via):
             member, other = path[step], path[step + 1]
-            self.touched[member].append(row)
-            self.touched[other].append(row)
+            for each in (member, other):
+                if each in self.moved:
+                    self.moved[each].add(row)
+                else:
+                    self.moved[each] = {row}
             left = shares[member][row] - amount
             if left:
                 shares[member][row] = left
@@ -230,6 +252,7 @@ class Leveller:
             if not self._spare(member, row):
                 holds[member] ^= 1 << row
             shares[other][row] = shares[other].get(row, 0) + amount
+            self.takers[row] = other
             if holds[other] != -1 and self._spare(other, row) > 0:
                 holds[other] |= 1 << row
         if self._reserve is None:
@@ -247,6 +270,12 @@ class Leveller:
                 del via[step:]
                 return
 
+    def _reads(self) -> Sequence[int]:
+        """Return by member the rows that it reads."""
+        if self._rows_read is None:
+            self._rows_read = transpose(self._readers, len(self.loads))
+        return self._rows_read
+
     def _spare(self, member: int, row: int) -> int:
         share = self.shares[member].get(row, 0)
         if self._reserve is None:
@@ -257,13 +286,15 @@ class Leveller:
         """Return the rows of which a member can give something away."""
         held = self._holds[member]
         if held == -1:
-            share = self.shares[member]
             if self._reserve is None:
-                held = bitset(share)
+                held = bitset(self.shares[member])
             else:
-                reserve = self._reserve[member]
-                held = bitset(
-                    row for row in self.touched[member] if share.get(row, 0) > reserve.get(row, 0)
-                )
+                held = self._gained[member]
+                for row in self.moved.get(member, ()):
+                    bit = 1 << row
+                    if self._spare(member, row) > 0:
+                        held |= bit
+                    elif held & bit:
+                        held ^= bit
             self._holds[member] = held
         return held

@@ -8,17 +8,17 @@ from assignors.sticky.blocks import Block, find_blocks
 from assignors.sticky.cheapest import CheapestFlow
 from assignors.sticky.claims import Ownership
 from assignors.sticky.filling import pour
-from assignors.sticky.handover import Changes, hand_over
-from assignors.sticky.hands import Hand
+from assignors.sticky.handover import Handover, hand_over
 from assignors.sticky.levelling import Leveller
 from assignors.sticky.rows import Counts, Rows
+from assignors.sticky.start import ByMember, Start
 from assignors.sticky.transport import Prices, Transport
 
 
 _SPARSE = 8
 
 
-def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> list[Hand]:
+def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> Handover:
     """Give every member its part of a balanced assignment that moves as few partitions as possible.
 
     Args:
@@ -26,19 +26,25 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> list
         rows: all partitions, and who may have them.
         moves_first: moves count more than partitions off rack; else they count less.
     """
-    owned = [rows.count(own) for own in ownership.owned]
     unowned = rows.count(ownership.free)
     supplies = [unowned.get(row, 0) for row in range(len(rows.sizes))]
-    leveller = Leveller(rows.readers, owned, [dict(own) for own in owned], list(ownership.sizes))
-    pour(supplies, rows.readers, leveller.shares, leveller.loads, leveller.touched)
-    for block in find_blocks(leveller, range(len(owned))):
-        if not _is_cheapest(block, leveller, owned, rows):
-            _solve(block, leveller, owned, rows, moves_first=moves_first)
-    needs, excess = _changes(owned, leveller)
+    loads = list(ownership.sizes)
+    start = Start(ownership.owned, rows, pour(supplies, rows.readers, loads))
+    leveller = Leveller(rows.readers, start.owned, start.shares, loads, start.gained)
+    for block in find_blocks(leveller, range(len(loads))):
+        if not _is_cheapest(block, leveller, ownership.sizes, start.owned, rows):
+            _solve(block, leveller, start.owned, rows, moves_first=moves_first)
+    needs, excess = start.changes(leveller.moved)
     return hand_over(ownership, needs, excess, rows)
 
 
-def _is_cheapest(block: Block, leveller: Leveller, owned: Sequence[Counts], rows: Rows) -> bool:
+def _is_cheapest(
+    block: Block,
+    leveller: Leveller,
+    sizes: Sequence[int],
+    owned: ByMember[Counts],
+    rows: Rows,
+) -> bool:
     """Tell whether a block keeps as much as any balanced assignment could, by a bound that is quick.
 
     A member of the block keeps at most `level - 1` of what it owns, or `level` where it is one of the
@@ -55,22 +61,27 @@ def _is_cheapest(block: Block, leveller: Leveller, owned: Sequence[Counts], rows
     if leveller.givers.isdisjoint(members):
         # Everything is kept.
         return True
-    inside = _rows_of(block, shares)
+    inside = set(members)
     kept = bound = full = 0
     for member in members:
-        own, share = owned[member], shares[member]
+        size = sizes[member]
         if member in leveller.givers:
-            size = sum(count for row, count in own.items() if row in inside)
+            own, share = owned[member], shares[member]
+            # A row lies in one block only: where those are that hold some of it.
+            size = sum(
+                count
+                for row, count in own.items()
+                if row in share or leveller.takers[row] in inside
+            )
             kept += sum(min(count, share.get(row, 0)) for row, count in own.items())
         else:
-            size = sum(own.values())
             kept += size
         bound += min(size, block.level - 1)
         full += size >= block.level
     return kept == bound + min(full, block.longer)
 
 
-def _rows_of(block: Block, shares: Sequence[Counts]) -> set[int]:
+def _rows_of(block: Block, shares: ByMember[Counts]) -> set[int]:
     found: set[int] = set()
     for member in block.members:
         found.update(shares[member])
@@ -78,7 +89,7 @@ def _rows_of(block: Block, shares: Sequence[Counts]) -> set[int]:
 
 
 def _solve(
-    block: Block, leveller: Leveller, owned: Sequence[Counts], rows: Rows, *, moves_first: bool
+    block: Block, leveller: Leveller, owned: ByMember[Counts], rows: Rows, *, moves_first: bool
 ) -> None:
     """Find the cheapest balanced assignment of a block; changes the shares of its members."""
     members, shares = block.members, leveller.shares
@@ -87,8 +98,9 @@ def _solve(
     place = {member: index for index, member in enumerate(members)}
     mask = bitset(members)
     # The text of a binary number begins with the highest member.
-    pick = itemgetter(*[len(shares) - 1 - member for member in reversed(members)])
-    width = f"0{len(shares)}b"
+    everyone = len(leveller.loads)
+    pick = itemgetter(*[everyone - 1 - member for member in reversed(members)])
+    width = f"0{everyone}b"
 
     def local(bits: int) -> int:
         inside = bits & mask
@@ -119,23 +131,6 @@ def _solve(
     )
     CheapestFlow(transport).run()
     for member, share in zip(members, transport.result(), strict=True):
+        leveller.moved.setdefault(member, set()).update(owned[member], shares[member])
         shares[member] = {inside[row]: count for row, count in share.items()}
-        leveller.touched[member] = [*owned[member], *shares[member]]
-
-
-def _changes(owned: Sequence[Counts], leveller: Leveller) -> tuple[Changes, Changes]:
-    """Compare what members have now with what they own; returns needs and excess as `hand_over` wants."""
-    needs: dict[int, dict[int, int]] = {}
-    excess: dict[int, dict[int, int]] = {}
-    for member, rows in enumerate(leveller.touched):
-        share, own = leveller.shares[member], owned[member]
-        for row in sorted(set(rows)) if rows else ():
-            more = share.get(row, 0) - own.get(row, 0)
-            if more > 0:
-                if row in needs:
-                    needs[row][member] = more
-                else:
-                    needs[row] = {member: more}
-            elif more < 0:
-                excess.setdefault(member, {})[row] = -more
-    return needs, excess
+        leveller.moved[member].update(shares[member])

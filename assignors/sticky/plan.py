@@ -1,11 +1,10 @@
 """From a group to its fairest assignment: the steps in their order."""
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 from assignors.sticky.claims import settle
+from assignors.sticky.collector import without_collector
 from assignors.sticky.hands import Hand
 from assignors.sticky.mixed import share_fairly
 from assignors.sticky.rows import make_rows
@@ -25,10 +24,14 @@ class Plan:
         hands: by member id, in order: topics in order, each with its partitions in order. A claim that is
             kept as a whole, and in order, is given back as it is and not copied.
         disputed: the topics of which somebody claims what is not its own.
+        given: of topics to partitions: what members rightly claim and give away.
+        dealt: by member id: what of its hand it gets from others, or had no owner.
     """
 
     hands: dict[str, Hand]
     disputed: Set[str] = frozenset()
+    given: Mapping[str, Collection[int]] = field(default_factory=dict)
+    dealt: Mapping[str, Hand] = field(default_factory=dict)
 
 
 def fairest(
@@ -43,8 +46,7 @@ def fairest(
 
     Every partition of a known topic with a subscriber goes to one of them. The loads, sorted from the
     greatest, are the least that they can be in the order of the dictionary. Then the fewest partitions are
-    off rack, then the fewest move, or the other way about. The cyclic garbage collector is off meanwhile:
-    nothing in here makes cycles, and it would go through millions of small objects again and again.
+    off rack, then the fewest move, or the other way about. The cyclic garbage collector is off meanwhile.
 
     Args:
         cluster: the topics.
@@ -62,7 +64,7 @@ def fairest(
     """
     subscriptions = checked(subscriptions)
     known = partition_counts(cluster)
-    with _without_collector():
+    with without_collector():
         everyone = sorted(subscriptions)
         subscribed = _known_topics(
             frozenset(known), [subscriptions[member].topics for member in everyone]
@@ -87,23 +89,14 @@ def fairest(
         if len(distinct) > 1 or (cluster.replica_racks and any(racks)):
             rows = make_rows(wanted, counts, racks, cluster.replica_racks)
         if rows is None or (len(distinct) == 1 and not rows.have_racks):
-            hands = share_evenly(ownership, sum(counts.values()))
+            shared = share_evenly(ownership, sum(counts.values()))
         else:
-            hands = share_fairly(ownership, rows, moves_first=moves_first)
-        result.update(zip(members, hands, strict=True))
+            shared = share_fairly(ownership, rows, moves_first=moves_first)
+        result.update(zip(members, shared.hands, strict=True))
+        dealt = {members[index]: hand for index, hand in shared.dealt.items()}
         idle = (claims[everyone[index]] for index, topics in enumerate(subscribed) if not topics)
-        return Plan(result, frozenset().union(ownership.disputed, *idle))
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+        disputed = frozenset().union(ownership.disputed, *idle)
+        return Plan(result, disputed, shared.given, dealt)
 
 
 def _known_topics(all_known: Set[str], subscriptions: Sequence[Sequence[str]]) -> list[Set[str]]:

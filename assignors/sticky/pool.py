@@ -1,10 +1,36 @@
 """Partitions without an owner, and how they are dealt to members that need some."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, repeat
 
 from assignors.sticky.hands import Hand
+from assignors.sticky.start import ByMember
+
+
+_LONG_TURN = 16
+
+
+class Singles:
+    """Partitions as tuples of one; most members get one partition of a topic, and those share their tuples."""
+
+    __slots__ = ("_known", "_ranges")
+
+    def __init__(self) -> None:
+        self._known: list[tuple[int]] = []
+        self._ranges: dict[int, list[tuple[int]]] = {}
+
+    def of(self, numbers: Sequence[int]) -> Sequence[tuple[int]]:
+        """Wrap ascending numbers one by one; a range begins at 0."""
+        known = self._known
+        if numbers and numbers[-1] >= len(known):
+            known.extend(zip(range(len(known), numbers[-1] + 1)))
+        if isinstance(numbers, range):
+            size = len(numbers)
+            if size not in self._ranges:
+                self._ranges[size] = known[:size]
+            return self._ranges[size]
+        return list(map(known.__getitem__, numbers))
 
 
 class Pool:
@@ -12,35 +38,34 @@ class Pool:
 
     Args:
         free: topic to partitions, in any order; a range begins at 0.
+        singles: for all pools of a plan.
     """
 
-    __slots__ = ("_groups", "_topics")
+    __slots__ = ("_groups", "_singles", "_topics")
 
-    def __init__(self, free: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, free: Mapping[str, Sequence[int]], singles: Singles) -> None:
+        self._singles = singles
         self._topics = sorted(free)
         self._groups = [
             numbers if isinstance(numbers, range) else sorted(numbers)
             for numbers in map(free.__getitem__, self._topics)
         ]
 
-    def deal(self, needs: Mapping[int, int], hands: dict[int, Hand]) -> None:
+    def deal(self, needs: Mapping[int, int], hands: ByMember[Hand]) -> None:
         """Give each member as many as it needs, one to each of them in turn.
 
         So neighbours, which are of the same topic, go to different members.
 
         Args:
             needs: member to number of partitions, all above 0; no more than there are altogether.
-            hands: what each member gets is added here; of these topics nothing may be in it before.
+            hands: by member: what each gets is added here; of these topics nothing may be in it before.
         """
         if len(self._topics) == 1:
-            for member in needs:
-                if member not in hands:
-                    hands[member] = {}
             self._deal_topic(needs, hands)
         else:
             self._deal_topics(needs, hands)
 
-    def _deal_topic(self, needs: Mapping[int, int], hands: Mapping[int, Hand]) -> None:
+    def _deal_topic(self, needs: Mapping[int, int], hands: ByMember[Hand]) -> None:
         topic, numbers = self._topics[0], tuple(self._groups[0])
         for active, start, end in _rounds(needs):
             stride = len(active)
@@ -49,37 +74,35 @@ class Pool:
                     hands[member][topic] += numbers[seat:end:stride]
             elif end == stride:
                 # One for each, by far the most common
-                for member, single in zip(active, zip(numbers), strict=False):
-                    hands[member][topic] = single
+                singles = self._singles.of(numbers[:end])
+                for hand, single in zip(map(hands.__getitem__, active), singles, strict=True):
+                    hand[topic] = single
             else:
                 for seat, member in enumerate(active):
                     hands[member][topic] = numbers[seat:end:stride]
 
-    def _deal_topics(self, needs: Mapping[int, int], hands: dict[int, Hand]) -> None:
-        topics = list(chain.from_iterable(map(repeat, self._topics, map(len, self._groups))))
-        # Most members get one partition of a topic: those share their tuples.
-        one_of = list(zip(range(max(group[-1] for group in self._groups) + 1)))
-        singles: list[tuple[int, ...]] = []
-        for group in self._groups:
-            singles += (
-                one_of[: len(group)] if isinstance(group, range) else map(one_of.__getitem__, group)
-            )
+    def _deal_topics(self, needs: Mapping[int, int], hands: ByMember[Hand]) -> None:
+        # Where the partitions of each topic begin
         edges = list(accumulate(map(len, self._groups), initial=0))
+        wrapped = list(map(self._singles.of, self._groups))
         for active, start, end in _rounds(needs):
             stride = len(active)
             # Neighbours get of the same topics, up to the seats that come to the first partition of one.
-            turns = {0, *((edge - start) % stride for edge in edges if start < edge < end)}
+            turns = sorted({0, *((edge - start) % stride for edge in edges if start < edge < end)})
+            if len(turns) * _LONG_TURN < stride:
+                dealt = self._by_turns(turns, edges, wrapped, start, end, stride)
+            else:
+                dealt = self._by_strides(turns, wrapped, start, end, stride)
             names: list[str] = []
             blank: Hand = {}
-            for seat, member in enumerate(active):
-                if seat in turns:
-                    names = topics[start + seat : end : stride]
+            for member, (wanted, got) in zip(active, dealt, strict=True):
+                if wanted is not names:
+                    names = wanted
                     blank = dict.fromkeys(names, ())
-                got = singles[start + seat : end : stride]
-                hand = hands.get(member)
-                if hand is None:
-                    # A copy is made sooner than filled.
-                    hand = hands[member] = blank.copy()
+                hand = hands[member]
+                if not hand:
+                    # Room for all at once is made sooner than bit by bit.
+                    hand.update(blank)
                     if len(blank) == len(names):
                         hand.update(zip(names, got, strict=True))
                     else:
@@ -87,6 +110,48 @@ class Pool:
                 else:
                     for topic, numbers in _runs(names, got):
                         hand[topic] = hand.get(topic, ()) + numbers
+
+    def _by_turns(
+        self,
+        turns: Sequence[int],
+        edges: Sequence[int],
+        wrapped: Sequence[Sequence[tuple[int]]],
+        start: int,
+        end: int,
+        stride: int,
+    ) -> Iterator[tuple[list[str], Sequence[tuple[int]]]]:
+        """Yield what comes to each seat, as topics and partitions; the same list where topics are the same.
+
+        Between two turns it is a table with a line for each time round, and neighbours are its columns.
+        """
+        for turn, following in zip(turns, [*turns[1:], stride], strict=True):
+            names: list[str] = []
+            lines = []
+            for first in range(start + turn, end, stride):
+                topic = bisect_right(edges, first) - 1
+                names.append(self._topics[topic])
+                at = first - edges[topic]
+                lines.append(wrapped[topic][at : at + following - turn])
+            for got in zip(*lines, strict=False):
+                yield names, got
+
+    def _by_strides(
+        self,
+        turns: Collection[int],
+        wrapped: Sequence[Sequence[tuple[int]]],
+        start: int,
+        end: int,
+        stride: int,
+    ) -> Iterator[tuple[list[str], Sequence[tuple[int]]]]:
+        """Yield the same, found another way, which is sooner where there are many turns."""
+        topics = list(chain.from_iterable(map(repeat, self._topics, map(len, self._groups))))
+        singles = list(chain.from_iterable(wrapped))
+        names: list[str] = []
+        turning = set(turns)
+        for seat in range(stride):
+            if seat in turning:
+                names = topics[start + seat : end : stride]
+            yield names, singles[start + seat : end : stride]
 
 
 def _rounds(needs: Mapping[int, int]) -> Iterator[tuple[list[int], int, int]]:

@@ -4,12 +4,17 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from assignors.sticky.bits import transpose
+from assignors.sticky.bits import bitset, transpose
 from groupsdk.assignment import Partitions
 
 
 Counts = dict[int, int]
 """Row to a number of partitions above 0."""
+
+
+_NOBODY = 0
+_ONE = ord("1")
+_SPARSE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +42,14 @@ class Rows:
 
     def count(self, partitions: Partitions) -> Counts:
         """Count some partitions by row."""
-        counts: Counts
         if not self.rows_of_topic and all(partitions.values()):
-            rows_found = map(self.row_of_topic.__getitem__, partitions)
-            if len(self.row_of_topic) == len(self.sizes):
-                return dict(zip(rows_found, map(len, partitions.values()), strict=True))
-            if sum(map(len, partitions.values())) == len(partitions):
-                return dict(Counter(rows_found))
-        counts = {}
+            return self._count_whole(partitions)
+        if not self.row_of_topic:
+            divided = self.rows_of_topic
+            return dict(
+                Counter([divided[topic][n] for topic, those in partitions.items() for n in those])
+            )
+        counts: Counts = {}
         for topic, numbers in partitions.items():
             rows = self.rows_of_topic.get(topic)
             if rows is not None:
@@ -56,6 +61,21 @@ class Rows:
                 counts[row] = counts.get(row, 0) + len(numbers)
         return counts
 
+    def _count_whole(self, partitions: Partitions) -> Counts:
+        """Count where every topic lies in one row, and has some partitions: seldom one by one."""
+        found = list(map(self.row_of_topic.__getitem__, partitions))
+        if len(self.row_of_topic) == len(self.sizes):
+            return dict(zip(found, map(len, partitions.values()), strict=True))
+        size = sum(map(len, partitions.values()))
+        if found and found.count(found[0]) == len(found):
+            return {found[0]: size}
+        counts = dict(Counter(found))
+        if size > len(found):
+            for row, numbers in zip(found, partitions.values(), strict=True):
+                if len(numbers) > 1:
+                    counts[row] += len(numbers) - 1
+        return counts
+
     def split(
         self, partitions: Partitions, only: Collection[int] | None = None
     ) -> dict[int, dict[str, Sequence[int]]]:
@@ -65,6 +85,10 @@ class Rows:
             partitions: any.
             only: the rows that are asked for; what lies in others may be left out.
         """
+        if not self.rows_of_topic and only is not None and len(only) == 1:
+            (row,) = only
+            row_of = self.row_of_topic
+            return {row: {t: numbers for t, numbers in partitions.items() if row_of[t] == row}}
         parts: dict[int, dict[str, Sequence[int]]] = {}
         for topic, numbers in partitions.items():
             rows = self.rows_of_topic.get(topic)
@@ -73,7 +97,11 @@ class Rows:
                 if numbers and (only is None or row in only):
                     parts.setdefault(row, {})[topic] = numbers
             elif len(numbers) == 1:
-                parts.setdefault(rows[numbers[0]], {})[topic] = numbers
+                row = rows[numbers[0]]
+                if row in parts:
+                    parts[row][topic] = numbers
+                elif only is None or row in only:
+                    parts[row] = {topic: numbers}
             else:
                 by_row: dict[int, list[int]] = {}
                 for number in numbers:
@@ -121,7 +149,7 @@ def make_rows(
         far = racks.far(replica_racks.get(topic, ()), counts[topic])
         rows_of_far: dict[int, int] = {}
         for each, size in Counter(far).items():
-            key = (audience, each & audience)
+            key = (audience, racks.members[each] & audience)
             row = rows_of_far[each] = numbers.setdefault(key, len(numbers))
             if row == len(sizes):
                 sizes.append(0)
@@ -135,26 +163,33 @@ def make_rows(
 
 
 class _Racks:
-    """Finds the members that are off rack for a partition."""
+    """Finds the members that are off rack for a partition.
+
+    Attributes:
+        members: sets of members; what is found is places in here, as short numbers are counted sooner.
+    """
 
     def __init__(self, in_rack: Mapping[str, int]) -> None:
         self._in_rack = in_rack
         self._everyone = sum(in_rack.values())
-        self._known: dict[tuple[str, ...] | frozenset[str], int] = {}
+        self._known: dict[Collection[str], int] = {}
+        self._places: dict[int, int] = {0: _NOBODY}
+        self.members = [0]
 
     def far(self, replicas: Sequence[Collection[str]], count: int) -> list[int]:
-        """List the members off rack, by partition; nobody where the replicas' racks are not known."""
-        found = []
-        for racks in replicas[:count]:
-            key = racks if isinstance(racks, tuple | frozenset) else tuple(racks)
-            far = self._known.get(key)
-            if far is None:
-                far = self._known[key] = self._find(key)
-            found.append(far)
-        found.extend([0] * (count - len(found)))
-        return found
+        """Find the set of members off rack, by partition; nobody where the replicas' racks are not known."""
+        replicas = replicas[:count]
+        if not set(map(type, replicas)) <= {tuple, frozenset}:
+            replicas = [frozenset(racks) for racks in replicas]
+        for racks in set(replicas) - self._known.keys():
+            members = self._find(racks)
+            place = self._known[racks] = self._places.setdefault(members, len(self.members))
+            if place == len(self.members):
+                self.members.append(members)
+        found = list(map(self._known.__getitem__, replicas))
+        return found + [_NOBODY] * (count - len(found))
 
-    def _find(self, racks: tuple[str, ...] | frozenset[str]) -> int:
+    def _find(self, racks: Collection[str]) -> int:
         names = {rack for rack in racks if rack}
         if not names:
             return 0
@@ -170,15 +205,8 @@ def _readers(
     lists: dict[int, int] = {}
     list_of = [lists.setdefault(id(each), len(lists)) for each in subscribed]
     distinct = {id(each): each for each in subscribed}
-    wanted = []
-    for each in map(distinct.__getitem__, lists):
-        text = bytearray(b"0") * len(topics)
-        for index in map(number.__getitem__, each):
-            text[index] = 49
-        text.reverse()
-        wanted.append(int(text, 2))
+    columns = _columns([distinct[each] for each in lists], number)
     rows: dict[int, int] = {}
-    columns = transpose(wanted, len(topics))
     row_of_topic = {
         topic: rows.setdefault(column, len(rows))
         for topic, column in zip(topics, columns, strict=True)
@@ -187,3 +215,23 @@ def _readers(
         return row_of_topic, list(rows)
     rows_of_list = transpose(list(rows), len(lists))
     return row_of_topic, transpose([rows_of_list[each] for each in list_of], len(rows))
+
+
+def _columns(lists: Sequence[Set[str]], number: Mapping[str, int]) -> list[int]:
+    """Find for each topic, by its number, the set of the lists that it is in."""
+    width = len(number)
+    if sum(map(len, lists)) * _SPARSE < len(lists) * width:
+        found: list[list[int]] = [[] for _ in range(width)]
+        for index, each in enumerate(lists):
+            for topic in each:
+                found[number[topic]].append(index)
+        return list(map(bitset, found))
+    # A line of text for each list, the last one first, so that each column reads as a binary number.
+    lines = []
+    for each in reversed(lists):
+        line = bytearray(b"0") * width
+        for index in map(number.__getitem__, each):
+            line[index] = _ONE
+        lines.append(line)
+    matrix = b"".join(lines)
+    return [int(matrix[index::width], 2) for index in range(width)]

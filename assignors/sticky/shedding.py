@@ -7,15 +7,14 @@ from groupsdk.assignment import Partitions
 
 
 def without(partitions: Partitions, shed: Mapping[str, Sequence[int]]) -> Partitions:
-    """Leave some partitions out."""
+    """Leave some partitions out, of those that are there."""
     left = dict(partitions)
     for topic, numbers in shed.items():
-        gone = set(numbers)
-        rest = tuple(number for number in left[topic] if number not in gone)
-        if rest:
-            left[topic] = rest
-        else:
+        if len(numbers) == len(left[topic]):
             del left[topic]
+        else:
+            gone = set(numbers)
+            left[topic] = tuple([number for number in left[topic] if number not in gone])
     return left
 
 
@@ -35,18 +34,30 @@ class Shedder:
 
     def shed(self, partitions: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:
         """Choose `count` of a member's partitions, which has at least as many."""
-        heights = {topic: len(numbers) for topic, numbers in partitions.items()}
+        lengths = list(map(len, partitions.values()))
+        most = max(lengths, default=0)
+        if count < lengths.count(most):
+            # One each of some of those that it has most of: by far the most common.
+            tall = [t for t, n in zip(partitions, lengths, strict=True) if n == most]
+            return {topic: [max(partitions[topic])] for topic in self._turn(sorted(tall), count)}
+        heights = dict(zip(partitions, lengths, strict=True))
         level = _level(heights.values(), sum(heights.values()) - count)
         cut = {topic: height - level for topic, height in heights.items() if height > level}
         extra = count - sum(cut.values())
         if extra:
             # The level is the lowest that does not take too many; what is missing comes from those on it.
-            on_level = sorted(topic for topic, height in heights.items() if height >= level)
-            start = bisect_left(on_level, self._next)
-            for topic in (on_level + on_level)[start : start + extra]:
+            on_level = sorted([topic for topic, height in heights.items() if height >= level])
+            for topic in self._turn(on_level, extra):
                 cut[topic] = cut.get(topic, 0) + 1
-                self._next = topic + "\0"
         return {topic: sorted(partitions[topic])[-number:] for topic, number in cut.items()}
+
+    def _turn(self, topics: list[str], count: int) -> list[str]:
+        """Take so many of some topics in order, from where the last ones were taken."""
+        start = bisect_left(topics, self._next)
+        taken = (topics + topics)[start : start + count]
+        if taken:
+            self._next = taken[-1] + "\0"
+        return taken
 
 
 def _level(heights: Iterable[int], keep: int) -> int:

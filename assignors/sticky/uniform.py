@@ -1,11 +1,10 @@
 """Share out where all members subscribe to the same topics, and racks do not matter."""
 
 from assignors.sticky.claims import Ownership
-from assignors.sticky.handover import hand_over
-from assignors.sticky.hands import Hand
+from assignors.sticky.handover import Handover, hand_over
 
 
-def share_evenly(ownership: Ownership, partitions: int) -> list[Hand]:
+def share_evenly(ownership: Ownership, partitions: int) -> Handover:
     """Give every member the same number of partitions, or one more, and move as few as possible.
 
     With n = q * M + r partitions for M members, balanced means q for all and q + 1 for r of them. A member

@@ -9,7 +9,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from struct import Struct, unpack_from
+from struct import Struct, pack, unpack_from
+
+from typing_extensions import override
 
 from groupsdk.assignment import Partitions
 
@@ -43,9 +45,14 @@ def encode_claim(partitions: Mapping[str, Sequence[int]], generation_id: int) ->
     for topic, numbers in partitions.items():
         name = topic.encode()
         parts += (_INT16.pack(len(name)), name)
-        parts.append(Struct(f">{len(numbers) + 1}i").pack(len(numbers), *numbers))
+        parts.append(pack(f">{len(numbers) + 1}i", len(numbers), *numbers))
     parts.append(_INT32.pack(generation_id))
     return b"".join(parts)
+
+
+def encode_claim_again(data: bytes, generation_id: int) -> bytes:
+    """Write the user data of `sticky` for partitions that it was written for before: another generation."""
+    return data[: -_INT32.size] + _INT32.pack(generation_id)
 
 
 def decode_claim(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
@@ -115,6 +122,16 @@ class ClaimReader:
         self._names: dict[bytes, str] = {}
         # By size and first topic: how the last two members' bytes were laid out, or else the last claim.
         self._known: dict[tuple[int, bytes], _Layout | Claim] = {}
+
+    @override
+    def __reduce__(self) -> tuple[type["ClaimReader"], tuple[()]]:
+        """Let copies, which begin anew, be made of what holds a reader: layouts cannot be copied."""
+        return ClaimReader, ()
+
+    @property
+    def size(self) -> int:
+        """How much it has learnt: the layouts, and the names of topics."""
+        return len(self._known) + len(self._names)
 
     def read(self, data: bytes | None, member_id: str) -> Claim:
         """Read what a member sent; nothing claimed where that does not parse, which is logged."""

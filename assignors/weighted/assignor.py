@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar
 
+from assignors.arguments import names_wrong_arguments
 from assignors.sticky.claims import settle
 from assignors.subscribers import checked, partition_counts, subscribers_of
 from assignors.weighted.plan import Planner
@@ -113,6 +114,7 @@ class WeightedAssignor:
         report = WeightReport(self._capacity, self._owned, self._generation_id, weights)
         return report.encode()
 
+    @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
         """Share out, as the leader.
 
@@ -120,7 +122,7 @@ class WeightedAssignor:
         seven times over; with different subscriptions or racks by that times the members over 30.
 
         Raises:
-            TypeError: a number of partitions is not an int, or a member's topics are one string.
+            TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
         """
         members = checked(subscriptions)

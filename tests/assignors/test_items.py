@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors import assign_range, assign_round_robin
 
@@ -47,6 +47,7 @@ def test_a_string_is_not_taken_for_a_list_of_members(assign: Assign) -> None:
 
 
 @both
+@settings(deadline=None)
 @given(items=items, member_ids=members)
 def test_every_item_goes_to_exactly_one_member(
     assign: Assign, items: list[int], member_ids: list[str]
@@ -57,6 +58,7 @@ def test_every_item_goes_to_exactly_one_member(
 
 
 @both
+@settings(deadline=None)
 @given(items=items, member_ids=members)
 def test_counts_differ_by_at_most_one(
     assign: Assign, items: list[int], member_ids: list[str]
@@ -66,6 +68,7 @@ def test_counts_differ_by_at_most_one(
 
 
 @both
+@settings(deadline=None)
 @given(data=st.data(), items=items, member_ids=members)
 def test_the_order_of_the_members_does_not_matter(
     assign: Assign, data: st.DataObject, items: list[int], member_ids: list[str]
@@ -74,6 +77,7 @@ def test_the_order_of_the_members_does_not_matter(
     assert assign(items, iter(shuffled)) == assign(items, member_ids)
 
 
+@settings(deadline=None)
 @given(items=items, member_ids=members)
 def test_range_keeps_the_order_of_the_items(items: list[int], member_ids: list[str]) -> None:
     result = assign_range(items, member_ids)

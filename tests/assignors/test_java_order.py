@@ -1,7 +1,7 @@
 """Holds Java's orders of strings to what Java printed."""
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.java_order import java_hash, java_map_order
 
@@ -43,6 +43,7 @@ def test_map_order_after_the_map_has_grown() -> None:
     assert java_map_order(names) == [f"consumer-{number}" for number in order]
 
 
+@settings(deadline=None)
 @given(st.sets(st.text(max_size=5), max_size=60))
 def test_map_order_loses_and_adds_nothing(names: set[str]) -> None:
     assert sorted(java_map_order(sorted(names))) == sorted(names)

@@ -1,11 +1,14 @@
 """`sticky` is Kafka's: name, user data, and its results where those are the only right ones."""
 
+import copy
+import pickle
 import random
 from collections.abc import Sequence
 
 import pytest
 
 from assignors.sticky import StickyAssignor
+from assignors.sticky.assignor import _FEW
 from assignors.sticky.user_data import decode_claim, encode_claim
 from groupsdk.assignment import (
     Assignment,
@@ -144,6 +147,63 @@ def test_tells_the_leader_what_it_had() -> None:
     assert data is not None
     claim = decode_claim(data)
     assert (claim.partitions, claim.generation_id) == ({"t": (0, 3)}, 7)
+
+
+def test_tells_what_it_had_again_and_again_since_when_it_had_it_last() -> None:
+    assignor = StickyAssignor()
+    had: list[dict[str, list[int]]] = [
+        {"t": [0, 3]},
+        {"t": [0, 3]},
+        {"t": [0, 3], "u": [1]},
+        {},
+        {},
+        {"u": [1]},
+    ]
+    for generation_id, partitions in enumerate(had):
+        assignor.on_assignment(Assignment(partitions), generation_id)
+        assert assignor.subscription_user_data(["t"]) == encode_claim(partitions, generation_id)
+    # the caller's own lists are not what it compares with
+    had[-1]["u"].append(2)
+    assignor.on_assignment(Assignment(had[-1]), 9)
+    assert assignor.subscription_user_data(["t"]) == encode_claim({"u": (1, 2)}, 9)
+
+
+def test_a_leader_that_has_led_before_shares_out_as_a_new_one() -> None:
+    leader = StickyAssignor()
+    rng = random.Random(3)
+    for generation_id in range(40):
+        numbers = list(range(12))
+        rng.shuffle(numbers)
+        sizes = rng.choice([(4, 4, 4), (6, 6, 0), (2, 5, 5)])
+        claims = {}
+        for place, size in enumerate(sizes):
+            mine, numbers = numbers[:size], numbers[size:]
+            claims[f"m{place}"] = {rng.choice("tu"): tuple(sorted(mine))} if mine else {}
+        members = ["m0", "m1", "m2", f"new-{generation_id}"]
+        topics: dict[str, Sequence[str]] = dict.fromkeys(members, ("t", "u"))
+        group = _group({"t": 12, "u": 12}, topics, claims, generation_id)
+        expected = StickyAssignor().assign(*group)
+        assert leader.assign(*group) == expected
+        # what it has learnt can be left behind, and need not be copied
+        for other in (copy.deepcopy(leader), pickle.loads(pickle.dumps(leader))):
+            assert other.assign(*group) == expected
+
+
+def test_what_a_leader_keeps_is_bounded() -> None:
+    leader = StickyAssignor()
+
+    def lead(members: int, topic: str) -> None:
+        claims: dict[str, dict[str, tuple[int, ...]]] = {
+            f"m{n}": {topic: (n,)} for n in range(members)
+        }
+        wanted: dict[str, Sequence[str]] = dict.fromkeys(claims, ("t",))
+        leader.assign(*_group({"t": 99}, wanted, claims))
+
+    for number in range(300):
+        lead(3, f"t{number}")
+        assert leader._reader is None or leader._reader.size <= _FEW
+    lead(_FEW + 1, "t")
+    assert leader._reader is None
 
 
 def test_is_an_assignor() -> None:

@@ -10,16 +10,20 @@ from assignors.sticky.levelling import Leveller
 from assignors.sticky.rows import Counts
 
 
+def _none(members: int) -> list[Counts]:
+    return [{} for _ in range(members)]
+
+
 def test_dense_part_and_the_rest() -> None:
     # Row 0 is read by members 0 and 1 only, row 1 by all.
-    leveller = Leveller([0b0011, 0b1111], [{}] * 4, [{0: 10}, {}, {1: 3}, {}], [10, 0, 3, 0])
+    leveller = Leveller([0b0011, 0b1111], _none(4), [{0: 10}, {}, {1: 3}, {}], [10, 0, 3, 0])
     blocks = find_blocks(leveller, range(4))
     assert blocks == [Block([2, 3], 2, 1), Block([0, 1], 5, 2)]
     assert leveller.loads == [5, 5, 2, 1]
 
 
 def test_nothing_to_share() -> None:
-    assert find_blocks(Leveller([1], [{}], [{}], [0]), [0]) == []
+    assert find_blocks(Leveller([1], _none(1), _none(1), [0]), [0]) == []
 
 
 @pytest.mark.parametrize("seed", range(400))

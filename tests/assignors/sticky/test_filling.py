@@ -4,17 +4,14 @@ from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.bits import bitset
 from assignors.sticky.filling import pour
-from assignors.sticky.rows import Counts
 
 
 def test_fills_up_the_low_ones_first() -> None:
-    shares: list[Counts] = [{}, {}, {}, {}]
     loads = [5, 0, 2, 0]
-    touched: list[list[int]] = [[], [], [], []]
-    pour([6], [0b0111], shares, loads, touched)
+    poured = pour([6, 0], [0b0111, 0], loads)
     assert loads == [5, 4, 4, 0]
-    assert shares == [{}, {0: 4}, {0: 2}, {}]
-    assert touched == [[], [0], [0], []]
+    assert poured.gains == {0: {1: 4, 2: 2}}
+    assert poured.takers == {0: 0b0110}
 
 
 @settings(deadline=None)
@@ -31,9 +28,7 @@ def test_is_like_one_after_the_other_to_the_lowest(
         if (readers := {m for m in wanted if m < len(before)})
     ]
     loads = list(before)
-    shares: list[Counts] = [{} for _ in loads]
-    touched: list[list[int]] = [[] for _ in loads]
-    pour([s for s, _ in rows], [bitset(r) for _, r in rows], shares, loads, touched)
+    poured = pour([s for s, _ in rows], [bitset(r) for _, r in rows], loads)
 
     expected = list(before)
     order = sorted(range(len(rows)), key=lambda row: (len(rows[row][1]), row))
@@ -42,9 +37,13 @@ def test_is_like_one_after_the_other_to_the_lowest(
         for _ in range(supply):
             expected[min(readers, key=lambda m: (expected[m], m))] += 1
     assert loads == expected
+    gained = [0] * len(loads)
     for row, (supply, readers) in enumerate(rows):
-        assert sum(share.get(row, 0) for share in shares) == supply
-        assert {m for m, share in enumerate(shares) if row in share} <= readers
-    for member, share in enumerate(shares):
-        assert set(touched[member]) == share.keys()
-        assert loads[member] == before[member] + sum(share.values())
+        gains = poured.gains.get(row, {})
+        assert sum(gains.values()) == supply
+        assert gains.keys() <= readers
+        assert all(gain > 0 for gain in gains.values())
+        assert poured.takers.get(row, 0) == bitset(gains)
+        for member, gain in gains.items():
+            gained[member] += gain
+    assert [load - old for load, old in zip(loads, before, strict=True)] == gained

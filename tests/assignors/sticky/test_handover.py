@@ -7,27 +7,29 @@ from assignors.sticky.rows import Rows
 
 def test_what_one_gives_away_another_gets() -> None:
     ownership = Ownership([{"t": [3, 1, 0]}, {}, {"u": [0]}], [3, 0, 1], {"t": [2]})
-    hands = hand_over(ownership, {0: {1: 2}}, {0: {0: 1}})
-    assert hands == [{"t": (0, 1)}, {"t": (2, 3)}, {"u": (0,)}]
+    found = hand_over(ownership, {0: {1: 2}}, {0: {0: 1}})
+    assert found.given == {"t": [3]}
+    assert found.dealt == {1: {"t": (2, 3)}}
+    assert found.hands == [{"t": (0, 1)}, {"t": (2, 3)}, {"u": (0,)}]
     assert ownership.owned[0] == {"t": [3, 1, 0]}
     assert ownership.free == {"t": [2]}
 
 
 def test_nothing_changes() -> None:
     own = {"t": (0, 1)}
-    assert hand_over(Ownership([own], [2], {}), {}, {})[0] is own
+    assert hand_over(Ownership([own], [2], {}), {}, {}).hands[0] is own
 
 
 def test_rows_do_not_mix() -> None:
     # One topic whose partitions lie in two rows, as they do where racks matter.
     rows = Rows([2, 2], [3, 3], [0, 0], {}, {"t": [0, 1, 0, 1]})
     ownership = Ownership([{"t": [0, 1]}, {}], [2, 0], {"t": [2, 3]})
-    hands = hand_over(ownership, {0: {1: 1}, 1: {0: 1}}, {}, rows)
+    hands = hand_over(ownership, {0: {1: 1}, 1: {0: 1}}, {}, rows).hands
     assert hands == [{"t": (0, 1, 3)}, {"t": (2,)}]
 
 
 def test_a_row_that_is_given_away_is_dealt_as_that_row() -> None:
     rows = Rows([2, 2], [3, 3], [0, 0], {}, {"t": [0, 1, 0, 1]})
     ownership = Ownership([{"t": [0, 1, 2]}, {"t": [3]}], [3, 1], {})
-    hands = hand_over(ownership, {0: {1: 1}}, {0: {0: 1}}, rows)
+    hands = hand_over(ownership, {0: {1: 1}}, {0: {0: 1}}, rows).hands
     assert hands == [{"t": (0, 1)}, {"t": (2, 3)}]

@@ -9,6 +9,10 @@ from assignors.sticky.levelling import Leveller
 from assignors.sticky.rows import Counts
 
 
+def _none(members: int) -> list[Counts]:
+    return [{} for _ in range(members)]
+
+
 def _chain(members: int, loads: list[int]) -> Leveller:
     """Member i reads rows i and i + 1, and has all it has of row i."""
     readers = [bitset({max(row - 1, 0), min(row, members - 1)}) for row in range(members + 1)]
@@ -17,22 +21,21 @@ def _chain(members: int, loads: list[int]) -> Leveller:
 
 
 def test_moves_through_others() -> None:
-    leveller = Leveller([0b011, 0b110], [{}, {}, {}], [{0: 4}, {1: 2}, {}], [4, 2, 0])
+    leveller = Leveller([0b011, 0b110], _none(3), [{0: 4}, {1: 2}, {}], [4, 2, 0])
     assert leveller.level([0, 1, 2], 2) == 0
     assert leveller.loads == [2, 2, 2]
     assert leveller.shares == [{0: 2}, {0: 2}, {1: 2}]
 
 
 def test_tells_who_is_stuck() -> None:
-    leveller = Leveller([0b011, 0b110], [{}, {}, {}], [{0: 9}, {}, {1: 1}], [9, 0, 1])
+    leveller = Leveller([0b011, 0b110], _none(3), [{0: 9}, {}, {1: 1}], [9, 0, 1])
     assert leveller.level([0, 1, 2], 3) == 0b011
     assert leveller.loads == [6, 3, 1]
 
 
 def test_what_nobody_owns_goes_first() -> None:
     readers, owned = [0b11, 0b11], [{0: 3}, {}]
-    leveller = Leveller(readers, owned, [{0: 3, 1: 1}, {}], [4, 0])
-    leveller.touched[0].append(1)
+    leveller = Leveller(readers, owned, [{0: 3, 1: 1}, {}], [4, 0], [0b10, 0])
     assert leveller.level([0, 1], 3) == 0
     assert leveller.shares == [{0: 3}, {1: 1}]
     assert not leveller.givers
@@ -44,7 +47,7 @@ def test_goes_the_whole_length_of_a_chain() -> None:
     # Longer than the rounds with shortest paths, and than any recursion could be.
     members = 3000
     leveller = _chain(members, [members, *[0] * (members - 1)][:members])
-    leveller.shares[:] = [{0: 5}, *({row: 2} for row in range(1, members - 1)), {}]
+    leveller.shares = [{0: 5}, *({row: 2} for row in range(1, members - 1)), {}]
     leveller.loads[:] = [5, *[2] * (members - 2), 0]
     leveller.level(range(members), 2)
     # Row 0 is read by member 0 only.
@@ -52,7 +55,7 @@ def test_goes_the_whole_length_of_a_chain() -> None:
     assert leveller.loads[1:] == [2] * (members - 2) + [0]
     readers = [bitset({row, min(row + 1, members - 1)}) for row in range(members)]
     shares: list[Counts] = [{0: 5}, *({row: 2} for row in range(1, members - 1)), {}]
-    leveller = Leveller(readers, [{}] * members, shares, [5, *[2] * (members - 2), 0])
+    leveller = Leveller(readers, _none(members), shares, [5, *[2] * (members - 2), 0])
     assert leveller.level(range(members), 2)
     assert leveller.loads == [3, *[2] * (members - 1)]
 
@@ -78,7 +81,12 @@ def test_moves_as_much_as_any_flow(seed: int) -> None:
     part = sorted(chance.sample(range(members), chance.randint(2, members)))
     outside = {m: dict(shares[m]) for m in range(members) if m not in part}
     top = chance.randint(1, 4)
-    leveller = Leveller(list(map(bitset, readers)), owned, shares, loads)
+    before = [dict(share) for share in shares]
+    gained = [
+        bitset(row for row, count in share.items() if count > own.get(row, 0))
+        for share, own in zip(shares, owned, strict=True)
+    ]
+    leveller = Leveller(list(map(bitset, readers)), owned, shares, loads, gained)
     reached = leveller.level(part, top)
 
     assert sizes == [sum(share.get(row, 0) for share in shares) for row in range(rows)]
@@ -96,4 +104,11 @@ def test_moves_as_much_as_any_flow(seed: int) -> None:
     for member, share in enumerate(shares):
         if any(share.get(row, 0) < count for row, count in owned[member].items()):
             assert member in leveller.givers
-        assert set(leveller.touched[member]) <= set(range(rows))
+        changed = {
+            row
+            for row in before[member].keys() | share.keys()
+            if before[member].get(row) != share.get(row)
+        }
+        assert changed <= leveller.moved.get(member, set())
+    for row, taker in leveller.takers.items():
+        assert shares[taker][row] > 0

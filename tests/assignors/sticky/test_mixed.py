@@ -12,7 +12,7 @@ def _share(
     subscribed = [frozenset(each) for each in topics]
     rows = make_rows(subscribed, counts, [None] * len(topics), {})
     ownership = settle(claims, [1] * len(topics), subscribed, counts)
-    return share_fairly(ownership, rows, moves_first=False)
+    return share_fairly(ownership, rows, moves_first=False).hands
 
 
 def test_improves_through_a_third_member() -> None:

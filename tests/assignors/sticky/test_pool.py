@@ -1,23 +1,25 @@
 """The pool gives everybody what it needs, and spreads topics while it does."""
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.hands import Hand
-from assignors.sticky.pool import Pool
+from assignors.sticky.pool import Pool, Singles
 
 
 def test_neighbours_go_to_different_members() -> None:
     hands: dict[int, Hand] = {3: {}, 1: {}}
-    Pool({"u": [1, 0], "t": range(3)}).deal({3: 2, 1: 3}, hands)
+    Pool({"u": [1, 0], "t": range(3)}, Singles()).deal({3: 2, 1: 3}, hands)
     assert hands == {1: {"t": (0, 2), "u": (1,)}, 3: {"t": (1,), "u": (0,)}}
 
 
 def test_whoever_needs_more_gets_the_last() -> None:
     hands: dict[int, Hand] = {0: {}, 1: {}, 2: {}}
-    Pool({"t": [5, 6, 7, 8, 9]}).deal({0: 1, 1: 3, 2: 1}, hands)
+    Pool({"t": [5, 6, 7, 8, 9]}, Singles()).deal({0: 1, 1: 3, 2: 1}, hands)
     assert hands == {0: {"t": (5,)}, 1: {"t": (6, 8, 9)}, 2: {"t": (7,)}}
 
 
@@ -43,7 +45,7 @@ def test_everybody_gets_its_number_and_nothing_goes_twice(
             needs[member] = want
     other: Hand = {"before": (1,)}
     hands: dict[int, Hand] = {member: dict(other) for member in needs}
-    Pool(free).deal(needs, hands)
+    Pool(free, Singles()).deal(needs, hands)
     seen: Counter[tuple[str, int]] = Counter()
     for member, hand in hands.items():
         assert hand.pop("before") == (1,)
@@ -55,3 +57,40 @@ def test_everybody_gets_its_number_and_nothing_goes_twice(
         assert sum(map(len, hand.values())) == needs[member]
     assert all(count == 1 for count in seen.values())
     assert all(number in free[topic] for topic, number in seen)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_large_tables_are_dealt_one_by_one_too(seed: int) -> None:
+    # As many members as it takes for long turns, and sizes that make few of these or many.
+    chance = random.Random(seed)
+    members = chance.randint(20, 80)
+    sizes = [
+        members * chance.randint(1, 2) if chance.random() < 0.8 else chance.randint(1, 90)
+        for _ in range(chance.randint(2, 6))
+    ]
+    free: dict[str, Sequence[int]] = {
+        f"t{index}": range(size) if chance.random() < 0.7 else range(3, 3 + size)
+        for index, size in enumerate(sizes)
+    }
+    free = {t: n if n[0] == 0 else list(n) for t, n in free.items()}
+    pool = [(topic, number) for topic, numbers in free.items() for number in numbers]
+    short, long = len(pool) // members, -(-len(pool) // members)
+    needs = {m: long if m < len(pool) % members else short for m in range(members)}
+    needs = {member: need for member, need in needs.items() if need}
+    expected: dict[int, Hand] = {member: {} for member in needs}
+    for at, (topic, number) in enumerate(pool):
+        hand = expected[at % members]
+        hand[topic] = (*hand.get(topic, ()), number)
+    hands: dict[int, Hand] = {member: {} for member in needs}
+    Pool(free, Singles()).deal(needs, hands)
+    assert hands == expected
+    assert all(list(hand) == sorted(hand) for hand in hands.values())
+
+
+def test_singles_are_shared() -> None:
+    singles = Singles()
+    assert list(singles.of(range(3))) == [(0,), (1,), (2,)]
+    assert list(singles.of([2, 5])) == [(2,), (5,)]
+    assert singles.of([5])[0] is singles.of((1, 5))[1]
+    assert list(singles.of(range(2))) == [(0,), (1,)]
+    assert not singles.of([])

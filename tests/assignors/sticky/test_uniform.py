@@ -12,7 +12,10 @@ from groupsdk.assignment import Partitions
 def test_fresh_is_dealt_as_round_robin_does() -> None:
     counts = {"t0": 3, "t1": 3}
     ownership = settle([{}, {}], [-1, -1], [counts.keys()] * 2, counts)
-    assert share_evenly(ownership, 6) == [{"t0": (0, 2), "t1": (1,)}, {"t0": (1,), "t1": (0, 2)}]
+    assert share_evenly(ownership, 6).hands == [
+        {"t0": (0, 2), "t1": (1,)},
+        {"t0": (1,), "t1": (0, 2)},
+    ]
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -28,7 +31,9 @@ def test_keeps_as_many_as_the_bound_allows(seed: int) -> None:
                 claims[member].setdefault(topic, []).append(number)
     owned: list[Partitions] = list(claims)
     total = sum(counts.values())
-    hands = share_evenly(settle(owned, [1] * members, [counts.keys()] * members, counts), total)
+    hands = share_evenly(
+        settle(owned, [1] * members, [counts.keys()] * members, counts), total
+    ).hands
     quota, longer = divmod(total, members)
     loads = [sum(map(len, hand.values())) for hand in hands]
     assert sorted(loads) == [quota] * (members - longer) + [quota + 1] * longer
@@ -48,13 +53,13 @@ def test_keeps_as_many_as_the_bound_allows(seed: int) -> None:
 def test_a_fresh_group_spreads_each_topic() -> None:
     counts = {f"t{index}": 10 for index in range(7)}
     ownership = settle([{}] * 5, [-1] * 5, [counts.keys()] * 5, counts)
-    for hand in share_evenly(ownership, 70):
+    for hand in share_evenly(ownership, 70).hands:
         assert {len(numbers) for numbers in hand.values()} == {2}
 
 
 def test_a_newcomer_does_not_read_one_topic_only() -> None:
     counts = {f"t{index}": 10 for index in range(10)}
-    before = share_evenly(settle([{}] * 10, [-1] * 10, [counts.keys()] * 10, counts), 100)
+    before = share_evenly(settle([{}] * 10, [-1] * 10, [counts.keys()] * 10, counts), 100).hands
     owned: list[Partitions] = [*before, {}]
-    hands = share_evenly(settle(owned, [1] * 11, [counts.keys()] * 11, counts), 100)
+    hands = share_evenly(settle(owned, [1] * 11, [counts.keys()] * 11, counts), 100).hands
     assert len(hands[-1]) == 9

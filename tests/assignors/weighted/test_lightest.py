@@ -1,6 +1,6 @@
 """Test the search for the least loaded member against looking at all of them."""
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.weighted.lightest import AnyMember, SomeMembers, heaviest_load
 
@@ -9,6 +9,7 @@ weights = st.lists(st.integers(1, 50).map(float), max_size=40)
 capacities = st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=1, max_size=6)
 
 
+@settings(deadline=None)
 @given(capacities, weights)
 def test_any_member(strengths: list[float], added: list[float]) -> None:
     members = range(len(strengths))
@@ -29,6 +30,7 @@ def test_any_member_of_some() -> None:
     assert [search.add(1.0) for _ in range(4)] == [1, 3, 1, 3]
 
 
+@settings(deadline=None)
 @given(capacities, weights, st.data())
 def test_some_members(strengths: list[float], added: list[float], data: st.DataObject) -> None:
     members = range(len(strengths))

@@ -65,7 +65,7 @@ few_weights = st.lists(st.integers(1, 30).map(float), min_size=1, max_size=7)
 
 
 @given(few_weights, st.integers(1, 3), st.data())
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 def test_the_bound_with_equal_members(weights: list[float], size: int, data: st.DataObject) -> None:
     owners = data.draw(
         st.lists(st.integers(-1, size - 1), min_size=len(weights), max_size=len(weights))
@@ -80,7 +80,7 @@ def test_the_bound_with_equal_members(weights: list[float], size: int, data: st.
 
 
 @given(few_weights, st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=1, max_size=3))
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 def test_the_bound_with_members_of_different_capacity(
     weights: list[float], capacities: list[float]
 ) -> None:
@@ -89,6 +89,7 @@ def test_the_bound_with_members_of_different_capacity(
     assert heaviest(work, shared(work)) <= (1 + TOLERANCE) * 2 * optimum(work) + 1e-9
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=60), st.integers(1, 6))
 def test_its_own_result_is_kept_whole(weights: list[float], size: int) -> None:
     first = shared(workload(weights, [1.0] * size))
@@ -99,6 +100,7 @@ def test_its_own_result_is_kept_whole(weights: list[float], size: int) -> None:
     assert shared(workload(weights, [1.0] * size, owners)) == first
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(1, 7))
 def test_equal_weights_are_shared_out_evenly(count: int, size: int) -> None:
     sizes = [len(hand) for hand in shared(workload([1.0] * count, [1.0] * size))]
@@ -147,6 +149,7 @@ def test_without_a_price_nothing_moves_for_its_rack() -> None:
     assert shared(work) == [[0, 1], [2, 3]]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 8), st.text("ab", min_size=8, max_size=8))
 def test_no_more_moves_for_racks_than_the_price(price: int, replicas: str) -> None:
     owners = [0] * 4 + [1] * 4

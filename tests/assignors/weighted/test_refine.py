@@ -1,6 +1,6 @@
 """Test the single moves and swaps that bring members below a load."""
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.weighted.refine import Item, Refiner
 
@@ -58,6 +58,7 @@ def test_what_cannot_be_done() -> None:
     assert refined([[3.0, 3.0], [2.0]], 3.0)[0] is False
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 9).map(float), max_size=6), min_size=1, max_size=5),
     st.floats(1.0, 1.5),

@@ -4,7 +4,7 @@ import struct
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assignors.weighted.report import WeightReport, is_weight
 from groupsdk.errors import DecodeError
@@ -55,6 +55,7 @@ def test_what_is_no_report(data: bytes, problem: str) -> None:
         WeightReport.decode(data)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_no_changed_report_raises_anything_but_a_decode_error(data: st.DataObject) -> None:
     message = bytearray(REPORT.encode())

@@ -1,0 +1,93 @@
+"""Say which argument was wrong where an assignor stumbles over one."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import TypeVar
+
+from groupsdk.assignment import Cluster, GroupAssignment, GroupSubscription, Subscription
+
+
+_Self = TypeVar("_Self")
+_Assign = Callable[[_Self, Cluster, GroupSubscription], GroupAssignment]
+
+_NUMBER = "an int"
+
+
+def names_wrong_arguments(assign: _Assign[_Self]) -> _Assign[_Self]:
+    """Decorate `assign` so that an argument of a wrong type is a TypeError that names it.
+
+    What arrives by the wire has its types. So nothing is looked at beforehand, which would take time in every
+    rebalance, but only where something has failed.
+    """
+
+    @wraps(assign)
+    def checking(
+        self: _Self, cluster: Cluster, subscriptions: GroupSubscription
+    ) -> GroupAssignment:
+        try:
+            return assign(self, cluster, subscriptions)
+        except (TypeError, AttributeError) as error:
+            for fault in _faults(cluster, subscriptions):
+                raise TypeError(fault) from error
+            raise
+
+    return checking
+
+
+def _faults(cluster: object, subscriptions: object) -> Iterator[str]:
+    # Nothing here can be taken to be what its annotation says.
+    if not isinstance(cluster, Cluster):
+        yield f"the cluster is {cluster!r}, not a Cluster"
+        return
+    if not isinstance(subscriptions, Mapping):
+        yield f"subscriptions are {subscriptions!r}, not a mapping of member id to Subscription"
+        return
+    for member_id, subscription in subscriptions.items():
+        if not isinstance(subscription, Subscription):
+            yield f"member {member_id!r}: {subscription!r} is not a Subscription"
+            return
+        yield from (f"member {member_id!r}: {each}" for each in _faults_of(subscription))
+    all_racks: Mapping[str, object] = cluster.replica_racks
+    for topic, replicas in all_racks.items():
+        if not _is_list(replicas):
+            yield f"topic {topic!r}: replica_racks are {replicas!r}, not a list of each partition's racks"
+            continue
+        for number, racks in enumerate(_items(replicas)):
+            if not isinstance(racks, Collection) or isinstance(racks, str):
+                yield f"topic {topic!r}: the racks of partition {number} are {racks!r}, not a list of names"
+
+
+def _faults_of(subscription: Subscription) -> Iterator[str]:
+    topics: object = subscription.topics
+    user_data: object = subscription.user_data
+    generation_id: object = subscription.generation_id
+    owned: object = subscription.owned_partitions
+    if isinstance(topics, str):
+        yield f"topics is the string {topics!r}, not a list of names"
+    elif not _is_list(topics):
+        yield f"topics is {topics!r}, not a list of names"
+    else:
+        yield from (
+            f"topic {each!r} is not a str" for each in _items(topics) if not isinstance(each, str)
+        )
+    if user_data is not None and not isinstance(user_data, bytes | bytearray | memoryview):
+        yield f"user_data is {user_data!r}, not bytes"
+    if not isinstance(generation_id, int):
+        yield f"generation_id is {generation_id!r}, not {_NUMBER}"
+    if not isinstance(owned, Mapping):
+        yield f"owned_partitions are {owned!r}, not a mapping of topic to partitions"
+        return
+    for topic, numbers in owned.items():
+        if not _is_list(numbers):
+            yield f"owned_partitions of {topic!r} are {numbers!r}, not a list of numbers"
+        else:
+            wrong = (each for each in _items(numbers) if not isinstance(each, int))
+            yield from (f"owned partition {each!r} of {topic!r} is not {_NUMBER}" for each in wrong)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence | frozenset | set) and not isinstance(value, str)
+
+
+def _items(value: object) -> Iterator[object]:
+    return iter(value) if isinstance(value, Collection) else iter(())
