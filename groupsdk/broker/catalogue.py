@@ -16,6 +16,7 @@ _CONFIG: Final = "config"
 _CLUSTER: Final = "cluster"
 _DELETED: Final = "deleted"
 _MAX_NAME: Final = 249
+_MAX_PARTITIONS: Final = 10_000
 _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -195,6 +196,13 @@ def new_cluster_id() -> str:
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(new_topic_id().bytes).decode().rstrip("=")
+
+
+def partitions_problem(count: object) -> str | None:
+    """Say what is wrong with a number of partitions to create at once; None: nothing."""
+    if type(count) is int and 1 <= count <= _MAX_PARTITIONS:
+        return None
+    return f"{count!r} partitions, where 1 to {_MAX_PARTITIONS} can be made at once"
 
 
 def topic_name_problem(name: str) -> str | None:

@@ -85,6 +85,8 @@ class Cluster:
         # an empty one is false
         self.client_scheduler = scheduler if client_scheduler is None else client_scheduler
         self.defer = defer
+        self.crowded: Callable[[], bool] | None = None
+        """Tells whether requests are likely to come together; None: they are taken one by one."""
         self.nodes: dict[int, ClusterNode] = {}
         self._waiters: dict[TopicPartition, set[Callable[[], None]]] = {}
         self._groups: Coordinators | None = None
@@ -189,6 +191,11 @@ class Cluster:
         if topic is None or not 0 <= partition < len(topic.partitions):
             return None
         return topic.partitions[partition].leader
+
+    @property
+    def has_virtual_time(self) -> bool:
+        """Tell whether time passes only when somebody moves the clock."""
+        return self.client_scheduler is not self.scheduler
 
     def leader_epoch(self, name: str, partition: int) -> int:
         """Return the leader epoch of a partition that exists."""

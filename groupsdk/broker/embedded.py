@@ -27,6 +27,7 @@ _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _STOP_S: Final = 10.0
 _LAST_TURNS: Final = 10
+_TURN_S: Final = 0.001
 FOR_TESTS: Final[Mapping[str, Any]] = {
     "group_initial_rebalance_delay_ms": 0,
     "group_min_session_timeout_ms": 1,
@@ -236,18 +237,23 @@ class EmbeddedBroker:
     ) -> None:
         """Create a topic.
 
+        Args:
+            name: its name.
+            partitions: how many it has, from 1 to 10,000.
+            config: its settings by Kafka's names, where they are not the broker's.
+
         Raises:
-            ConfigError: its name is not allowed, or taken.
+            ConfigError: its name is not allowed, or taken; or there cannot be so many partitions.
         """
-        from groupsdk.broker.catalogue import topic_name_problem
+        from groupsdk.broker.catalogue import partitions_problem, topic_name_problem
 
         def create() -> None:
             cluster = self._running().cluster
-            problem = topic_name_problem(name)
+            problem = topic_name_problem(name) or partitions_problem(partitions)
             if name in cluster.catalogue.topics:
-                problem = f"the topic {name} exists"
+                problem = "it exists"
             if problem is not None:
-                raise ConfigError(problem)
+                raise ConfigError(f"the topic {name!r}: {problem}")
             cluster.create_topics({name: partitions}, {name: config} if config else None)
 
         self._on_loop(create)
@@ -350,6 +356,8 @@ class EmbeddedBroker:
 
             broker = self._running()
             until_ms = clock.now_ms() + delta_ms
+            loop = asyncio.get_running_loop()
+            turn_s, deferred = loop.time(), broker.deferred
             while True:
                 next_ms = broker.scheduler.next_ms
                 step_ms = (
@@ -357,7 +365,11 @@ class EmbeddedBroker:
                 )
                 clock.advance(step_ms - clock.now_ms())
                 broker.run_due()
-                await asyncio.sleep(0)
+                # a year has millions of steps, most of which leave nothing to do
+                last = clock.now_ms() >= until_ms
+                if last or broker.deferred != deferred or loop.time() - turn_s > _TURN_S:
+                    await asyncio.sleep(0)
+                    turn_s, deferred = loop.time(), broker.deferred
                 if clock.now_ms() >= until_ms and (next_ms is None or next_ms > until_ms):
                     return
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.catalogue import Catalogue, Topic
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
+_NEVER_MS: Final = 2**63 - 1
 TOPIC_DEFAULTS: Final = {
     "cleanup.policy": "log.cleanup.policy",
     "compression.type": "compression.type",
@@ -85,6 +87,9 @@ class Logs:
         self._open: dict[Partition, PartitionLog] = {}
         self._defaults: LogConfig | None = None
         self._compacting: Iterator[None] | None = None
+        self._opening: Iterator[None] | None = None
+        self._upkeep = False
+        self._flushing = self._cleaning = False
         self._stopped = False
         self._said: dict[Partition, str] = {}
 
@@ -114,13 +119,15 @@ class Logs:
         place = (topic.name, partition)
         found = self._open.get(place)
         if found is None:
+            config = self.topic_config(topic.name)
             found = self._open[place] = self._directory.log(
                 topic.name,
                 partition,
-                self.topic_config(topic.name),
+                config,
                 self._scheduler.now_ms(),
                 topic_id=topic.topic_id,
             )
+            self._look_after(config)
         return found
 
     def report(self, name: str, partition: int, error: GroupSdkError) -> None:
@@ -153,6 +160,7 @@ class Logs:
         for (topic, _), log in self._open.items():
             if topic == name:
                 log.config = config
+                self._look_after(config)
 
     def opened(self) -> "Iterator[tuple[Partition, PartitionLog]]":
         """Go through the logs that are open."""
@@ -160,13 +168,24 @@ class Logs:
 
     def start_upkeep(self) -> None:
         """Look after retention, compaction, flushes and producers from now on."""
+        self._upkeep = True
         config = self._config
         self._every(config.log_retention_check_interval_ms, self._retain)
         self._every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
-        self._every(config.log_flush_scheduler_interval_ms, self._flush)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
-        if config.log_cleaner_enable:
-            self._every(max(config.log_cleaner_backoff_ms, 1), self._compact)
+        for log in self._open.values():
+            self._look_after(log.config)
+
+    def _look_after(self, config: LogConfig) -> None:
+        """Begin what a log with these settings needs every few seconds, and most brokers never do."""
+        if not self._upkeep:
+            return
+        if not self._flushing and config.flush_ms < _NEVER_MS:
+            self._flushing = True
+            self._every(self._config.log_flush_scheduler_interval_ms, self._flush)
+        if not self._cleaning and config.compact and self._config.log_cleaner_enable:
+            self._cleaning = True
+            self._every(max(self._config.log_cleaner_backoff_ms, 1), self._compact)
 
     def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
         def run() -> None:
@@ -179,17 +198,41 @@ class Logs:
     def _retain(self) -> None:
         now_ms = self._scheduler.now_ms()
         for place, log in self.opened():
-            self._try(place, "retention", lambda log=log: log.enforce_retention(now_ms))  # type: ignore[misc]
+            self._try(place, "retention", partial(log.enforce_retention, now_ms))
+        if self._opening is None:
+            closed = [each for each in sorted(self._directory.found) if each not in self._open]
+            if closed:
+                self._opening = self._opened_for_upkeep(closed)
+                self._defer(self._open_on)
+
+    def _opened_for_upkeep(self, places: list[Partition]) -> Iterator[None]:
+        """Open logs that nobody has used yet, and remove what is too old in them: time passes for them, too."""
+        for place in places:
+            yield
+            name, partition = place
+            topic = self._catalogue.topics.get(name)
+            if topic is None or partition >= len(topic.partitions) or place in self._open:
+                continue
+            try:
+                if self._directory.holds_records(name, partition):
+                    self.get(topic, partition).enforce_retention(self._scheduler.now_ms())
+            except GroupSdkError as error:
+                self.report(name, partition, error)
+
+    def _open_on(self) -> None:
+        # where it fails unforeseen, the next round begins anew
+        opening, self._opening = self._opening, None
+        self._opening = self._go_on(opening, self._open_on)
 
     def _expire_producers(self) -> None:
         now_ms, after_ms = self._scheduler.now_ms(), self._config.producer_id_expiration_ms
         for place, log in self.opened():
-            self._try(place, "expiry", lambda log=log: log.expire_producers(now_ms, after_ms))  # type: ignore[misc]
+            self._try(place, "expiry", partial(log.expire_producers, now_ms, after_ms))
 
     def _flush(self) -> None:
         now_ms = self._scheduler.now_ms()
         for place, log in self.opened():
-            self._try(place, "flush", lambda log=log: log.flush_if_due(now_ms))  # type: ignore[misc]
+            self._try(place, "flush", partial(log.flush_if_due, now_ms))
 
     def _checkpoint(self) -> None:
         self._try(("", -1), "checkpoint", self._directory.checkpoint)
@@ -214,14 +257,17 @@ class Logs:
                 _LOG.warning("%s-%d: compaction failed: %s", *place, error)
 
     def _compact_on(self) -> None:
-        compacting = self._compacting
-        if compacting is None or self._stopped:
-            return
-        self._compacting = None
-        # where it fails unforeseen, the next round begins anew
-        if next(compacting, self) is not self:
-            self._compacting = compacting
-            self._defer(self._compact_on)
+        compacting, self._compacting = self._compacting, None
+        self._compacting = self._go_on(compacting, self._compact_on)
+
+    def _go_on(
+        self, work: Iterator[None] | None, again: Callable[[], None]
+    ) -> Iterator[None] | None:
+        """Do one step of long work, and the others later; None where it is done."""
+        if work is None or self._stopped or next(work, self) is self:
+            return None
+        self._defer(again)
+        return work
 
     def _try(self, place: Partition, what: str, work: Callable[[], Any]) -> None:
         try:
@@ -232,6 +278,6 @@ class Logs:
     def close(self) -> None:
         """Write everything out and let go of the files."""
         self._stopped = True
-        self._compacting = None
+        self._compacting = self._opening = None
         self._directory.close()
         self._open.clear()

@@ -133,6 +133,24 @@ def test_records_and_markers_are_replayed_as_they_were_written() -> None:
         Marker(stamp, True),
         Replayed(plain, None),
     ]
+    assert list(log.load()) == [
+        [tuple(plain), tuple(pending)],
+        Replayed(pending, stamp),
+        Marker(stamp, True),
+        [tuple(plain)],
+    ]
+
+
+def test_loading_begins_where_the_log_does() -> None:
+    rig = ClusterRig()
+    rig.cluster.internal_topic("__consumer_offsets")
+    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    records = [CoordinatorRecord(b"%d" % n, b"v") for n in range(3)]
+    log.append(records, None, 1_000)
+    log.append(records, None, 1_000)
+    rig.cluster.log("__consumer_offsets", 0).advance_start(1)
+    expected = [Replayed(each, None) for each in records[1:]]
+    assert list(log.load()) == [*expected, [tuple(each) for each in records]]
 
 
 def test_a_long_log_is_read_to_its_end() -> None:

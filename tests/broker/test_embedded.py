@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -303,3 +304,14 @@ def test_a_single_topic_may_be_a_text_and_a_wrong_setting_is_named_as_it_was_giv
         ).config.group_initial_rebalance_delay_ms
         == 7
     )
+
+
+@pytest.mark.parametrize("count", [0, -1, 10_001, 10**9, True, "3", 1.5])
+def test_a_number_of_partitions_that_cannot_be_is_refused(
+    broker: EmbeddedBroker, count: Any
+) -> None:
+    with pytest.raises(ConfigError, match=r"the topic 'more': .* partitions, where 1 to 10000"):
+        broker.create_topic("more", count)
+    with pytest.raises(ConfigError, match=r"the topic more: .* partitions"):
+        EmbeddedBroker(topics={"more": count}).start()
+    broker.create_topic("more", 1)

@@ -1,10 +1,12 @@
 """Tests the logs of all partitions: their settings, and what is done in the background."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.log.directory import LogDirectory
 from groupsdk.broker.log.errors import CorruptLogError, OffsetOutOfRangeError, StorageError
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.logs import TOPIC_DEFAULTS, topic_defaults
@@ -69,6 +71,61 @@ def test_old_segments_go() -> None:
     rig.pass_ms(600_000)
     assert log.log_start_offset == log.log_end_offset == 5
     assert len(log.segments) == 1
+
+
+def closed_with_records(**settings: Any) -> ClusterRig:
+    """A cluster on the files of another one, which wrote to one partition and not to the others."""
+    first = ClusterRig(topics={"t": 2, "u": 1}, **settings)
+    now_ms = first.clock.now_ms()
+    first.cluster.log("t", 1).append(batch(b"v", timestamp=now_ms), now_ms=now_ms)
+    first.cluster.log("u", 0)
+    first.cluster.log("t", 0)
+    first.cluster.close()
+    rig = ClusterRig(store=first.store, files=first.files, **settings)
+    rig.cluster.logs.start_upkeep()
+    return rig
+
+
+def test_time_passes_for_logs_that_nobody_has_opened() -> None:
+    rig = closed_with_records(log_retention_ms=60_000)
+    rig.pass_ms(300_000)
+    ((place, log),) = rig.cluster.logs.opened()  # and none without records
+    assert place == ("t", 1)
+    assert log.log_start_offset == log.log_end_offset == 1
+
+
+def test_a_log_that_cannot_be_opened_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = closed_with_records(log_retention_ms=60_000)
+    holds_records = LogDirectory.holds_records
+
+    def failing(directory: LogDirectory, topic: str, partition: int) -> bool:
+        if (topic, partition) == ("t", 0):
+            raise StorageError("the disk failed")
+        return holds_records(directory, topic, partition)
+
+    monkeypatch.setattr(LogDirectory, "holds_records", failing)
+    rig.cluster.log("u", 0)
+    rig.pass_ms(900_000)
+    assert {place for place, _ in rig.cluster.logs.opened()} == {("t", 1), ("u", 0)}
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "t-0: the disk failed"
+    ]
+
+
+def test_logs_are_flushed_where_a_topic_asks_for_it() -> None:
+    rig = ClusterRig(topics={"t": 1, "u": 1})
+    rig.cluster.logs.start_upkeep()
+    log = rig.cluster.log("t", 0)
+    for _ in range(2):
+        log.append(batch(b"v", timestamp=rig.clock.now_ms()), now_ms=rig.clock.now_ms())
+        rig.pass_ms(60_000)
+        assert log.recovery_point == 0
+    rig.cluster.catalogue.set_config("topic", "t", {"flush.ms": "1000"})
+    rig.cluster.logs.config_changed("t")
+    rig.pass_ms(60_000)
+    assert log.recovery_point == 2
 
 
 def test_replaced_records_go() -> None:

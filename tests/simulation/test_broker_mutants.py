@@ -99,6 +99,17 @@ def answers_before_it_writes(patch: Patch) -> None:
     patch.setattr(CoordinatorRuntime, "_do", eager)
 
 
+def writes_no_commits_that_it_takes_together(patch: Patch) -> None:
+    together = CoordinatorRuntime._did_together
+
+    def unwritten(*given: Any) -> bool:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(PartitionCoordinatorLog, "append", lambda *_: None)
+            return together(*given)
+
+    patch.setattr(CoordinatorRuntime, "_did_together", unwritten)
+
+
 def syncs_nothing(patch: Patch) -> None:
     def sync_written(log: LocalLog, _segment: object, end: int) -> None:
         log.recovery_point = end
@@ -196,6 +207,7 @@ MUTANTS: list[Mutant] = [
     takes_commits_from_outside_while_there_are_members,
     acknowledges_what_it_could_not_write,
     answers_before_it_writes,
+    writes_no_commits_that_it_takes_together,
     syncs_nothing,
     loads_all_but_the_last_record,
     compacts_the_newest_away,

@@ -15,11 +15,13 @@ from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.offset_store import OffsetStore
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.turn import OffsetWrite, Turn
+from groupsdk.broker.groups.turn import CommitWrite, Turn
 from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp, RequestContext
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import EncodeError
 from groupsdk.wire.coordinator_records.offset_commit import (
+    OFFSET_VERSION,
+    PLAIN_VALUE,
     write_offset,
     write_offset_key,
     write_offset_value,
@@ -59,8 +61,13 @@ class Commits:
         self._registry = registry
         self._offsets = offsets
 
-    def handle(self, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Turn:
-        """Write the offsets; a commit of a member keeps its session, as a heartbeat does."""
+    def handle(
+        self, request: OffsetCommitRequest, context: RequestContext, now_ms: int, ahead: int = 0
+    ) -> Turn:
+        """Write the offsets; a commit of a member keeps its session, as a heartbeat does.
+
+        So many records as `ahead` will be written before its own.
+        """
         turn = Turn(now_ms)
         group = self._registry.groups.get(request.group_id)
         generation_id = request.generation_id_or_member_epoch
@@ -81,7 +88,10 @@ class Commits:
             [
                 (
                     topic.name,
-                    self._write(request.group_id, topic.name, topic.partitions, expire_ms, turn),
+                    self._write(
+                        *(request.group_id, topic.name, topic.partitions, expire_ms),
+                        *(turn, ahead),
+                    ),
                 )
                 for topic in request.topics
                 if topic.partitions
@@ -139,16 +149,23 @@ class Commits:
         )
 
     def _write(
-        self, group_id: str, topic: str, partitions: Partitions, expire_ms: int, turn: Turn
+        self,
+        group_id: str,
+        topic: str,
+        partitions: Partitions,
+        expire_ms: int,
+        turn: Turn,
+        ahead: int = 0,
     ) -> list[tuple[int, ErrorCode]]:
         """Write the offsets of one topic; return what to answer for each partition."""
         limit = self._registry.config.offset_metadata_max_bytes
         now_ms = turn.now_ms
-        records, prepared = turn.records, turn.prepared
-        position = self._offsets.position + len(records)
+        records = turn.records
+        values: dict[int, CommittedOffset] = {}
+        position = self._offsets.position + ahead + len(records)
         prefix = write_offset_key(group_id, topic, 0)[:-_PARTITION_BYTES]
-        answers = []
-        pack = _pack_partition
+        answers: list[tuple[int, ErrorCode]] = []
+        pack, pack_plain = _pack_partition, PLAIN_VALUE.pack
         new = tuple.__new__  # as the named tuples do, in half the time
         expires = expire_ms != _NO_EXPIRY
         for each in partitions:
@@ -159,7 +176,9 @@ class Commits:
                 continue
             offset, epoch = each.committed_offset, each.committed_leader_epoch
             try:
-                if expires:
+                if not metadata and not expires:
+                    value = pack_plain(OFFSET_VERSION, offset, epoch, 1, now_ms, 0)
+                elif expires:
                     _, value = write_offset(
                         group_id, topic, index, offset, epoch, metadata, now_ms, expire_ms
                     )
@@ -172,9 +191,12 @@ class Commits:
                 continue
             position += 1
             records.append(new(CoordinatorRecord, (prefix + pack(index), value)))
-            kept = new(CommittedOffset, (offset, epoch, metadata, now_ms, expire_ms, position))
-            prepared.append(new(OffsetWrite, (group_id, topic, index, kept)))
+            values[index] = new(
+                CommittedOffset, (offset, epoch, metadata, now_ms, expire_ms, position)
+            )
             answers.append((index, _NONE))
+        if values:
+            turn.commits.append(CommitWrite(group_id, topic, values))
         return answers
 
 

@@ -16,6 +16,7 @@ _LEAST = {
     "offsets_retention_check_interval_ms": 1,
     "new_member_join_timeout_ms": 1,
     "session_bucket_ms": 1,
+    "gather_ms": 0,
 }
 
 
@@ -45,6 +46,8 @@ class GroupConfig:
     """How long the join of a new member may be parked; a constant in Kafka."""
     session_bucket_ms: int = 100
     """Members whose sessions end within the same such span are expelled together, at its end."""
+    gather_ms: int = 0
+    """Without an initial delay: how long the first rebalance waits for ids that were just handed out."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

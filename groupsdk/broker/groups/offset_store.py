@@ -38,6 +38,13 @@ class OffsetStore:
         """Return all that a group has committed; not to be kept."""
         return self._by_group.get(group_id, {})
 
+    def place_of(self, group_id: str, topic: str) -> dict[int, CommittedOffset]:
+        """Return where the partitions of a topic are kept, of which something is committed.
+
+        To write to while a log is loaded; it is another one after `remove`.
+        """
+        return self._by_group[group_id][topic]
+
     def group_ids(self) -> tuple[str, ...]:
         """Name the groups that have committed something."""
         return tuple(self._by_group)
@@ -81,6 +88,17 @@ class OffsetStore:
         if partitions is None:
             partitions = topics[topic] = {}
         partitions[partition] = value
+
+    def put_all(self, group_id: str, topic: str, values: Mapping[int, CommittedOffset]) -> None:
+        """Store what records without a producer say of one topic."""
+        topics = self._by_group.get(group_id)
+        if topics is None:
+            topics = self._by_group[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            topics[topic] = dict(values)
+        else:
+            partitions.update(values)
 
     def put_pending(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: CommittedOffset

@@ -55,7 +55,7 @@ class Rebalances:
         )
         group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
         if initial:
-            delay_ms = self._registry.config.group_initial_rebalance_delay_ms
+            delay_ms = self._initial_delay_ms(group)
             group.new_member_added = False
             group.initial_delay_ms = delay_ms
             group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -171,14 +171,18 @@ class Rebalances:
         """Wait on for more first members, if some came while waiting."""
         if not group.new_member_added or group.initial_remaining_ms == 0:
             return False
+        delay_ms = min(self._initial_delay_ms(group), group.initial_remaining_ms)
+        if delay_ms == 0:
+            return False  # what would be due at once is done at once
         group.new_member_added = False
-        delay_ms = min(
-            self._registry.config.group_initial_rebalance_delay_ms, group.initial_remaining_ms
-        )
         group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
         group.initial_delay_ms = delay_ms
         self._registry.phases.set(group, turn.now_ms + delay_ms)
         return True
+
+    def _initial_delay_ms(self, group: ClassicGroup) -> int:
+        delay_ms = self._registry.config.group_initial_rebalance_delay_ms
+        return delay_ms or (self._registry.config.gather_ms if group.pending_joins else 0)
 
     def _answer_joins(self, group: ClassicGroup, turn: Turn) -> None:
         _log.info(

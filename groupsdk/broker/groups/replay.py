@@ -2,38 +2,84 @@
 
 import logging
 import struct
+from collections.abc import Sequence
+from typing import Final
 
 from groupsdk.broker.groups.committed_offset import NO_TIMESTAMP, CommittedOffset
 from groupsdk.broker.groups.group_records import read_group
 from groupsdk.broker.groups.offset_store import OffsetStore
 from groupsdk.broker.groups.registry import GroupRegistry
-from groupsdk.broker.groups.turn import OffsetWrite
+from groupsdk.broker.groups.turn import CommitWrite, OffsetWrite
 from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import (
+    KEY_PARTITION,
+    OFFSET_VERSION,
+    PLAIN_VALUE,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
     read_offset,
+    read_offset_key,
 )
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 
 
 _log = logging.getLogger(__name__)
+_MAX_PLACES: Final = 50_000
 _new_tuple = tuple.__new__  # as the named tuple does, in half the time
 
 
 class Replay:
     """Read records and apply them (Kafka: GroupCoordinatorShard.replay)."""
 
-    __slots__ = ("_offsets", "_registry", "_skipped")
+    __slots__ = ("_offsets", "_places", "_registry", "_skipped")
 
     def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
         """Create it for the groups of a registry and their offsets."""
         self._registry = registry
         self._offsets = offsets
         self._skipped: set[int] = set()
+        # of groups and topics that were seen while loading, as keys begin: where their partitions are
+        self._places: dict[bytes, dict[int, CommittedOffset]] = {}
+
+    def apply_all(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Apply records of no transaction one after the other, while loading.
+
+        A log mostly says again and again what is committed for the same topics. Where group and topic were seen,
+        a value goes right to its place, which stays the same until something is removed.
+
+        Raises:
+            DecodeError: a record of a known type cannot be read.
+        """
+        places, store, new = self._places, self._offsets, _new_tuple
+        unpack, plain_size = PLAIN_VALUE.unpack, PLAIN_VALUE.size
+        partition_of = KEY_PARTITION.unpack_from
+        position = store.position
+        try:
+            for record in records:
+                position += 1
+                key, value = record
+                place = places.get(key[:-4])
+                if place is not None and value is not None and len(value) == plain_size:
+                    version, offset, epoch, size, committed_ms, tags = unpack(value)
+                    if version == OFFSET_VERSION and size == 1 and not tags:
+                        place[partition_of(key, len(key) - 4)[0]] = new(
+                            CommittedOffset,
+                            (offset, epoch, "", committed_ms, NO_TIMESTAMP, position),
+                        )
+                        continue
+                store.position = position
+                self.apply(new(CoordinatorRecord, record), None)
+                if value is not None and place is None:
+                    self._note_place(key)
+        finally:
+            store.position = position
+
+    def loaded(self) -> None:
+        """Forget where what is committed is kept: from now on it changes by requests, too."""
+        self._places = {}
 
     def apply(self, record: CoordinatorRecord, producer: ProducerStamp | None) -> None:
         """Apply a record; one of a type that is not known here is passed over, with a warning.
@@ -56,7 +102,18 @@ class Replay:
                 return
         self._apply_any(record, producer)
 
+    def _note_place(self, key: bytes) -> None:
+        names = read_offset_key(key)
+        if names is not None:
+            group_id, topic, _ = names
+            if len(self._places) >= _MAX_PLACES:
+                self._places.clear()
+            self._places[key[:-4]] = self._offsets.place_of(group_id, topic)
+
     def _apply_any(self, record: CoordinatorRecord, producer: ProducerStamp | None) -> None:
+        if record.value is None:
+            # the group may be gone with it, or what it has committed, and then come again elsewhere
+            self._places.clear()
         key = read_key(record.key)
         if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             value = read_value(key, record.value)
@@ -95,6 +152,17 @@ class Replay:
             self._offsets.put(group_id, topic, partition, value)
         else:
             self._offsets.put_pending(producer.producer_id, group_id, topic, partition, value)
+
+    def apply_commit(self, write: CommitWrite, producer: ProducerStamp | None) -> None:
+        """Store what a commit says of a topic, or hold it for its transaction, as `apply_offset` does."""
+        group_id, topic, values = write
+        if group_id not in self._registry.groups:
+            self._registry.create(group_id, next(iter(values.values())).commit_timestamp_ms)
+        if producer is None:
+            self._offsets.put_all(group_id, topic, values)
+        else:
+            for partition, value in values.items():
+                self._offsets.put_pending(producer.producer_id, group_id, topic, partition, value)
 
     def _apply_group(self, group_id: str, value: object) -> None:
         self._registry.remove(group_id)

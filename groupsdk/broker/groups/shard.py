@@ -1,12 +1,13 @@
 """Coordinate the groups of one partition of `__consumer_offsets`: the state machine that the runtime drives."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from groupsdk.broker.groups.admin import Administration, write_offset_tombstone
 from groupsdk.broker.groups.answers import join_error, sync_error
 from groupsdk.broker.groups.commit import Commits
+from groupsdk.broker.groups.commit_answers import commit_error
 from groupsdk.broker.groups.committed_offset import CommittedOffset
 from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.broker.groups.deadlines import NEVER
@@ -44,9 +45,10 @@ from groupsdk.wire.messages.offset_delete import OffsetDeleteRequest
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from groupsdk.wire.schema import Request
+from groupsdk.wire.schema import Request, Response
 
 
+_FEW_PARTITIONS: Final = 10
 _TurnHandler = Callable[[Any, RequestContext, int], Turn]
 
 
@@ -73,7 +75,7 @@ class GroupCoordinatorShard:
         self._heartbeats = Heartbeats(self._registry)
         self._fetches = Fetches(self._registry, self._offsets)
         self._admin = Administration(self._registry, self._offsets)
-        commits = Commits(self._registry, self._offsets)
+        self._commits = commits = Commits(self._registry, self._offsets)
         # what was handed out last, while its records are neither replayed nor given up
         self._turn: Turn | None = None
         self._result: Result | None = None
@@ -108,6 +110,33 @@ class GroupCoordinatorShard:
         if isinstance(request, ListGroupsRequest):
             return _answered(context, self._admin.list(request))
         raise TypeError(f"{type(request).__name__} is not asked of a group coordinator")
+
+    def may_wait(self, request: Request[Any]) -> bool:
+        """Tell whether a request may wait for others like it: small commits, most of whose cost is the append."""
+        if type(request) is not OffsetCommitRequest:
+            return False
+        topics = request.topics
+        return len(topics) == 1 and len(topics[0].partitions) <= _FEW_PARTITIONS
+
+    def handle_all(
+        self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
+    ) -> Result:
+        """Take commits one after the other; one result for all of them."""
+        whole = Turn(now_ms)
+        for request, context in requests:
+            assert isinstance(request, OffsetCommitRequest)
+            whole.take(self._commits.handle(request, context, now_ms, len(whole.records)))
+        return self._hand_out(whole)
+
+    def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
+        """Say an error to a commit."""
+        assert isinstance(request, OffsetCommitRequest)
+        return commit_error(request, error)
+
+    def drop(self, result: Result) -> None:
+        """Forget a result of `handle_all` that was not written."""
+        if result is self._result:
+            self._turn = self._result = None
 
     def advance(self, now_ms: int) -> Result:
         """Do everything that is due: end sessions, phases of rebalances, and the lives of offsets."""
@@ -163,14 +192,37 @@ class GroupCoordinatorShard:
         if records[at] is not record and records[at] != record:
             self._replay.apply(record, producer)
             return
-        prepared = turn.prepared[at]
-        self._replayed = at = at + 1
-        if at == len(records):
+        self._replayed = at + 1
+        if at + 1 == len(records):
             self._turn = self._result = None
+        if turn.commits:
+            self._replay.apply(record, producer)
+            return
+        prepared = turn.prepared[at]
         if isinstance(prepared, OffsetWrite):
             self._replay.apply_offset(prepared, producer)
         else:
             prepared()
+
+    def replay_written(self, result: Result) -> None:
+        """Apply the records of a result right after they were appended: the same as `replay` of each."""
+        turn = self._turn
+        if turn is not None and turn.commits and result is self._result and not self._replayed:
+            self._turn = self._result = None
+            self._offsets.position += len(turn.records)
+            for write in turn.commits:
+                self._replay.apply_commit(write, turn.producer)
+            return
+        for record in result.records:
+            self.replay(record, result.producer)
+
+    def replay_all(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Apply records of no transaction while loading: the same as `replay` of each, in a third of the time.
+
+        Raises:
+            DecodeError: as `replay` does; those before it were applied.
+        """
+        self._replay.apply_all(records)
 
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
         """Apply a commit or abort marker found in, or just appended to, this partition."""
@@ -179,6 +231,7 @@ class GroupCoordinatorShard:
 
     def loaded(self, now_ms: int) -> Result:
         """Take up service: every member has a session anew, as its heartbeats went elsewhere."""
+        self._replay.loaded()
         turn = Turn(now_ms)
         for group in list(self._registry.groups.values()):
             for member in group.members.values():

@@ -25,6 +25,15 @@ class OffsetWrite(NamedTuple):
     """None: a tombstone."""
 
 
+class CommitWrite(NamedTuple):
+    """What the records of a commit say of one topic, so that they are stored at once."""
+
+    group_id: str
+    topic: str
+    values: dict[int, CommittedOffset]
+    """By partition; one at least."""
+
+
 GroupWrite = Callable[[], None]
 """What the record of a group changes, when it is replayed at once."""
 
@@ -39,13 +48,25 @@ class Turn:
     says what happens otherwise, which has to answer every token that was promised an answer.
     """
 
-    __slots__ = ("failures", "now_ms", "prepared", "producer", "promises", "records", "replies")
+    __slots__ = (
+        "commits",
+        "failures",
+        "now_ms",
+        "prepared",
+        "producer",
+        "promises",
+        "records",
+        "replies",
+    )
 
     def __init__(self, now_ms: int) -> None:
         """Create it without anything to do."""
         self.now_ms = now_ms
         self.records: list[CoordinatorRecord] = []
         self.prepared: list[OffsetWrite | GroupWrite] = []
+        """What the replay of each record does."""
+        self.commits: list[CommitWrite] = []
+        """In place of that, where the records are a commit's."""
         self.replies: list[Reply] = []
         self.promises: list[Reply] = []
         self.failures: list[Failed] = []
@@ -63,6 +84,14 @@ class Turn:
         """Write a record; `prepared` is what its replay does."""
         self.records.append(record)
         self.prepared.append(prepared)
+
+    def take(self, other: "Turn") -> None:
+        """Take over what another event leads to; both of commits of no producer."""
+        self.records += other.records
+        self.commits += other.commits
+        self.replies += other.replies
+        self.promises += other.promises
+        self.failures += other.failures
 
     def if_failed(self, failed: Failed) -> None:
         """Have this called if the records cannot be written."""

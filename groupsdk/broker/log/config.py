@@ -17,6 +17,23 @@ _COMPRESSIONS: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "produc
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 _TRUE_FALSE: Final = {"true": True, "false": False}
 
+FIXED: Final = {
+    "compression.gzip.level": "-1",
+    "compression.lz4.level": "9",
+    "compression.zstd.level": "3",
+    "follower.replication.throttled.replicas": "",
+    "leader.replication.throttled.replicas": "",
+    "local.retention.bytes": "-2",
+    "local.retention.ms": "-2",
+    "remote.log.copy.disable": "false",
+    "remote.log.delete.on.disable": "false",
+    "remote.storage.enable": "false",
+}
+"""Kafka's settings of what there is not here (compressing anew, replication, remote storage), with its defaults.
+
+They are shown, for tools that look for them; setting one to anything else is refused, as nothing would come of it.
+"""
+
 _RANGES: Final[dict[str, tuple[float, float]]] = {
     "segment_bytes": (_MIB, MAX_INT32),
     "internal_segment_bytes": (14, MAX_INT32),
@@ -95,6 +112,9 @@ class LogConfig:
         base = defaults or cls()
         values = {field.name: getattr(base, field.name) for field in fields(cls)}
         for key, text in properties.items():
+            if key in FIXED:
+                _check_fixed(key, text)
+                continue
             name = key.replace(".", "_")
             if "_" in key or (name not in values and name != "internal_segment_bytes"):
                 raise InvalidLogConfigError(f"unknown topic configuration {key!r}")
@@ -109,10 +129,11 @@ class LogConfig:
         return config
 
     def properties(self) -> dict[str, str]:
-        """Return every setting as Kafka prints it, by its dotted key."""
-        return {
+        """Return every setting as Kafka prints it, by its dotted key; with those that are fixed."""
+        own = {
             field.name.replace("_", "."): _text(getattr(self, field.name)) for field in fields(self)
         }
+        return own | FIXED
 
     @property
     def compact(self) -> bool:
@@ -138,6 +159,13 @@ class LogConfig:
 
 
 _KINDS: Final = {field.name: field.type for field in fields(LogConfig)}
+
+
+def _check_fixed(key: str, text: str) -> None:
+    if text.strip() != FIXED[key]:
+        raise InvalidLogConfigError(
+            f"{key}={text!r} would change nothing here: it can only be {FIXED[key]!r}"
+        )
 
 
 def _text(value: Any) -> str:

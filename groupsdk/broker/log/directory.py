@@ -119,6 +119,21 @@ class LogDirectory:
         """The logs that are open."""
         return dict(self._logs)
 
+    def holds_records(self, topic: str, partition: int) -> bool:
+        """Tell whether there are records of a partition, without opening its log.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        directory = self._path(f"{topic}-{partition}")
+        try:
+            names = self.files.names(directory)
+            return any(
+                name.endswith(".log") and self.files.size(f"{directory}/{name}") for name in names
+            )
+        except OSError as error:
+            raise storage_error("looking through", directory, error) from error
+
     def log(
         self,
         topic: str,

@@ -6,15 +6,16 @@ A log knows files by their path alone, so that one of its tests can lose power a
 import errno
 import fcntl
 import os
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from typing_extensions import override
 
-from groupsdk.wire.records.checksum import Buffer
+
+if TYPE_CHECKING:
+    from groupsdk.wire.records.checksum import Buffer
 
 
 DEFAULT_MAX_OPEN_FILES: Final = 256
@@ -30,7 +31,7 @@ class Files(Protocol):
         """Read up to `size` bytes; fewer where the file ends."""
         ...
 
-    def write(self, path: str, position: int, data: Buffer) -> None:
+    def write(self, path: str, position: int, data: "Buffer") -> None:
         """Write all of `data` at a position; makes the file where there is none.
 
         Where it raises, a part of the data may have been written.
@@ -132,7 +133,7 @@ class DiskFiles:
             data += more
         return data
 
-    def write(self, path: str, position: int, data: Buffer) -> None:
+    def write(self, path: str, position: int, data: "Buffer") -> None:
         """See `Files.write`."""
         descriptor = self._open.get(path)
         if descriptor is None:
@@ -199,7 +200,9 @@ class DiskFiles:
         """See `Files.remove_directory`."""
         for name in [name for name in self._open if name.startswith(f"{path}/")]:
             self._forget(name)
-        shutil.rmtree(path)
+        from shutil import rmtree  # takes longer to import than the rest of this module
+
+        rmtree(path)
 
     def lock(self, path: str) -> None:
         """See `Files.lock`.
@@ -282,6 +285,8 @@ class MemoryFiles:
         self.before = before
         self._files: dict[str, _MemoryFile] = {}
         self._directories: set[str] = set()
+        self._children: dict[str, set[str]] = {}
+        """The names in each directory: a broker of 10,000 partitions asks for one directory after the other."""
         self._locks: set[str] = set()
 
     @property
@@ -310,12 +315,13 @@ class MemoryFiles:
         """See `Files.read`."""
         return bytes(self._file(path).data[position : position + size])
 
-    def write(self, path: str, position: int, data: Buffer) -> None:
+    def write(self, path: str, position: int, data: "Buffer") -> None:
         """See `Files.write`."""
         self._announce("write", path)
         file = self._files.get(path)
         if file is None:
             file = self._files[path] = _MemoryFile()
+            self._enter(path)
         if position > len(file.data):
             file.data += bytes(position - len(file.data))
         room = len(data)
@@ -350,39 +356,44 @@ class MemoryFiles:
         """See `Files.rename`."""
         self._announce("rename", source)
         if source not in self._directories:
-            self._files[target] = self._file(source)
-            del self._files[source]
-            return
-        self._directories.remove(source)
-        self._directories.add(target)
-        for path in [path for path in self._files if path.startswith(f"{source}/")]:
-            self._files[f"{target}{path.removeprefix(source)}"] = self._files.pop(path)
+            self._file(source)
+        moved = [source, *self._below(source)]
+        for path in moved:
+            place = f"{target}{path.removeprefix(source)}"
+            if path in self._files:
+                self._files[place] = self._files.pop(path)
+            elif path in self._directories:
+                self._directories.remove(path)
+                self._directories.add(place)
+            self._enter(place)
+        for path in reversed(moved):
+            self._leave(path)
 
     def remove(self, path: str) -> None:
         """See `Files.remove`."""
         self._announce("remove", path)
         self._files.pop(path, None)
+        self._leave(path)
 
     def names(self, path: str) -> list[str]:
         """See `Files.names`."""
-        start = f"{path}/"
-        found = {*self._files, *self._directories}
-        return sorted({p[len(start) :].split("/")[0] for p in found if p.startswith(start)})
+        return sorted(self._children.get(path, ()))
 
     def make_directory(self, path: str) -> None:
         """See `Files.make_directory`."""
         self._announce("make_directory", path)
         self._directories.add(path)
+        self._enter(path)
 
     def remove_directory(self, path: str) -> None:
         """See `Files.remove_directory`."""
         self._announce("remove_directory", path)
-        start = f"{path}/"
-        for name in [name for name in self._files if name.startswith(start)]:
-            del self._files[name]
-        self._directories = {
-            each for each in self._directories if each != path and not each.startswith(start)
-        }
+        gone = [path, *self._below(path)]
+        for each in gone:
+            self._files.pop(each, None)
+            self._directories.discard(each)
+        for each in reversed(gone):
+            self._leave(each)
 
     def lock(self, path: str) -> None:
         """See `Files.lock`."""
@@ -404,6 +415,27 @@ class MemoryFiles:
     def _announce(self, call: str, path: str) -> None:
         if self.before is not None:
             self.before(call, path)
+
+    def _enter(self, path: str) -> None:
+        directory, slash, name = path.rpartition("/")
+        while slash and name not in (names := self._children.setdefault(directory, set())):
+            names.add(name)
+            directory, slash, name = directory.rpartition("/")
+
+    def _leave(self, path: str) -> None:
+        """Take a name that stands for nothing any more out of its directory, and that one's likewise."""
+        while not (path in self._files or path in self._directories or self._children.get(path)):
+            self._children.pop(path, None)
+            path, slash, name = path.rpartition("/")
+            if not slash or path not in self._children:
+                break
+            self._children[path].discard(name)
+
+    def _below(self, path: str) -> Iterator[str]:
+        for name in self._children.get(path, ()):
+            inner = f"{path}/{name}"
+            yield inner
+            yield from self._below(inner)
 
     def _file(self, path: str) -> _MemoryFile:
         file = self._files.get(path)

@@ -10,7 +10,8 @@ Where the append fails, nothing is replayed, and `append_failed` says what to an
 The values are named tuples: several are made for every request, and a frozen dataclass takes thrice the time.
 """
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.schema import Request, Response
@@ -86,6 +87,20 @@ class CoordinatorShard(Protocol):
             DecodeError: a known record type in a version or with bytes that cannot be read.
         """
 
+    def replay_all(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Apply records of no transaction while loading, their keys and values: the same as `replay` of each.
+
+        Raises:
+            DecodeError: as `replay` does; those before it were applied.
+        """
+        for record in records:
+            self.replay(CoordinatorRecord(*record))
+
+    def replay_written(self, result: Result) -> None:
+        """Apply the records of a result right after they were appended: the same as `replay` of each."""
+        for record in result.records:
+            self.replay(record, result.producer)
+
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
         """Apply a commit or abort marker found in, or just appended to, this partition."""
 
@@ -107,3 +122,22 @@ class CoordinatorShard(Protocol):
 
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
         """Answer everything that waits with this error (NOT_COORDINATOR when the partition moves away)."""
+
+
+@runtime_checkable
+class GatheringShard(CoordinatorShard, Protocol):
+    """A state machine that takes some requests together: what came in one turn of the loop is one append."""
+
+    def may_wait(self, request: Request[Any]) -> bool:
+        """Tell whether a request may wait for others like it."""
+
+    def handle_all(
+        self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
+    ) -> Result:
+        """Take requests that waited, one after the other; one result for all of them, of no producer."""
+
+    def drop(self, result: Result) -> None:
+        """Forget a result of `handle_all` that was not written: its requests are handed over one by one."""
+
+    def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
+        """Say an error to a request that waited."""

@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
 from groupsdk.broker.runtime.contract import (
     NOTHING,
     CoordinatorRecord,
     CoordinatorShard,
+    GatheringShard,
     MarkerPartitions,
     ProducerStamp,
     RequestContext,
@@ -18,12 +18,13 @@ from groupsdk.broker.runtime.contract import (
 from groupsdk.broker.runtime.scheduler import Scheduler, Timer
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
+from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
 
 
 _LOG = logging.getLogger(__name__)
 _SLICE: Final = 2_000
-"""How many records are replayed before others have their turn."""
+"""How many records are replayed, or more by one batch at most, before others have their turn."""
 _MAX_FAILURES: Final = 8
 _AFTER_FAILURE_MS: Final = 1_000
 
@@ -59,6 +60,9 @@ class CoordinatorLog(Protocol):
     def replay(self) -> Iterator[Replayed | Marker]:
         """Go through the whole log: records, and the markers of transactions."""
 
+    def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
+        """Go through the whole log as `replay` does, but with many records without a producer at once."""
+
 
 class RuntimeState(Enum):
     """Where a runtime is in its life."""
@@ -81,6 +85,8 @@ class CoordinatorRuntime:
         scheduler: for its deadlines.
         defer: calls a function soon; loading a long log takes turns with everything else.
         write_markers: writes the end of a transaction to the partitions it touched, in its own time.
+        crowded: tells whether requests are likely to come together; those that the machine takes together then
+            wait for the end of the loop's turn, and are one append (Kafka: append.linger.ms).
     """
 
     def __init__(
@@ -91,6 +97,7 @@ class CoordinatorRuntime:
         scheduler: Scheduler,
         defer: Callable[[Callable[[], Any]], Any],
         write_markers: Callable[[MarkerPartitions], None] | None = None,
+        crowded: Callable[[], bool] | None = None,
     ) -> None:
         self.name = name
         self.shard = shard
@@ -99,10 +106,13 @@ class CoordinatorRuntime:
         self._scheduler = scheduler
         self._defer = defer
         self._write_markers = write_markers
+        self._gathering = shard if isinstance(shard, GatheringShard) else None
+        self._crowded = crowded
+        self._gathered: list[tuple[Request[Any], RequestContext]] = []
         self._owed: dict[int, Answer] = {}
         self._tokens = 0
         self._timer: Timer | None = None
-        self._loading: Iterator[Replayed | Marker] | None = None
+        self._loading: Iterator[Replayed | Marker | list[Pair]] | None = None
         self._load_start_ms = 0
         self._records = 0
         self._retry_at_ms: int | None = None
@@ -118,7 +128,7 @@ class CoordinatorRuntime:
     def load(self) -> None:
         """Begin to load the log; a short one is loaded when it returns."""
         self._load_start_ms = self._scheduler.now_ms()
-        self._loading = self._log.replay()
+        self._loading = self._log.load()
         self._load_slice()
 
     def _load_slice(self) -> None:
@@ -127,12 +137,18 @@ class CoordinatorRuntime:
             return
         try:
             count = 0
-            for entry in islice(loading, _SLICE):
-                count += 1
-                if isinstance(entry, Marker):
-                    self.shard.replay_marker(entry.producer, committed=entry.committed)
+            for entry in loading:
+                if isinstance(entry, list):
+                    count += len(entry)
+                    self.shard.replay_all(entry)
                 else:
-                    self.shard.replay(entry.record, entry.producer)
+                    count += 1
+                    if isinstance(entry, Marker):
+                        self.shard.replay_marker(entry.producer, committed=entry.committed)
+                    else:
+                        self.shard.replay(entry.record, entry.producer)
+                if count >= _SLICE:
+                    break
             self._records += count
             if count < _SLICE:
                 self._loaded()
@@ -183,14 +199,66 @@ class CoordinatorRuntime:
         """
         self._tokens = token = self._tokens + 1
         self._owed[token] = answer
-        now_ms = self._scheduler.now_ms()
         context = RequestContext(token, api_version, client_id, client_host, principal)
+        gathering = self._gathering
+        if (
+            gathering is not None
+            and self._crowded is not None
+            and self._crowded()
+            and gathering.may_wait(request)
+        ):
+            self._gathered.append((request, context))
+            if len(self._gathered) == 1:
+                self._defer(self._do_gathered)
+            return
+        now_ms = self._scheduler.now_ms()
         try:
             result = self.shard.handle(request, context, now_ms)
         except BaseException:
             self._owed.pop(token, None)
             raise
         self._do(result, now_ms)
+
+    def _do_gathered(self) -> None:
+        """Hand over what came in this turn of the loop, and write it as one batch."""
+        gathered, self._gathered = self._gathered, []
+        gathering = self._gathering
+        if not gathered or gathering is None:
+            return
+        now_ms = self._scheduler.now_ms()
+        if len(gathered) > 1 and self._did_together(gathering, gathered, now_ms):
+            return
+        for request, context in gathered:
+            try:
+                self._do(gathering.handle(request, context, now_ms), now_ms)
+            except Exception:  # noqa: BLE001 - whoever would see to a bug is gone, and nobody shall wait
+                _LOG.exception("%s: %s failed", self.name, type(request).__name__)
+                if context.token in self._owed:
+                    refused = gathering.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+                    self._answer(context.token, refused)
+
+    def _did_together(
+        self,
+        gathering: GatheringShard,
+        gathered: Sequence[tuple[Request[Any], RequestContext]],
+        now_ms: int,
+    ) -> bool:
+        result = NOTHING
+        try:
+            result = gathering.handle_all(gathered, now_ms)
+            if result.records:
+                self._log.append(result.records, None, now_ms)
+        except Exception as error:  # noqa: BLE001 - each one by itself finds out what is wrong, and says it
+            # as a rule it was too much for one batch, or the disk is full
+            level = logging.DEBUG if isinstance(error, GroupSdkError) else logging.ERROR
+            _LOG.log(level, "%s: %d requests at once", self.name, len(gathered), exc_info=error)
+            gathering.drop(result)
+            return False
+        gathering.replay_written(result)
+        for reply in result.replies:
+            self._answer(reply.token, reply.response)
+        self._arm()
+        return True
 
     def apply(self, result: Result) -> bool:
         """Do what the machine decided when it was called past the runtime; tell whether it was written."""
@@ -211,6 +279,7 @@ class CoordinatorRuntime:
         self._timer = None
         if self.state is not RuntimeState.ACTIVE:
             return
+        self._do_gathered()  # it came before, and may renew a session that ends now
         now_ms = self._scheduler.now_ms()
         deadline_ms = self.shard.deadline_ms
         if deadline_ms is None or deadline_ms > now_ms:
@@ -226,6 +295,7 @@ class CoordinatorRuntime:
     def unload(self, error: ErrorCode) -> None:
         """Answer everything that waits and stop."""
         if self.state is RuntimeState.ACTIVE:
+            self._do_gathered()
             now_ms = self._scheduler.now_ms()
             for reply in self.shard.unload(error, now_ms).replies:
                 self._answer(reply.token, reply.response)
@@ -266,9 +336,7 @@ class CoordinatorRuntime:
                 )
                 result = self.shard.append_failed(result, code, now_ms)
                 continue
-            replay, producer = self.shard.replay, result.producer
-            for record in result.records:
-                replay(record, producer)
+            self.shard.replay_written(result)
             return result
         return Result(replies=result.replies)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from groupsdk.broker.catalogue import topic_name_problem
+from groupsdk.broker.catalogue import partitions_problem, topic_name_problem
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-_MAX_PARTITIONS: Final = 10_000
+_FEW: Final = 4
+"""With so many connections, waiting for commits that could be written together costs more than it saves."""
 
 
 class Memory:
@@ -88,6 +89,8 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timers: list[LoopTimer] = []
         self._deferred: list[Callable[[], Any]] = []
+        self.deferred = 0
+        """How often something was put off to the next turn of the loop."""
         self.nodes: dict[int, Node] = {}
         self.limits = Limits(config)
         self._cluster: Cluster | None = None
@@ -118,6 +121,7 @@ class Broker:
             self._defer,
             client_scheduler=self._client_scheduler,
         )
+        cluster.crowded = lambda: self.limits.connections > _FEW
         catalogue = storage.catalogue
         try:
             for node_id in range(1, self._count + 1):
@@ -181,6 +185,7 @@ class Broker:
         cluster.logs.start_upkeep()
 
     def _defer(self, call: Callable[[], Any]) -> None:
+        self.deferred += 1
         if self._loop is None:
             self._deferred.append(call)
         else:
@@ -229,7 +234,6 @@ def _check_topic(name: str, count: int) -> None:
     problem = topic_name_problem(name)
     if problem is not None:
         raise ConfigError(f"the topic {name!r}: {problem}")
-    if not 1 <= count <= _MAX_PARTITIONS:
-        raise ConfigError(
-            f"the topic {name}: {count} partitions, where 1 to {_MAX_PARTITIONS} can be made at once"
-        )
+    problem = partitions_problem(count)
+    if problem is not None:
+        raise ConfigError(f"the topic {name}: {problem}")

@@ -5,17 +5,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from groupsdk.broker.server.apis import APIS
-from groupsdk.wire.api import request_class
-from groupsdk.wire.compiler import encoder, lenient_decoder
-from groupsdk.wire.schema import ApiKey, Request, Response
 
 
 if TYPE_CHECKING:
     from groupsdk.broker.server.connection import Connection
     from groupsdk.broker.server.node import Node
+    from groupsdk.wire.schema import Request, Response
 
 
-Handler = Callable[["Call", Any], Response | None]
+Handler = Callable[["Call", Any], "Response | None"]
 """Answers a request: by its result, or with None by `Call.answer` later (or `answer_nothing`)."""
 
 
@@ -25,6 +23,11 @@ class Route:
     __slots__ = ("api_key", "decode", "encode", "flexible", "flexible_answer", "handle", "version")
 
     def __init__(self, api_key: int, version: int) -> None:
+        # a broker is ready before messages are loaded: that takes as long as all the rest of it
+        from groupsdk.wire.api import request_class
+        from groupsdk.wire.compiler import encoder, lenient_decoder
+        from groupsdk.wire.schema import ApiKey
+
         message: type[Request[Any]] = request_class(api_key)
         served = APIS[api_key]
         self.api_key = api_key
@@ -94,7 +97,7 @@ class Call:
         """Where it asks from, as Java prints an address."""
         return self.connection.client_host
 
-    def answer(self, response: Response) -> None:
+    def answer(self, response: "Response") -> None:
         """Send the answer; once only, a second one is dropped."""
         if not self.done:
             self.done = True

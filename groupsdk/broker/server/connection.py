@@ -10,13 +10,12 @@ from typing_extensions import override
 
 from groupsdk.broker.server.call import Call, Route, route
 from groupsdk.errors import DecodeError, GroupSdkError
-from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
-from groupsdk.wire.schema import Response
 
 
 if TYPE_CHECKING:
     from groupsdk.broker.server.listener import Listener
     from groupsdk.broker.server.node import Node
+    from groupsdk.wire.schema import Response
 
 
 _LOG = logging.getLogger(__name__)
@@ -177,7 +176,7 @@ class Connection(asyncio.Protocol):
         else:
             self.close(reason)
 
-    def answered(self, call: Call, response: Response) -> None:
+    def answered(self, call: Call, response: "Response") -> None:
         """Send the answer to the request in hand, and go on."""
         if self.closed:
             return
@@ -363,7 +362,7 @@ class Connection(asyncio.Protocol):
         if response is not None:
             call.answer(response)
 
-    def _failed(self, call: Call, message: Any, error: Exception) -> Response | None:
+    def _failed(self, call: Call, message: Any, error: Exception) -> "Response | None":
         from groupsdk.broker.server.refusals import failure_code, refuse  # only a failure needs it
 
         code = failure_code(error)
@@ -386,6 +385,8 @@ class Connection(asyncio.Protocol):
     def _skip_tags(self, payload: bytes, start: int) -> int:
         if payload[start : start + 1] == b"\0":
             return start + 1
+        from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
+
         try:
             return read_unknown_tags(payload, start, len(payload))[1]
         except DECODE_FAILURES as error:

@@ -1,6 +1,7 @@
 """Ask several coordinators on behalf of one request, and go on when all have answered."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
@@ -72,5 +73,5 @@ def gather(
             call.answer(combine(answers))
 
     for index, (runtime, request) in enumerate(parts):
-        ask(call, runtime, request, lambda response, at=index: take(at, response))  # type: ignore[misc]
+        ask(call, runtime, request, partial(take, index))
     return None

@@ -1,10 +1,10 @@
 """Listen on one address of a node and hold what its connections may take together."""
 
 import asyncio
-import ipaddress
 import logging
 import socket
 from collections import Counter, deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.runtime.scheduler import Scheduler, Timer
@@ -104,7 +104,9 @@ def is_loopback(host: str) -> bool:
     if host.lower() == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        from ipaddress import ip_address
+
+        return ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -286,9 +288,9 @@ class Listener:
             made.setblocking(False)
             task = self._loop.create_task(self._welcome(made))
             self._tasks.add(task)
-            task.add_done_callback(lambda done, made=made: self._welcomed(done, made))  # type: ignore[misc]
+            task.add_done_callback(partial(self._welcomed, made))
 
-    def _welcomed(self, task: asyncio.Task[None], made: socket.socket) -> None:
+    def _welcomed(self, made: socket.socket, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             made.close()

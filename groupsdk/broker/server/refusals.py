@@ -28,6 +28,8 @@ _ALIASES: Final = {
     ("CreateAclsResponse", "results"): ("creations",),
     ("DeleteAclsResponse", "filter_results"): ("filters",),
     ("DescribeTransactionsResponse", "transaction_states"): ("transactional_ids",),
+    ("ElectLeadersResponse", "replica_election_results"): ("topic_partitions",),
+    ("ReplicaElectionResult", "partition_result"): ("partitions",),
 }
 """Where an answer repeats what was asked under another name."""
 

@@ -89,5 +89,6 @@ class OffsetLedger:
 
     def _settle(self, partition: int, committed: Committed) -> None:
         known = self.stable.get(partition)
-        if known is None or known.position < committed.position:
+        # of one batch, the last one counts
+        if known is None or known.position <= committed.position:
             self.stable[partition] = committed

@@ -109,6 +109,7 @@ class BrokerProcess:
         topics: what it has, with the number of partitions of each.
         nodes: how many nodes, with ids from 1 on.
         as_bytes: whether requests and answers are encoded and decoded on their way.
+        crowded: whether small commits wait for the end of the turn, as where there are many connections.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class BrokerProcess:
         *,
         nodes: int,
         as_bytes: bool,
+        crowded: bool,
     ) -> None:
         self.files = MemoryFiles()
         self.store = MemoryStore()
@@ -132,6 +134,7 @@ class BrokerProcess:
         self._topics = topics
         self._count = nodes
         self._as_bytes = as_bytes
+        self._crowded = crowded
         self._timers = ProcessTimers(timeline, self.run)
         self._cluster: SimulatedCluster | None = None
 
@@ -145,6 +148,7 @@ class BrokerProcess:
         logs = Logs(storage.directory, self._config, storage.catalogue, timers, self._defer)
         cluster = SimulatedCluster(self._config, storage.catalogue, logs, timers, self._defer)
         cluster.make_shard = self._host.make_shard
+        cluster.crowded = lambda: self._crowded
         self.nodes = {each: SimulatedNode(each, cluster) for each in range(1, self._count + 1)}
         cluster.nodes.update(self.nodes)
         self._cluster = cluster

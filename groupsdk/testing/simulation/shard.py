@@ -1,6 +1,6 @@
 """Look over the shoulder of a group coordinator: what it is asked, writes, answers, and whom it expels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from typing_extensions import override
@@ -89,6 +89,8 @@ class ObservedShard(GroupCoordinatorShard):
         self._owed: dict[int, Request[Any]] = {}
         self._unwritten: Result | None = None
         self._missing = 0
+        self.commits_left = 0
+        """How many commits that were taken together are not answered yet; all of them are stored by then."""
         self.now_ms = 0
         self.seen = False
         """Whether nothing has happened to it since this was set."""
@@ -123,6 +125,27 @@ class ObservedShard(GroupCoordinatorShard):
         return self._given(super().handle(request, context, now_ms))
 
     @override
+    def handle_all(
+        self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
+    ) -> Result:
+        """Take commits that waited for each other."""
+        for request, context in requests:
+            self._owed[context.token] = request
+            self._observer.asked(request, now_ms)
+        self.seen = False
+        self.now_ms = now_ms
+        result = super().handle_all(requests, now_ms)
+        self.commits_left = len(result.replies)
+        return self._given(result)
+
+    @override
+    def drop(self, result: Result) -> None:
+        """Forget what was not written."""
+        self._unwritten = None
+        self.commits_left = 0
+        super().drop(result)
+
+    @override
     def advance(self, now_ms: int) -> Result:
         """Do everything that is due."""
         self.now_ms = now_ms
@@ -136,6 +159,18 @@ class ObservedShard(GroupCoordinatorShard):
     def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
         """Apply a record."""
         super().replay(record, producer)
+        self._wrote(record, producer)
+
+    @override
+    def replay_written(self, result: Result) -> None:
+        """Apply the records of a result."""
+        missing = self._missing
+        super().replay_written(result)
+        if self._missing == missing:  # at once, not one by one
+            for record in result.records:
+                self._wrote(record, result.producer)
+
+    def _wrote(self, record: CoordinatorRecord, producer: ProducerStamp | None) -> None:
         if self._live:
             self._observer.wrote(record, producer)
             self._missing -= 1

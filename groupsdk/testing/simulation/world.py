@@ -32,6 +32,7 @@ NODES: Final = 3
 BUCKET_MS: Final = 100
 RETENTION_MINUTES: Final = 1
 _AFTERMATH_MS: Final = 25_000
+_GATHER_MS: Final = 5
 """For how long after a fault nobody is to be blamed for what follows from it."""
 
 
@@ -90,6 +91,7 @@ class Simulation:
             offsets_retention_minutes=config.offsets_retention_minutes,
             offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             session_bucket_ms=BUCKET_MS,
+            gather_ms=_GATHER_MS if seed & 2 else 0,
         )
         self.watch = GroupWatch(
             self,
@@ -105,6 +107,7 @@ class Simulation:
             {TOPIC: len(TASKS)},
             nodes=NODES,
             as_bytes=self.random.random() < 0.1,
+            crowded=bool(seed & 1),
         )
         self.process.start()
 

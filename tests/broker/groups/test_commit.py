@@ -1,20 +1,27 @@
+from collections.abc import Sequence
+
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from groupsdk.broker.groups.config import GroupConfig
-from groupsdk.broker.runtime.contract import CoordinatorRecord
+from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.runtime.contract import NOTHING, CoordinatorRecord, RequestContext
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.coordinator_records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.broker.groups.driving import GROUP, PRODUCER, SESSION_MS, Driver
+from groupsdk.wire.schema import Response
+from tests.broker.groups.driving import GROUP, PRODUCER, SESSION_MS, Batch, Driver
 
 
 QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
@@ -216,3 +223,173 @@ class TestTransactionalCommits:
 
 def partition(index: int, metadata: str = "") -> OffsetCommitRequestPartition:
     return OffsetCommitRequestPartition(index, 9, committed_metadata=metadata)
+
+
+def offset_of(index: int, offset: int, metadata: str = "") -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(index, offset, committed_metadata=metadata)
+
+
+def test_a_commit_is_stored_at_once_as_it_would_be_record_by_record() -> None:
+    topics = (
+        OffsetCommitRequestTopic("t", (offset_of(0, 5), offset_of(1, 6), offset_of(0, 7))),
+        OffsetCommitRequestTopic("u", (offset_of(0, 8, "m" * 5_000),)),
+        OffsetCommitRequestTopic("v", (offset_of(3, 9, "m"),)),
+    )
+    seen = []
+    for at_once in (False, True):
+        shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
+        shard.loaded(1_000)
+        request = OffsetCommitRequest("simple", topics=topics)
+        result = shard.handle(request, RequestContext(1, 9), 1_000)
+        assert len(result.records) == 4
+        if at_once:
+            shard.replay_written(result)
+        else:
+            for record in result.records:
+                shard.replay(record, result.producer)
+        seen.append((shard.group("simple"), dict(shard.offsets("simple"))))
+        # and nothing is left of it
+        again = shard.handle(HeartbeatRequest("simple", 1, "m"), RequestContext(2, 4), 1_000)
+        assert [each.token for each in again.replies] == [2]
+        assert shard.append_failed(result, ErrorCode.KAFKA_STORAGE_ERROR, 1_000) is NOTHING
+    assert seen[0] == seen[1]
+    assert {place: stored.offset for place, stored in seen[0][1].items()} == {
+        ("t", 0): 7,
+        ("t", 1): 6,
+        ("v", 3): 9,
+    }
+
+
+def test_a_commit_of_nothing_that_can_be_stored_makes_no_group() -> None:
+    shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
+    shard.loaded(1_000)
+    topics = (OffsetCommitRequestTopic("u", (offset_of(0, 8, "m" * 5_000),)),)
+    result = shard.handle(OffsetCommitRequest("g", topics=topics), RequestContext(1, 9), 1_000)
+    shard.replay_written(result)
+    assert not result.records
+    assert shard.group_ids == ()
+
+
+def test_commits_that_are_taken_together_are_what_they_are_one_by_one() -> None:
+    def commit(group: str, offset: int, *, member: str = "") -> OffsetCommitRequest:
+        topics = (OffsetCommitRequestTopic("t", (offset_of(0, offset), offset_of(1, offset))),)
+        return OffsetCommitRequest(group, 1 if member else -1, member, topics=topics)
+
+    requests = [
+        (commit("g", 5), RequestContext(1, 9)),
+        (commit("h", 6), RequestContext(2, 9)),
+        (commit("g", 7), RequestContext(3, 9)),
+        (commit("g", 8, member="nobody"), RequestContext(4, 9)),
+    ]
+    seen = []
+    for together in (False, True):
+        shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
+        shard.loaded(1_000)
+        replies: dict[int, Response] = {}
+        results = (
+            [shard.handle_all(requests, 1_000)]
+            if together
+            else (shard.handle(*each, 1_000) for each in requests)
+        )
+        for result in results:
+            shard.replay_written(result)
+            replies |= {each.token: each.response for each in result.replies}
+        groups = ("g", "h")
+        offsets = [(shard.group(name), dict(shard.offsets(name))) for name in groups]
+        seen.append((offsets, {token: replies[token] for token in (1, 2, 3)}))
+        # the group comes to be when the first record is written, after all of them were looked at
+        expected = ErrorCode.GROUP_ID_NOT_FOUND if together else ErrorCode.UNKNOWN_MEMBER_ID
+        refused = replies[4]
+        assert isinstance(refused, OffsetCommitResponse)
+        assert refused.topics[0].partitions[0].error_code == expected
+    assert seen[0] == seen[1]
+
+
+def test_what_was_taken_together_can_be_dropped() -> None:
+    shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
+    shard.loaded(1_000)
+    topics = (OffsetCommitRequestTopic("t", (offset_of(0, 5),)),)
+    request = OffsetCommitRequest("g", topics=topics)
+    result = shard.handle_all([(request, RequestContext(1, 9))], 1_000)
+    shard.drop(result)
+    assert shard.append_failed(result, ErrorCode.KAFKA_STORAGE_ERROR, 1_000) is NOTHING
+    assert shard.group_ids == ()
+    many = tuple(offset_of(each, 5) for each in range(11))
+    assert shard.may_wait(request)
+    assert not shard.may_wait(
+        OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", many),))
+    )
+    assert not shard.may_wait(HeartbeatRequest("g", 1, "m"))
+    answer = shard.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert isinstance(answer, OffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == -1
+
+
+commits = st.builds(
+    lambda who, topic, offsets, retention_ms: OffsetCommitRequest(
+        who[0],
+        who[1],
+        who[2],
+        retention_time_ms=retention_ms,
+        topics=(OffsetCommitRequestTopic(topic, tuple(offset_of(*each) for each in offsets)),),
+    ),
+    st.sampled_from(
+        [(GROUP, 1, "c-id1"), (GROUP, 2, "c-id1"), (GROUP, 1, "x"), ("h", -1, ""), ("i", -1, "")]
+    ),
+    st.sampled_from(["t", "u"]),
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 99), st.sampled_from(["", "m", "m" * 5_000])),
+        max_size=4,
+    ),
+    st.sampled_from([-1, -1, 5_000]),
+)
+events = st.one_of(
+    st.lists(commits, min_size=1, max_size=6),
+    st.dictionaries(st.integers(0, 2), st.integers(0, 99), min_size=1),  # in a transaction
+    st.booleans(),  # its end
+    st.integers(0, 9_000),  # time passes
+)
+
+
+def after(
+    happened: Sequence[list[OffsetCommitRequest] | dict[int, int] | bool | int], *, together: bool
+) -> list[object]:
+    """Has it happen to a stable group of one; returns all that can be seen, and again after a restart."""
+    driver = Driver()
+    assert driver.stable() == ["c-id1"]
+    seen: list[object] = []
+
+    def look(at: Driver) -> None:
+        names = (GROUP, "h", "i")
+        seen.append([(at.shard.group(name), dict(at.shard.offsets(name))) for name in names])
+
+    for event in happened:
+        if isinstance(event, bool):
+            driver.marker(committed=event)
+        elif isinstance(event, int):
+            driver.pass_ms(event)
+        elif isinstance(event, dict):
+            driver.commit_in_transaction(event, group_id="h")
+        elif together:
+            asked = [(each, RequestContext(n, 4)) for n, each in enumerate(event)]
+            result = driver.shard.handle_all(asked, driver.now_ms)
+            driver.shard.replay_written(result)
+            if result.records:
+                driver.log.append(Batch(result.records))
+            seen.append({each.token: each.response for each in result.replies})
+        else:
+            tokens = [driver.send(each, 4) for each in event]
+            seen.append({n: driver.answers[token] for n, token in enumerate(tokens)})
+        look(driver)
+        seen.append(driver.shard.deadline_ms)
+    seen.append(driver.records)
+    look(driver.restarted())
+    return seen
+
+
+@settings(deadline=None)
+@given(st.lists(events, max_size=8))
+def test_whatever_else_happens_commits_taken_together_are_what_they_are_one_by_one(
+    happened: list[list[OffsetCommitRequest] | dict[int, int] | bool | int],
+) -> None:
+    assert after(happened, together=True) == after(happened, together=False)

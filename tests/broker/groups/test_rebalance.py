@@ -47,6 +47,36 @@ class TestInitialDelay:
 
         assert {driver.joined(each).generation_id for each in tokens} == {1}
 
+    def test_without_a_delay_ids_that_were_handed_out_are_waited_for_a_moment(self) -> None:
+        driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0, gather_ms=5))
+        first, second, third, lost = (driver.take_id() for _ in range(4))
+        tokens = [driver.join(first)]
+        driver.pass_ms(4)
+        tokens.append(driver.join(second))
+        driver.pass_ms(5)  # the second came in the first 5 ms, the third in those after that
+        tokens.append(driver.join(third))
+        driver.pass_ms(5)
+        assert all(map(driver.waits, tokens))
+
+        driver.pass_ms(1)
+
+        assert {driver.joined(each).generation_id for each in tokens} == {1}
+        late = driver.join(lost)
+        assert driver.waits(late)
+
+    def test_without_a_delay_it_begins_when_the_last_id_has_come_back(self) -> None:
+        driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0, gather_ms=5))
+        first, second = driver.take_id(), driver.take_id()
+        tokens = [driver.join(first), driver.join(second)]
+        driver.pass_ms(5)
+        assert {driver.joined(each).generation_id for each in tokens} == {1}
+
+    def test_without_a_delay_one_that_is_alone_begins_at_once(self) -> None:
+        driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0, gather_ms=5))
+        token = driver.join(driver.take_id())
+        driver.pass_ms(0)
+        assert driver.joined(token).generation_id == 1
+
     def test_it_is_not_extended_without_newcomers(self) -> None:
         driver = Driver()
         first = driver.join(version=3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.config import FIXED, LogConfig
 from groupsdk.broker.log.errors import InvalidLogConfigError
 
 
@@ -68,3 +68,12 @@ def test_segments_of_compacted_topics_are_closed_in_time() -> None:
     config = LogConfig(cleanup_policy=("compact",), segment_ms=100, max_compaction_lag_ms=50)
     assert config.roll_ms == 50
     assert LogConfig(segment_ms=100, max_compaction_lag_ms=50).roll_ms == 100
+
+
+@pytest.mark.parametrize("key", sorted(FIXED))
+def test_what_does_not_exist_here_is_shown_and_cannot_be_set(key: str) -> None:
+    shown = LogConfig().properties()
+    assert shown[key] == FIXED[key]
+    assert LogConfig.parse({key: FIXED[key]}) == LogConfig()
+    with pytest.raises(InvalidLogConfigError, match=f"{key}='7' .* can only be '{FIXED[key]}'"):
+        LogConfig.parse({key: "7"})

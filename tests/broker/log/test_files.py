@@ -5,8 +5,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
+from typing import Any, NoReturn
 
 import pytest
+from typing_extensions import override
 
 from groupsdk.broker.log.files import DiskFiles, Files, MemoryFiles
 
@@ -163,3 +166,56 @@ def test_every_changing_call_is_announced() -> None:
         "remove",
         "remove_directory",
     ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_kinds_have_the_same_names_after_any_changes(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    disk, memory, root = DiskFiles(), MemoryFiles(), str(tmp_path)
+    memory.make_directory(root)
+    directories = [f"{root}/a", f"{root}/b", f"{root}/a/c"]
+    for each in directories:
+        disk.make_directory(each)
+        memory.make_directory(each)
+    for _ in range(60):
+        path = f"{random.choice(directories)}/{random.randrange(4)}"
+        target = f"{random.choice(directories)}/{random.randrange(4)}"
+        call = random.choice(("write", "remove", "rename", "exchange", "remove_directory"))
+        for box in (disk, memory):
+            match call:
+                case "write":
+                    box.write(path, 0, b"x")
+                case "remove":
+                    box.remove(path)
+                case "rename" if box.exists(path):
+                    box.rename(path, target)
+                case "exchange":
+                    box.rename(f"{root}/a", f"{root}/d")
+                    box.rename(f"{root}/b", f"{root}/a")
+                    box.rename(f"{root}/d", f"{root}/b")
+                    box.make_directory(f"{root}/a/c")
+                case "remove_directory":
+                    box.remove_directory(f"{root}/a")
+                    box.make_directory(f"{root}/a")
+                    box.make_directory(f"{root}/a/c")
+                case _:
+                    pass
+        for each in (root, *directories, f"{root}/b/c", f"{root}/none"):
+            assert memory.names(each) == disk.names(each), (call, path, target)
+
+
+def test_names_are_found_without_a_look_at_all_files() -> None:
+    class Never(dict[str, Any]):
+        @override
+        def __iter__(self) -> NoReturn:
+            raise AssertionError("all files were gone through")
+
+    files = MemoryFiles()
+    files._files = Never()
+    files.make_directory("data/t-1")
+    for number in range(3):
+        files.write(f"data/t-{number}/log", 0, b"x")
+    assert files.names("data/t-1") == ["log"]
+    files.rename("data/t-1", "data/t-1-delete")
+    files.remove_directory("data/t-1-delete")
+    assert files.names("data") == ["t-0", "t-2"]

@@ -28,6 +28,8 @@ from groupsdk.clock import ManualClock
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, GroupSdkError
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
 
 
@@ -112,18 +114,29 @@ class Log:
 
     def __init__(self, events: list[object]) -> None:
         self.events = events
-        self.entries: list[Replayed | Marker] = []
+        self.entries: list[Replayed | Marker | list[Pair]] = []
         self.full = False
+        self.broken = False
 
     def append(
         self, records: Sequence[CoordinatorRecord], producer: ProducerStamp | None, now_ms: int
     ) -> None:
-        """Appends, or fails where it is full."""
+        """Appends, or fails where it is full; where it is broken, as no log may."""
+        if self.broken:
+            raise RuntimeError("a bug")
         if self.full:
             raise FullDiskError("no room")
         self.events.append(("append", len(records), producer))
 
     def replay(self) -> Iterator[Replayed | Marker]:
+        """Goes through the entries one by one."""
+        for entry in self.entries:
+            if isinstance(entry, list):
+                yield from (Replayed(CoordinatorRecord(*each), None) for each in entry)
+            else:
+                yield entry
+
+    def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
         """Goes through the entries."""
         yield from self.entries
 
@@ -186,6 +199,25 @@ def test_a_long_log_lets_others_have_their_turn() -> None:
         turns += 1
     assert turns == 2
     assert len(rig.events) == 5_001
+
+
+def test_many_records_of_a_log_come_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    rig = Rig()
+    rig.log.entries = [[(b"a", b"v"), (b"b", None)], Marker(STAMP, True), [(b"c", b"v")] * 1_998]
+    rig.log.entries += [Replayed(RECORD, STAMP)]
+    rig.runtime.load()
+    assert rig.runtime.unavailable() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    (go_on,) = rig.deferred
+    go_on()
+    assert "loaded 2002 records in 0 ms" in caplog.text
+    assert rig.events[:4] == [
+        ("replay", b"a", None),
+        ("replay", b"b", None),
+        ("marker", STAMP, True),
+        ("replay", b"c", None),
+    ]
+    assert rig.events[-2:] == [("replay", b"k", STAMP), "loaded"]
 
 
 def test_a_log_that_cannot_be_read_is_not_served() -> None:
@@ -341,3 +373,160 @@ def test_a_bug_in_one_deadline_does_not_end_the_others() -> None:
     rig.clock.advance(1_000)
     rig.scheduler.run_due()
     assert ("advance", 2_500) in rig.events
+
+
+class Gatherer(Machine):
+    """A machine that takes commits together, one record for each."""
+
+    def may_wait(self, request: Request[Any]) -> bool:
+        return isinstance(request, OffsetCommitRequest)
+
+    def handle_all(
+        self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
+    ) -> Result:
+        self.events.append(("handle_all", len(requests)))
+        results = [self.say(context.token) for _, context in requests]
+        return Result(
+            tuple(each for result in results for each in result.records),
+            tuple(each for result in results for each in result.replies),
+        )
+
+    def drop(self, result: Result) -> None:
+        self.events.append("drop")
+
+    def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
+        return HeartbeatResponse(error_code=error)
+
+
+class GatheringRig(Rig):
+    """A runtime whose machine takes commits together, where there are many connections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.crowded = True
+        self.machine = Gatherer(self.events)
+        self.machine.say = lambda token: Result(
+            (RECORD,), (Reply(token, HeartbeatResponse(error_code=0)),)
+        )
+        self.runtime = CoordinatorRuntime(
+            "test",
+            self.machine,
+            self.log,
+            self.scheduler,
+            self.deferred.append,
+            crowded=lambda: self.crowded,
+        )
+        self.runtime.load()
+        self.events.clear()
+
+    def commit(self) -> None:
+        """Hands a commit over."""
+        self.runtime.submit(OffsetCommitRequest("g"), self.answers.append, 9, "c", "/h", "User:u")
+
+    def end_turn(self) -> None:
+        """Does what was put off."""
+        (go_on,) = self.deferred
+        self.deferred.clear()
+        go_on()
+
+
+def test_commits_of_one_turn_of_the_loop_are_one_append() -> None:
+    rig = GatheringRig()
+    for _ in range(3):
+        rig.commit()
+    rig.submit()  # does not wait, and is not held up
+    assert len(rig.answers) == 1
+    rig.events.clear()
+    rig.end_turn()
+    assert rig.events == [
+        ("handle_all", 3),
+        ("append", 3, None),
+        *[("replay", b"k", None)] * 3,
+    ]
+    assert rig.codes() == [0, 0, 0, 0]
+    assert rig.runtime.waiting == 0
+
+
+def test_one_commit_alone_goes_its_usual_way() -> None:
+    rig = GatheringRig()
+    rig.commit()
+    assert not rig.events
+    rig.end_turn()
+    assert rig.events == [("handle", "c"), ("append", 1, None), ("replay", b"k", None)]
+    rig.crowded = False
+    rig.commit()
+    assert not rig.deferred
+    assert rig.codes() == [0, 0]
+
+
+def test_commits_that_cannot_be_written_together_are_written_one_by_one() -> None:
+    rig = GatheringRig()
+    for _ in range(2):
+        rig.commit()
+    rig.log.full = True
+    rig.end_turn()
+    assert rig.events == [
+        ("handle_all", 2),
+        "drop",
+        *[("handle", "c"), ("append_failed", ErrorCode.KAFKA_STORAGE_ERROR)] * 2,
+    ]
+    assert rig.codes() == [15, 15]
+
+
+def test_a_bug_in_one_of_many_is_answered() -> None:
+    rig = GatheringRig()
+
+    def say(token: int) -> Result:
+        if token == 1:
+            raise RuntimeError("a bug")
+        return Result((RECORD,), (Reply(token, HeartbeatResponse(error_code=0)),))
+
+    rig.machine.say = say
+    for _ in range(2):
+        rig.commit()
+    rig.end_turn()
+    assert rig.codes() == [ErrorCode.UNKNOWN_SERVER_ERROR, 0]
+
+
+def test_what_was_gathered_is_written_before_unloading() -> None:
+    rig = GatheringRig()
+    for _ in range(2):
+        rig.commit()
+    rig.runtime.unload(ErrorCode.NOT_COORDINATOR)
+    assert rig.codes() == [0, 0]
+    rig.end_turn()
+    assert rig.codes() == [0, 0]
+
+
+def test_where_writing_one_of_many_goes_wrong_unforeseen_the_others_are_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = GatheringRig()
+
+    rig.log.broken = True
+    for _ in range(2):
+        rig.commit()
+    rig.end_turn()
+    assert rig.codes() == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert rig.runtime.waiting == 0
+    assert [each.levelname for each in caplog.records] == ["ERROR"] * 3
+    for _ in range(2):
+        rig.commit()
+    rig.runtime.unload(ErrorCode.NOT_COORDINATOR)
+    assert rig.runtime.state is RuntimeState.CLOSED
+    assert rig.runtime.waiting == 0
+
+
+def test_what_was_gathered_comes_before_what_is_due_then() -> None:
+    rig = GatheringRig()
+    rig.machine.due = 1_010
+    rig.submit()  # has the deadline noticed
+    rig.events.clear()
+    for _ in range(2):
+        rig.commit()
+    rig.clock.advance(10)
+    rig.scheduler.run_due()
+    assert rig.events[0] == ("handle_all", 2)
+    assert rig.events[-1] == ("advance", 1_010)
+    rig.end_turn()
+    assert rig.codes() == [0, 0, 0]

@@ -1,4 +1,6 @@
-"""Answer DescribeConfigs, AlterConfigs and IncrementalAlterConfigs for topics; brokers' are for reading."""
+"""Answer DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources: topics' settings can be
+changed, brokers' are for reading.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -6,7 +8,7 @@ from typing import Any, Final
 
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.config import KINDS, BrokerConfig, dotted, value_text
-from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.config import FIXED, LogConfig
 from groupsdk.broker.log.errors import InvalidLogConfigError
 from groupsdk.broker.logs import TOPIC_DEFAULTS
 from groupsdk.broker.server.access import allowed, cluster_allowed
@@ -31,11 +33,26 @@ from groupsdk.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from groupsdk.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
 
 _LOG = logging.getLogger(__name__)
 _TOPIC: Final = 2
 _BROKER: Final = 4
+_CLIENT_METRICS: Final = 16
+_GROUP: Final = 32
+_RESOURCES: Final = {
+    _TOPIC: "TOPIC",
+    _BROKER: "BROKER",
+    8: "BROKER_LOGGER",
+    _CLIENT_METRICS: "CLIENT_METRICS",
+    _GROUP: "GROUP",
+}
+"""Kafka's names for what may have settings, by number."""
 _DYNAMIC_TOPIC: Final = 1
 _STATIC_BROKER: Final = 4
 _DEFAULT: Final = 5
@@ -43,10 +60,19 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _TYPES: Final = {bool: 1, str: 2, int: 5, float: 6}
 _LIST: Final = 7
 _PASSWORD: Final = 9
-_LISTS: Final = frozenset({"cleanup.policy"})
+_LISTS: Final = frozenset(
+    {
+        "cleanup.policy",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+    }
+)
 _INT: Final = 3
 _INTS: Final = frozenset(
     {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
         "index.interval.bytes",
         "max.message.bytes",
         "min.insync.replicas",
@@ -79,15 +105,22 @@ def _described(
         entries = _topic_entries(call, asked.resource_name, synonyms=synonyms)
     elif asked.resource_type == _BROKER:
         entries = _broker_entries(call, asked.resource_name)
+    elif asked.resource_type == _GROUP:
+        entries = _group_entries(call, asked.resource_name)
     else:
         raise ClusterError(
-            ErrorCode.INVALID_REQUEST, f"resource type {asked.resource_type} has no settings here"
+            ErrorCode.INVALID_REQUEST,
+            f"{_shown(asked.resource_type, asked.resource_name)} has no settings here",
         )
     wanted = asked.configuration_keys
     # clients of Kafka before 2.0 sent an empty list for "all"
     if wanted:
         entries = [each for each in entries if each.name in wanted]
     return DescribeConfigsResult(0, None, asked.resource_type, asked.resource_name, tuple(entries))
+
+
+def _shown(resource_type: int, name: str) -> str:
+    return f"{_RESOURCES.get(resource_type, f'resource type {resource_type}')} {name!r}"
 
 
 def _topic_entries(call: Call, name: str, *, synonyms: bool) -> list[DescribeConfigsResourceResult]:
@@ -115,7 +148,7 @@ def _topic_entries(call: Call, name: str, *, synonyms: bool) -> list[DescribeCon
             DescribeConfigsResourceResult(
                 key,
                 value,
-                False,
+                key in FIXED,
                 source,
                 False,
                 tuple(chain) if synonyms else (),
@@ -131,6 +164,8 @@ def _topic_type(key: str) -> int:
         return _LIST
     if key in _INTS:
         return _INT
+    if key in FIXED:
+        return _TYPES[bool if FIXED[key] == "false" else int]
     return _TYPES.get(type(getattr(LogConfig(), key.replace(".", "_"))), 2)
 
 
@@ -163,6 +198,16 @@ def _broker_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult
             )
         )
     return shown
+
+
+def _group_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    # in Kafka all of them are of the groups of KIP-848, KIP-932 and KIP-1071, which are not served here; and it
+    # describes groups that are not there, too
+    if not allowed(call, "describe_configs", "group", name):
+        raise ClusterError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not name:
+        raise ClusterError(ErrorCode.INVALID_REQUEST, "a group needs a name")
+    return []
 
 
 def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
@@ -239,7 +284,7 @@ def _set(
     if resource_type != _TOPIC:
         return (
             ErrorCode.INVALID_REQUEST,
-            f"settings of resource type {resource_type} cannot be changed while the broker runs",
+            f"settings of {_shown(resource_type, name)} cannot be changed while the broker runs",
         )
     if not allowed(call, "alter_configs", "topic", name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED.text
@@ -256,3 +301,21 @@ def _set(
         # the names only: what a client sends may be a secret in the wrong place
         _LOG.info("topic %s: has settings of its own now: %s", name, ", ".join(sorted(entries)))
     return 0, None
+
+
+def list_config_resources(
+    call: Call, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """List what has settings: topics and nodes. Version 0 asks for client metrics, and there are none."""
+    if not cluster_allowed(call, "describe_configs"):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    asked = request.resource_types or (tuple(_RESOURCES) if call.version else (_CLIENT_METRICS,))
+    if not set(asked) <= set(_RESOURCES):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    cluster = call.node.cluster
+    found = []
+    if _BROKER in asked:
+        found += [ConfigResource(str(node.node_id), _BROKER) for node in cluster.running_nodes]
+    if _TOPIC in asked:
+        found += [ConfigResource(name, _TOPIC) for name in cluster.catalogue.topics]
+    return ListConfigResourcesResponse(config_resources=tuple(found))

@@ -8,6 +8,10 @@ from groupsdk.broker.server.call import Call
 from groupsdk.broker.server.gather import gather, submit
 from groupsdk.broker.server.refusals import refuse
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from groupsdk.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -45,6 +49,20 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> Response | None:
         return HeartbeatResponse()
     submit(call, runtime, request)
     return None
+
+
+def consumer_group_heartbeat(
+    call: Call, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """Refuse members of the new protocol (KIP-848), as Kafka with `group.version` 0 does.
+
+    The API is there for the refusal alone: where it is missing, librdkafka tries again for ever and says nothing.
+    """
+    return ConsumerGroupHeartbeatResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        error_message=f"group {request.group_id}: there is only the classic protocol here"
+        " (group.protocol=classic)",
+    )
 
 
 def describe_groups(call: Call, request: DescribeGroupsRequest) -> Response | None:

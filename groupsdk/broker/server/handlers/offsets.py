@@ -1,8 +1,8 @@
 """Answer what is asked of committed offsets: unknown and forbidden partitions here, the rest by the coordinator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from groupsdk.broker.server.access import allowed
 from groupsdk.broker.server.call import Call
@@ -37,6 +37,8 @@ from groupsdk.wire.schema import Response
 
 _GROUPS_FROM = 8
 
+T = TypeVar("T")
+
 Refusals = dict[tuple[str, int], ErrorCode]
 
 
@@ -55,23 +57,13 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
     kept = _without(request.topics, refused)
 
     def finish(response: Any) -> None:
-        codes = _codes(response, refused)
-        call.answer(
-            OffsetCommitResponse(
-                topics=tuple(
-                    OffsetCommitResponseTopic(
-                        topic.name,
-                        tuple(
-                            OffsetCommitResponsePartition(
-                                each.partition_index, codes[topic.name, each.partition_index]
-                            )
-                            for each in topic.partitions
-                        ),
-                    )
-                    for topic in request.topics
-                )
-            )
+        answers = _answers(
+            request.topics,
+            _codes(response, refused),
+            OffsetCommitResponseTopic,
+            OffsetCommitResponsePartition,
         )
+        call.answer(OffsetCommitResponse(topics=answers))
 
     if not kept:
         finish(OffsetCommitResponse())
@@ -92,23 +84,13 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
     kept = _without(request.topics, refused) if refused else request.topics
 
     def finish(response: Any) -> None:
-        codes = _codes(response, refused)
-        call.answer(
-            TxnOffsetCommitResponse(
-                topics=tuple(
-                    TxnOffsetCommitResponseTopic(
-                        topic.name,
-                        partitions=tuple(
-                            TxnOffsetCommitResponsePartition(
-                                each.partition_index, codes[topic.name, each.partition_index]
-                            )
-                            for each in topic.partitions
-                        ),
-                    )
-                    for topic in request.topics
-                )
-            )
+        answers = _answers(
+            request.topics,
+            _codes(response, refused),
+            TxnOffsetCommitResponseTopic,
+            TxnOffsetCommitResponsePartition,
         )
+        call.answer(TxnOffsetCommitResponse(topics=answers))
 
     if not kept:
         finish(TxnOffsetCommitResponse())
@@ -213,23 +195,13 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> Response | None:
         if response.error_code:
             call.answer(response)
             return
-        codes = _codes(response, refused)
-        call.answer(
-            OffsetDeleteResponse(
-                topics=tuple(
-                    OffsetDeleteResponseTopic(
-                        topic.name,
-                        tuple(
-                            OffsetDeleteResponsePartition(
-                                each.partition_index, codes[topic.name, each.partition_index]
-                            )
-                            for each in topic.partitions
-                        ),
-                    )
-                    for topic in request.topics
-                )
-            )
+        answers = _answers(
+            request.topics,
+            _codes(response, refused),
+            OffsetDeleteResponseTopic,
+            OffsetDeleteResponsePartition,
         )
+        call.answer(OffsetDeleteResponse(topics=answers))
 
     runtime = node.cluster.groups.runtime_for(node.node_id, request.group_id)
     ask(call, runtime, replace(request, topics=kept), finish)
@@ -271,3 +243,22 @@ def _codes(response: Any, refused: Refusals) -> dict[tuple[str, int], int]:
         for each in topic.partitions:
             codes[topic.name, each.partition_index] = each.error_code
     return codes
+
+
+def _answers(
+    topics: Any,
+    codes: Mapping[tuple[str, int], int],
+    topic_class: Callable[..., T],
+    partition_class: Callable[[int, int], Any],
+) -> tuple[T, ...]:
+    """Give each partition its code, in the order of the request."""
+    return tuple(
+        topic_class(
+            topic.name,
+            partitions=tuple(
+                partition_class(each.partition_index, codes[topic.name, each.partition_index])
+                for each in topic.partitions
+            ),
+        )
+        for topic in topics
+    )

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, collision, topic_name_problem
 from groupsdk.broker.cluster import ClusterError
-from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.config import FIXED, LogConfig
 from groupsdk.broker.log.errors import InvalidLogConfigError
 from groupsdk.broker.server.access import allowed, cluster_allowed
 from groupsdk.broker.server.call import Call
@@ -126,11 +126,16 @@ def _leaders(call: Call, asked: CreatableTopic) -> list[int | None]:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 "partitions should be a consecutive 0-based integer sequence",
             )
-        for broker_ids in by_index.values():
+        for index, broker_ids in by_index.items():
             if not broker_ids or not set(broker_ids) <= nodes.keys():
                 raise ClusterError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    "a replica is on a broker that is not there",
+                    f"partition {index}: a replica is on a broker that is not there: {broker_ids}",
+                )
+            if len(set(broker_ids)) < len(broker_ids):
+                raise ClusterError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"partition {index}: a broker has more than one replica: {broker_ids}",
                 )
         return [by_index[index][0] for index in sorted(by_index)]
     config = call.node.cluster.config
@@ -182,7 +187,7 @@ def _created(
         )
     shown = tuple(
         CreatableTopicConfigs(
-            key, value, False, _TOPIC_SOURCE if key in entries else _DEFAULT_SOURCE, False
+            key, value, key in FIXED, _TOPIC_SOURCE if key in entries else _DEFAULT_SOURCE, False
         )
         for key, value in sorted(config.properties().items())
     )

@@ -7,6 +7,10 @@ from groupsdk.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
 )
 from groupsdk.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from groupsdk.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from tests.broker.clients import Client, batch, connect, produce
 
 
@@ -41,3 +45,9 @@ def test_producers_are_told(client: Client) -> None:
     assert producer.current_txn_start_offset == -1
     assert second.active_producers == ()
     assert third.error_code == 3
+
+
+def test_nothing_is_being_moved(client: Client) -> None:
+    for topics in (None, (ListPartitionReassignmentsTopics("t", (0, 9)),)):
+        answer = client.ask(ListPartitionReassignmentsRequest(topics=topics), 0)
+        assert (answer.error_code, answer.topics) == (0, ())

@@ -1,11 +1,14 @@
 """Tests settings being shown and changed."""
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.log.config import FIXED
+from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from groupsdk.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -16,6 +19,7 @@ from groupsdk.wire.messages.incremental_alter_configs import (
     AlterConfigsResource as ChangedResource,
     IncrementalAlterConfigsRequest,
 )
+from groupsdk.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tests.broker.clients import Client, batch, connect, produce
 
 
@@ -60,7 +64,17 @@ def test_settings_of_a_broker_are_shown_without_secrets() -> None:
         assert found["ssl.key.password"].is_sensitive
         assert described(client, 4, "").configs == ()
         assert described(client, 4, "9").error_code == 42
-        assert described(client, 32, "g").error_code == 42
+        metrics = described(client, 16, "m")
+        assert metrics.error_code == 42
+        assert metrics.error_message == "CLIENT_METRICS 'm' has no settings here"
+
+
+def test_a_group_has_no_settings_of_its_own(client: Client) -> None:
+    for keys in (None, ("consumer.session.timeout.ms",)):
+        group = described(client, 32, "g", keys)
+        assert (group.error_code, group.configs) == (0, ())
+    nameless = described(client, 32, "")
+    assert (nameless.error_code, nameless.error_message) == (42, "a group needs a name")
 
 
 def test_settings_are_changed_one_by_one(client: Client) -> None:
@@ -108,3 +122,49 @@ def test_a_change_holds_for_a_log_in_use(client: Client) -> None:
     assert produce(client, "t", records).error_code == 0
     change(client, Change("max.message.bytes", 0, "1000"))
     assert produce(client, "t", records).error_code == 10
+
+
+def test_what_has_settings_is_listed() -> None:
+    with EmbeddedBroker(nodes=2, topics={"t": 1}) as broker, connect(broker) as client:
+
+        def listed(version: int, *types: int) -> set[tuple[str, int]]:
+            answer = client.ask(ListConfigResourcesRequest(types), version)
+            assert answer.error_code == 0
+            return {(each.resource_name, each.resource_type) for each in answer.config_resources}
+
+        assert listed(1) == {("t", 2), ("1", 4), ("2", 4)}
+        assert listed(1, 2) == {("t", 2)}
+        assert listed(1, 8, 16, 32) == set()
+        assert listed(0) == set()
+        assert client.ask(ListConfigResourcesRequest((2, 77)), 1).error_code == 35
+
+
+def test_what_does_not_exist_here_is_shown_for_reading(client: Client) -> None:
+    found = {each.name: each for each in described(client).configs}
+    fixed = found["remote.storage.enable"]
+    assert (fixed.value, fixed.read_only, fixed.config_source) == ("false", True, 5)
+    assert not found["retention.ms"].read_only
+    for key, operation, value in (
+        ("remote.storage.enable", 0, "true"),
+        ("leader.replication.throttled.replicas", 2, "0:1"),
+    ):
+        assert change(client, Change(key, operation, value)) == 40
+    assert change(client, Change("compression.zstd.level", 0, "3")) == 0
+    assert {each.name: each.value for each in described(client).configs} == {
+        name: each.value for name, each in found.items()
+    }
+
+
+def test_a_topic_has_the_settings_of_kafka(client: Client, kafka: LocalKafka) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    with Client((host, int(port))) as other:
+        topic = CreatableTopic("settings", 1, 1)
+        assert other.ask(CreateTopicsRequest((topic,))).topics[0].error_code in {0, 36}
+        theirs = {each.name: each for each in described(other, name="settings").configs}
+    ours = {each.name: each for each in described(client).configs}
+    assert {name: each.config_type for name, each in ours.items()} == {
+        name: each.config_type for name, each in theirs.items()
+    }
+    assert {name: ours[name].value for name in FIXED} == {
+        name: theirs[name].value for name in FIXED
+    }

@@ -2,6 +2,7 @@
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
@@ -21,6 +22,14 @@ def test_a_group_from_its_first_member_to_its_end(client: Client) -> None:
     leaving = LeaveGroupRequest("g", members=(MemberIdentity(member.member_id),))
     assert client.ask(leaving, 5).members[0].error_code == 0
     assert client.ask(DeleteGroupsRequest(("g",)), 2).results[0].error_code == 0
+
+
+def test_members_of_the_new_protocol_are_refused(client: Client) -> None:
+    for version in (0, 1):
+        answer = client.ask(ConsumerGroupHeartbeatRequest("g", "m"), version)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert answer.error_message is not None
+        assert "group.protocol=classic" in answer.error_message
 
 
 def test_two_members_wait_for_each_other(broker: EmbeddedBroker, client: Client) -> None:

@@ -1,5 +1,7 @@
 """Tests what is asked of committed offsets."""
 
+from contextlib import ExitStack
+
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.inspection import committed_offsets
 from groupsdk.wire.messages.offset_commit import (
@@ -18,7 +20,8 @@ from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from tests.broker.clients import Client
+from groupsdk.wire.records.batch import batches
+from tests.broker.clients import Client, connect
 
 
 def commit(client: Client, *places: tuple[str, int, int], version: int = 8) -> list[int]:
@@ -79,3 +82,37 @@ def test_offsets_go_with_their_topic(broker: EmbeddedBroker, client: Client) -> 
     broker.delete_topic("gone")
     stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
     assert list(stored) == [("t", 0)]
+
+
+def test_commits_of_many_connections_become_fewer_batches(broker: EmbeddedBroker) -> None:
+    topics = [
+        (OffsetCommitRequestTopic("t", (OffsetCommitRequestPartition(0, number),)),)
+        for number in range(12)
+    ]
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connect(broker)) for _ in topics]
+        assert commit(clients[0], ("t", 1, 99)) == [0]
+        sent = []
+
+        def send_all() -> None:
+            # from the loop's own thread, so that all of them are there when it looks next
+            for client, each in zip(clients, topics, strict=True):
+                sent.append(client.send(OffsetCommitRequest("g", topics=each), 8))
+
+        broker._on_loop(send_all)
+        for client, each, asked in zip(clients, topics, sent, strict=True):
+            answer = client.answer(OffsetCommitRequest("g", topics=each), asked)
+            assert [e.error_code for topic in answer.topics for e in topic.partitions] == [0]
+
+    def batches_written() -> list[int]:
+        cluster = broker._running().cluster
+        partition = cluster.groups.partition_for("g")
+        log = cluster.log("__consumer_offsets", partition)
+        data = log.read(0, 1_000_000, committed=False).data
+        return [header.records_count for header, _ in batches(data)]
+
+    written = broker._on_loop(batches_written)
+    assert sum(written) == 13
+    assert len(written) < 13
+    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    assert set(stored) == {("t", 0), ("t", 1)}

@@ -74,6 +74,8 @@ def test_defaults_assignments_and_trial_runs(client: Client) -> None:
     assert create(client, "b", assignments=gap, **placed).error_code == 39
     nobody = (CreatableReplicaAssignment(0, (9,)),)
     assert create(client, "b", assignments=nobody, **placed).error_code == 39
+    twice = (CreatableReplicaAssignment(0, (1, 1)),)
+    assert create(client, "b", assignments=twice, **placed).error_code == 39
     trial = CreateTopicsRequest((CreatableTopic("x", 1, 1),), validate_only=True)
     assert client.ask(trial, 7).topics[0].error_code == 0
     assert create(client, "x").error_code == 0

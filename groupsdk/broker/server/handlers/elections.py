@@ -1,0 +1,87 @@
+"""Answer ElectLeaders: with one replica there is nobody to choose between, and the answers say so as Kafka's do."""
+
+from typing import Final
+
+from groupsdk.broker.server.access import cluster_allowed
+from groupsdk.broker.server.call import Call
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.elect_leaders import (
+    PREFERRED,
+    UNCLEAN,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+
+_TELLS_AT_THE_TOP: Final = 1
+_NOT_AVAILABLE: Final = {
+    PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+
+
+def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Say for each partition that its one replica leads it already, or that this one's node is down.
+
+    Of all partitions only the latter are named (Kafka: ReplicationControlManager.electLeaders).
+    """
+    if not cluster_allowed(call, "alter"):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return _refused(call, request, code, code.text)
+    if request.election_type not in _NOT_AVAILABLE:
+        text = f"there is no election type {request.election_type}, only 0 (preferred), 1 (unclean)"
+        return _refused(call, request, ErrorCode.INVALID_REQUEST, text)
+    if request.topic_partitions is None:
+        asked = [
+            (topic.name, tuple(_down(call, topic.name)))
+            for topic in call.node.cluster.catalogue.topics.values()
+        ]
+    else:
+        asked = [(each.topic, each.partitions) for each in request.topic_partitions]
+    return ElectLeadersResponse(
+        replica_election_results=tuple(
+            ReplicaElectionResult(
+                name,
+                tuple(_elected(call, request.election_type, name, each) for each in partitions),
+            )
+            for name, partitions in asked
+        )
+    )
+
+
+def _down(call: Call, name: str) -> list[int]:
+    """List the partitions whose leader does not run."""
+    running = {node.node_id for node in call.node.cluster.running_nodes}
+    partitions = call.node.cluster.catalogue.topics[name].partitions
+    return [index for index, state in enumerate(partitions) if state.leader not in running]
+
+
+def _elected(call: Call, election_type: int, name: str, partition: int) -> PartitionResult:
+    cluster = call.node.cluster
+    leader = cluster.leader(name, partition)
+    if leader is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        kind = "partition" if name in cluster.catalogue.topics else "topic"
+        return PartitionResult(partition, code, f"there is no {kind} {name}-{partition}")
+    node = cluster.nodes.get(leader)
+    if node is not None and node.running:
+        code = ErrorCode.ELECTION_NOT_NEEDED
+    else:
+        code = _NOT_AVAILABLE[election_type]
+    return PartitionResult(partition, code, code.text)
+
+
+def _refused(
+    call: Call, request: ElectLeadersRequest, code: ErrorCode, text: str
+) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=code if call.version >= _TELLS_AT_THE_TOP else 0,
+        replica_election_results=tuple(
+            ReplicaElectionResult(
+                topic.topic, tuple(PartitionResult(each, code, text) for each in topic.partitions)
+            )
+            for topic in request.topic_partitions or ()
+        ),
+    )
