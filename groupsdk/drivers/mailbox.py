@@ -34,12 +34,17 @@ class Mailbox:
         self._latest = Publication(0, 0, None, None)
         self._listener: Callable[[], None] | None = None
 
-    def listen(self, listener: Callable[[], None] | None) -> None:
+    def listen(self, listener: Callable[[], None]) -> None:
         """Have `listener`, and no other any more, called after each publication, on the publishing thread.
 
         It may be called once more shortly after it was replaced. It must not raise.
         """
         self._listener = listener
+
+    def forget(self, listener: Callable[[], None]) -> None:
+        """Call this listener no more; one that has replaced it stays."""
+        if self._listener == listener:
+            self._listener = None
 
     def publish(self, handled: int, view: MemberView) -> None:
         """Show a view; called by the engine."""

@@ -104,6 +104,7 @@ class MemberBase:
         # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
         self._post_lock = threading.RLock()
         self._surrendered_count = 0  # how many events it took to give up what the member had
+        self._left_count = 0  # how many until it was to leave
         self._woken = False
         self._delivered = 0
         self._closed = False  # to driving
@@ -179,7 +180,8 @@ class MemberBase:
         latest = self._publication()
         if latest.error is not None or latest.view is None:
             return False
-        if latest.handled < self._surrendered_count:
+        # A member that joins again keeps what it does not give up: only leaving lets the group go on at once.
+        if latest.handled < self._left_count:
             return False
         return latest.view.holds_at(self._clock.now_ms() + margin_ms)
 
@@ -376,6 +378,8 @@ class MemberBase:
                 self._side.posted()
                 if isinstance(event, JoinPrepared | LeaveRequested):
                     self._surrendered_count = self._side.posted_count
+                    if isinstance(event, LeaveRequested):
+                        self._left_count = self._surrendered_count
                 host.post(event)
             except BaseException:
                 # That of a signal handler may have lost the event after it was counted. The next tick tells

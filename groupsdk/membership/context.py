@@ -104,7 +104,7 @@ class MemberContext:
         # A parked request would hold up whatever follows it on the connection.
         if self.requests.has(*PARKED):
             self.drop_connection()
-        self.requests.abandon(ApiKey.HEARTBEAT)
+        self.requests.abandon(ApiKey.HEARTBEAT, ApiKey.DESCRIBE_GROUPS)
         self.move(Trigger.RESET)
         member_id = self.generation.member_id if keep_member_id else UNKNOWN_MEMBER_ID
         self.generation = Generation(NO_GENERATION_ID, member_id, None)

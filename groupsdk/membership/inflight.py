@@ -13,6 +13,9 @@ PARKED: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 Kafka reads nothing more from their connection meanwhile, and does not expel the member.
 """
 
+JOINING: Final = (*PARKED, ApiKey.DESCRIBE_GROUPS)
+"""The requests of an attempt to join: with the last one a member asks why it was refused."""
+
 
 @dataclass(frozen=True, slots=True)
 class InFlight:

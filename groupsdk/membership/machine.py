@@ -17,7 +17,7 @@ from groupsdk.membership import events
 from groupsdk.membership.actions import Action, FindCoordinator, Stop, StopLooking, Tell, Wake
 from groupsdk.membership.asks import Asks
 from groupsdk.membership.context import MemberContext
-from groupsdk.membership.inflight import PARKED, InFlight
+from groupsdk.membership.inflight import JOINING, PARKED, InFlight
 from groupsdk.membership.losses import Losses
 from groupsdk.membership.rebalance import Rebalance
 from groupsdk.membership.replies import Reaction, Reply, reply_to
@@ -25,6 +25,7 @@ from groupsdk.membership.requests import heartbeat_request, leave_request
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.types import GroupMembershipOperation
+from groupsdk.wire.messages.describe_groups import DescribeGroupsResponse
 from groupsdk.wire.messages.heartbeat import HeartbeatResponse
 from groupsdk.wire.messages.join_group import JoinGroupResponse
 from groupsdk.wire.messages.leave_group import LeaveGroupResponse
@@ -183,6 +184,8 @@ class MembershipMachine:
                 self._on_coordinator_answered(flight, response)
             case LeaveGroupResponse():
                 self._on_leave_answered(response)
+            case DescribeGroupsResponse():
+                self._rebalance.described(response)
             case _:
                 raise AssertionError(f"no member sends what {type(response).__name__} answers")
 
@@ -243,8 +246,8 @@ class MembershipMachine:
     def _on_refused(self, flight: InFlight, error: GroupSdkError) -> None:
         if flight.ask_id is not None:
             self._asks.refused(flight, error)
-        elif flight.api in PARKED:
-            self._rebalance.fail(error)
+        elif flight.api in JOINING:
+            self._rebalance.unsent(flight, error)
         elif flight.api is not ApiKey.LEAVE_GROUP:
             self._context.fail(error)
 
@@ -285,16 +288,18 @@ class MembershipMachine:
             case Reaction.RESET_MEMBER:
                 rebalance.expel(why, keep_member_id=False)
             case _:
-                self._react_to_caller(reply.reaction, error, why)
+                self._react_to_caller(reply.reaction, flight, error, why)
 
-    def _react_to_caller(self, reaction: Reaction, error: BrokerError, why: str) -> None:
+    def _react_to_caller(
+        self, reaction: Reaction, flight: InFlight, error: BrokerError, why: str
+    ) -> None:
         match reaction:
             case Reaction.RETRY:
                 self._context.heartbeat.failed(self._context.now_ms)
             case Reaction.REPORT:
                 self._context.fail(error)
             case Reaction.FAIL:
-                self._rebalance.fail(error)
+                self._rebalance.refused(flight, error)
             case Reaction.FENCE:
                 self._rebalance.expel(why, keep_member_id=False)
                 self._context.fail(error)
@@ -314,8 +319,8 @@ class MembershipMachine:
         context.log(level, "lost the group coordinator: %s", self._trouble)
         context.discovery.lost(context.now_ms)
         for flight in flights:
-            if flight.api in PARKED:
-                self._rebalance.retry_later("the group coordinator was lost")
+            if flight.api in JOINING:
+                self._rebalance.unanswered(flight, error)
 
     # Leaving.
 

@@ -4,17 +4,24 @@ import logging
 from collections.abc import Mapping
 
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import GroupSdkError, MemberIdRequiredError
+from groupsdk.errors import (
+    BrokerError,
+    GroupSdkError,
+    InconsistentGroupProtocolError,
+    MemberIdRequiredError,
+)
 from groupsdk.membership import events
 from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.membership.answers import joined_members, wrong_join, wrong_sync
 from groupsdk.membership.context import MemberContext
-from groupsdk.membership.inflight import PARKED, InFlight
+from groupsdk.membership.inflight import JOINING, InFlight
 from groupsdk.membership.recorder import RebalanceEvent, RebalanceRecorder
+from groupsdk.membership.refusal import Refusal
 from groupsdk.membership.rejoin import Rejoin
 from groupsdk.membership.requests import join_request, sync_request
 from groupsdk.membership.state import Trigger
 from groupsdk.types import NO_GENERATION_ID, Generation, ProtocolMetadata
+from groupsdk.wire.messages.describe_groups import DescribeGroupsResponse
 from groupsdk.wire.messages.join_group import JoinGroupResponse
 from groupsdk.wire.messages.sync_group import SyncGroupResponse
 from groupsdk.wire.schema import ApiKey
@@ -41,13 +48,14 @@ class Rebalance:
         self._protocols: tuple[ProtocolMetadata, ...] = ()
         self._member_count: int | None = None
         self._last_call_id = 0
+        self._refusal = Refusal(context)
         self._joining_since_ms: int | None = None
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
     @property
     def pending(self) -> bool:
         """Whether a join is needed or under way."""
-        return self.rejoin.needed or self.call is not None or self._context.requests.has(*PARKED)
+        return self.rejoin.needed or self.call is not None or self._context.requests.has(*JOINING)
 
     @property
     def can_start(self) -> bool:
@@ -59,7 +67,7 @@ class Rebalance:
             and context.caller_present
             and context.failure is None
             and context.discovery.coordinator is not None
-            and not context.requests.has(*PARKED)
+            and not context.requests.has(*JOINING)
         )
 
     def events(self) -> tuple[RebalanceEvent, ...]:
@@ -206,6 +214,29 @@ class Rebalance:
         self.retry_later(type(error).__name__)
         self._log_end(self._recorder.fail(error, self._context.now_ms), logging.WARNING)
         self._context.fail(error)
+
+    def refused(self, flight: InFlight, error: BrokerError) -> None:
+        """Give this attempt up for an error that the coordinator answered; tell the caller what it means."""
+        if isinstance(error, InconsistentGroupProtocolError):
+            self._refusal.ask(error, flight.api, self._protocol_type, self._protocols)
+        else:
+            self.fail(error)
+
+    def described(self, response: DescribeGroupsResponse) -> None:
+        """Take what the group uses that refused this member."""
+        self.fail(self._refusal.described(response.groups))
+
+    def unsent(self, flight: InFlight, error: GroupSdkError) -> None:
+        """Give this attempt up since one of its requests cannot be sent."""
+        asked = flight.api is ApiKey.DESCRIBE_GROUPS
+        self.fail(self._refusal.undescribed(error) if asked else error)
+
+    def unanswered(self, flight: InFlight, error: GroupSdkError) -> None:
+        """Give this attempt up since the coordinator was lost with one of its requests."""
+        if flight.api is ApiKey.DESCRIBE_GROUPS:
+            self.fail(self._refusal.undescribed(error))
+        else:
+            self.retry_later("the group coordinator was lost")
 
     def expel(self, why: str, *, keep_member_id: bool) -> None:
         """Be out of the group, and join again at once."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from groupsdk.config import MemberConfig
 from groupsdk.membership.rejoin import MAX_REASON_LENGTH
 from groupsdk.types import Generation, ProtocolMetadata
+from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -14,7 +15,13 @@ from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 
-MembershipRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
+MembershipRequest = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | DescribeGroupsRequest
+)
 """The requests that a member sends to its group coordinator."""
 
 CoordinatorRequest = OffsetCommitRequest | OffsetFetchRequest | MetadataRequest

@@ -269,6 +269,30 @@ def test_it_tells_for_how_long_the_group_cannot_go_on_without_the_member(rig: Ri
     assert not rig.base.holds_for(0)
 
 
+def test_while_it_asks_to_join_again_the_group_cannot_go_on_without_it(rig: Rig) -> None:
+    """However late the engine takes note: what the member does not give up is its own."""
+    rig.joined()
+
+    def busy(*_: Any) -> object:
+        rig.host.stuck = True
+        return [("v0", b"")]
+
+    rig.user.hooks["metadata"] = busy
+    rig.base.request_rejoin("test")
+    assert not rig.drive.ensure_active_group(0.1)
+    assert JoinPrepared in map(type, rig.host.posted[-2:])
+    assert not rig.base.snapshot().stable
+    assert rig.base.holds_for(5_000)
+
+
+def test_once_it_is_told_to_leave_the_group_can_go_on_without_it(rig: Rig) -> None:
+    rig.joined()
+    rig.host.stuck = True
+    rig.drive.leave_group("test")
+    assert LeaveRequested in map(type, rig.host.posted)
+    assert not rig.base.holds_for(0)
+
+
 def test_wakeup_ends_a_wait_for_ever(rig: Rig) -> None:
     rig.joined()
     rig.host.silent.add(JoinGroupRequest)

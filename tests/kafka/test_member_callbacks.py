@@ -207,12 +207,14 @@ class TestSlow:
             await_stable(stuck)
             first_id = stuck.member.member_id()
             stuck.member.hooks[callback] = gate.wait
+            if callback != "on_join_prepare":
+                # Alone, or this rejoin and the other's join might be one rebalance, and no other follow.
+                stuck.member.request_rejoin("to get stuck in it")
+                assert gate.reached.wait(TIMEOUT_S)
             with (
                 Driven(new_member(**limits)) as other,
                 Witness(stuck.member, other.member) as witness,
             ):
-                if callback != "on_join_prepare":
-                    stuck.member.request_rejoin("to get stuck in it")
                 assert gate.reached.wait(TIMEOUT_S)
                 # The other one works alone.
                 await_stable(other)

@@ -18,6 +18,10 @@ from groupsdk.membership.actions import Send
 from groupsdk.membership.events import CallerEvent, CoordinatorAsked, Event
 from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.types import GroupMembers
+from groupsdk.wire.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest
@@ -46,6 +50,7 @@ GOOD: dict[type[AnyRequest], Callable[[], Response]] = {
     SyncGroupRequest: synced,
     HeartbeatRequest: beaten,
     LeaveGroupRequest: left,
+    DescribeGroupsRequest: DescribeGroupsResponse,
 }
 
 

@@ -53,7 +53,7 @@ class AsyncGroupMember(MemberBase):
         open_host: OpenHost = open_host,
     ) -> None:
         super().__init__(callbacks, config, clock, open_host)
-        self._driver: object | None = None
+        self._driver: _Driver | None = None
 
     async def ensure_active_group(self, timeout: float | None = None) -> bool:
         """Join, and wait until the member has taken up its assignment in a stable generation.
@@ -192,7 +192,7 @@ class AsyncGroupMember(MemberBase):
             if self._mailbox.read().version == pause.version:
                 await newer.wait(pause.timeout_ms)
         finally:
-            self._mailbox.listen(None)
+            self._mailbox.forget(newer.set)
 
     async def _run(self, call: Call) -> None:
         try:
@@ -224,7 +224,8 @@ class AsyncGroupMember(MemberBase):
     @contextmanager
     def _caller(self, *, reentrant: bool = False) -> Iterator[None]:
         outer = self._driver
-        if outer is not None:
+        # one whose loop is closed never goes on, and has not ended before the garbage collector finds it
+        if outer is not None and not outer.loop.is_closed():
             if outer not in _drives.get():
                 raise ConcurrentUseError(
                     "another task is using the member; a member has one caller at a time"
@@ -232,13 +233,17 @@ class AsyncGroupMember(MemberBase):
                 )
             if not reentrant:
                 raise ConcurrentUseError("a callback may close its member, but not drive it")
-        driver = self._driver = object()
+        driver = self._driver = _Driver()
         token = _drives.set((*_drives.get(), driver))
         try:
             yield
         finally:
-            _drives.reset(token)
-            self._driver = outer
+            if self._driver is driver:
+                self._driver = outer
+            with suppress(
+                ValueError
+            ):  # the garbage collector ends it in a context that is not its own
+                _drives.reset(token)
 
     async def __aenter__(self) -> Self:
         return self
@@ -250,6 +255,15 @@ class AsyncGroupMember(MemberBase):
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+class _Driver:
+    """A call that drives the member."""
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self.loop = asyncio.get_running_loop()
 
 
 async def _result(value: object) -> object:

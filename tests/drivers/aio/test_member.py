@@ -1,6 +1,7 @@
 """Test what is particular to the member for asyncio; `tests/drivers/test_member_base.py` has the rest."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -279,6 +280,19 @@ def test_what_is_published_after_the_loop_is_closed_harms_nobody(bench: Bench) -
     loop.close()
     heard()  # as a publisher may that took hold of it just before
     assert bench.member._mailbox._listener is None
+
+
+def test_a_member_whose_loop_was_closed_in_the_midst_of_a_poll_can_be_closed_on_another(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.new_event_loop()
+    task = loop.run_until_complete(bench.waiting())
+    loop.close()
+    with caplog.at_level("CRITICAL"):  # asyncio says that a task was destroyed
+        del task
+        gc.collect()
+    asyncio.run(bench.member.close())
+    assert any(isinstance(each, CloseRequested) for each in bench.host.posted)
 
 
 def test_leaving_the_block_closes_the_member(bench: Bench) -> None:

@@ -1,0 +1,97 @@
+"""Find out what a group uses that shares no protocol with a member: its refusal alone does not say."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from groupsdk.errors import BrokerError, GroupSdkError, broker_error
+from groupsdk.membership.context import MemberContext
+from groupsdk.types import ProtocolMetadata
+from groupsdk.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from groupsdk.wire.schema import ApiKey
+
+
+_ANSWER_MS: Final = 2_000
+"""How long to wait for the group's description: the caller waits for its error meanwhile."""
+_MAX_CLIENTS: Final = 5
+"""How many of the members' client ids are told."""
+
+
+class Refusal:
+    """A join that was answered with INCONSISTENT_GROUP_PROTOCOL, until it is known what the group uses.
+
+    A broker tells of a group its protocol type, the protocol that it uses at present, and its members; not
+    what else these offer. Where it cannot be known, the error says that, and why.
+    """
+
+    def __init__(self, context: MemberContext) -> None:
+        self._context = context
+        self._error: BrokerError | None = None
+        self._asked = ""
+
+    def ask(
+        self,
+        error: BrokerError,
+        api: ApiKey,
+        protocol_type: str,
+        protocols: Sequence[ProtocolMetadata],
+    ) -> None:
+        """Ask the coordinator to describe the group; the caller is told of the error once that is answered.
+
+        Args:
+            error: the refusal.
+            api: what was refused.
+            protocol_type: what the member joined as.
+            protocols: what it offered.
+        """
+        context = self._context
+        group_id = context.config.group_id
+        names = ", ".join(repr(each.name) for each in protocols)
+        self._error = error
+        self._asked = f"{api.name} of group {group_id!r} as {protocol_type!r}, with {names}"
+        context.send(
+            DescribeGroupsRequest(groups=(group_id,)),
+            ApiKey.DESCRIBE_GROUPS,
+            min(_ANSWER_MS, context.config.request_timeout_ms),
+        )
+
+    def described(self, groups: Sequence[DescribedGroup]) -> GroupSdkError:
+        """Return the refusal with what the group uses."""
+        for group in groups:
+            if group.group_id == self._context.config.group_id:
+                return self._told(_uses(group))
+        return self._told(_unknown("the broker does not describe it"))
+
+    def undescribed(self, why: GroupSdkError) -> GroupSdkError:
+        """Return the refusal where the group could not be described."""
+        return self._told(_unknown(str(why)))
+
+    def _told(self, uses: str) -> GroupSdkError:
+        error, self._error = self._error, None
+        assert error is not None, "nothing was asked"
+        return broker_error(error.code, f"{self._asked} ({uses})")
+
+
+def _uses(group: DescribedGroup) -> str:
+    if group.error_code:
+        return _unknown(str(broker_error(group.error_code, "DescribeGroups")))
+    if not group.protocol_type:
+        return _unknown(
+            f"the broker shows it as {group.group_state!r}, without members: they may have left meanwhile, or"
+            " use the protocol of KIP-848"
+        )
+    clients = sorted({each.client_id for each in group.members})
+    names = ", ".join(map(repr, clients[:_MAX_CLIENTS]))
+    if len(clients) > _MAX_CLIENTS:
+        names += f" and {len(clients) - _MAX_CLIENTS} more"
+    if group.protocol_data:
+        chosen = f"uses {group.protocol_data!r} at present; what else its members offer"
+    else:
+        chosen = "is between two generations; what its members offer"
+    return (
+        f"the group is of type {group.protocol_type!r}, has {len(group.members)} members (client.id {names}) and"
+        f" {chosen}, a broker does not tell"
+    )
+
+
+def _unknown(why: str) -> str:
+    return f"what the group uses cannot be known: {why}"
