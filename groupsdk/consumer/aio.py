@@ -1,12 +1,11 @@
 """Use a consumer from asyncio: `AsyncGroupConsumer`."""
 
 import asyncio
-import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
-from queue import SimpleQueue
 from typing import Any, Self, TypeVar
 
 from confluent_kafka import KafkaException, Message, TopicPartition as NativePartition
@@ -14,6 +13,7 @@ from confluent_kafka import KafkaException, Message, TopicPartition as NativePar
 from groupsdk.assignment import TopicPartition
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.consumer import GroupConsumer
+from groupsdk.consumer.job_thread import JobThread
 from groupsdk.consumer.natives import PartitionLike
 from groupsdk.consumer.subscription import TopicLike
 from groupsdk.errors import GroupSdkError, MemberClosedError
@@ -23,8 +23,6 @@ from groupsdk.types import Generation, GroupMembershipOperation
 
 T = TypeVar("T")
 
-_Job = Callable[[], object]
-
 
 class AsyncGroupConsumer:
     """`GroupConsumer` for asyncio; the names and their meanings are the same.
@@ -33,7 +31,8 @@ class AsyncGroupConsumer:
     and a loop that is held up delays no heartbeat. The methods of a listener may be `def` or `async def`;
     they run on the loop, and may await the consumer, but not `poll` or `consume`.
 
-    A `poll` or `consume` that is cancelled loses nothing: what it had read already is read again.
+    A `poll` or `consume` that is cancelled loses nothing: what it had read already is read again. Any loop may
+    use the consumer, one at a time; a listener's methods run on the one that called.
 
     Args:
         settings: as for `GroupConsumer`, or a consumer that is made already and used by nobody else.
@@ -53,16 +52,16 @@ class AsyncGroupConsumer:
             self._consumer = settings
         else:
             self._consumer = GroupConsumer(settings, **keywords)
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = JobThread("groupsdk-consumer")
+        # one that is dropped without close() must not leave its thread behind
+        weakref.finalize(self, self._thread.end)
         self._closed = False
 
     async def subscribe(
         self, topics: TopicLike | Iterable[TopicLike], *, listener: object | None = None
     ) -> None:
         """Read these topics from the next `poll` on."""
-        loop = asyncio.get_running_loop()
-        on_loop = None if listener is None else _LoopListener(listener, loop, self._jobs)
+        on_loop = None if listener is None else _LoopListener(listener, self._thread)
         await self._run(partial(self._consumer.subscribe, topics, listener=on_loop))
 
     async def unsubscribe(self) -> None:
@@ -153,21 +152,21 @@ class AsyncGroupConsumer:
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        """Commit, give everything up, leave the group. Harmless when repeated."""
-        if self._closed:
+        """Commit, give everything up, leave the group. Harmless when repeated; a listener may do it too."""
+        if self._closed or self._thread.forked:
             return
         self._closed = True
         self._consumer.wakeup()
         try:
             await self._do(partial(self._consumer.close, timeout, operation))
         finally:
-            self._jobs.put(None)
+            self._thread.end()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and not self._closed:
+        if kind is not None and not self._closed and not self._thread.forked:
             self._consumer.wakeup()
             with suppress(GroupSdkError):  # closing is refused for the same reason
                 await self.give_back()
@@ -176,20 +175,24 @@ class AsyncGroupConsumer:
     # Details.
 
     async def _read(self, read: Callable[[], list[Message]]) -> list[Message]:
-        reading = self._start(read)
+        self._check_open()
+        # closed meanwhile: a read that waited behind another one was not woken
+        reading = self._start(lambda: [] if self._closed else read())
         try:
             return await asyncio.shield(reading)
         except asyncio.CancelledError:
-            self._consumer.wakeup()
-            # behind the read, and before whatever comes next: nothing is committed in between
-            self._jobs.put(lambda: self._give_back(reading))
+            reading.void = True
+            if reading.begun:
+                if not reading.ended:
+                    self._consumer.wakeup()
+                # behind the read, and before whatever comes next: nothing is committed in between
+                self._thread.put(reading.get_loop(), lambda: self._give_back(reading))
             raise
 
-    def _give_back(self, reading: "asyncio.Future[list[Message]]") -> None:
-        batch = getattr(reading, "batch", None)
+    def _give_back(self, reading: "_Outcome[list[Message]]") -> None:
         owned = set(self._consumer.assignment())
         first: dict[TopicPartition, NativePartition] = {}
-        for message in batch or ():
+        for message in reading.result_there or ():
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             if message.error() is None and topic is not None and partition is not None:
                 where = TopicPartition(topic, partition)
@@ -199,8 +202,7 @@ class AsyncGroupConsumer:
                 self._consumer.seek(start)
 
     async def _run(self, work: Callable[[], T]) -> T:
-        if self._closed:
-            raise MemberClosedError("the consumer is closed")
+        self._check_open()
         return await self._do(work)
 
     async def _do(self, work: Callable[[], T]) -> T:
@@ -208,30 +210,39 @@ class AsyncGroupConsumer:
 
     def _start(self, work: Callable[[], T]) -> "_Outcome[T]":
         """Have the consumer's thread do something."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=_work, args=(self._jobs,), name="groupsdk-consumer", daemon=True
-            )
-            self._thread.start()
-        outcome: _Outcome[T] = _Outcome(loop=asyncio.get_running_loop())
-        self._jobs.put(lambda: outcome.run(work))
+        loop = asyncio.get_running_loop()
+        outcome: _Outcome[T] = _Outcome(loop=loop)
+        self._thread.put(loop, lambda: outcome.run(work))
         return outcome
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MemberClosedError("the consumer is closed")
 
 
 class _Outcome(asyncio.Future[T]):
     """What becomes of a job of the consumer's thread."""
 
-    batch: T | None = None
+    void = False
+    """Nobody wants it any more: it is not begun, if it is not yet."""
+    begun = False
+    ended = False
+    result_there: T | None = None
     """The result, for the consumer's thread itself."""
 
     def run(self, work: Callable[[], T]) -> None:
         """Do the work; on the consumer's thread."""
+        self.begun = True  # first: whoever makes it void looks at this afterwards
+        if self.void:
+            return
         try:
-            self.batch = work()
+            self.result_there = work()
         except BaseException as error:  # noqa: BLE001  # goes to whoever awaits it
             self._tell(partial(self._fail, error))
         else:
-            self._tell(partial(self._succeed, self.batch))
+            self._tell(partial(self._succeed, self.result_there))
+        finally:
+            self.ended = True
 
     def _tell(self, what: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop is closed, and nobody waits
@@ -250,26 +261,18 @@ class _Outcome(asyncio.Future[T]):
 class _LoopListener:
     """Calls a listener's methods on the loop, and serves the consumer meanwhile."""
 
-    def __init__(
-        self,
-        listener: object,
-        loop: asyncio.AbstractEventLoop,
-        jobs: "SimpleQueue[_Job | None]",
-    ) -> None:
+    def __init__(self, listener: object, thread: JobThread) -> None:
         self._listener = listener
-        self._loop = loop
-        self._jobs = jobs
+        self._thread = thread
 
     def __getattr__(self, name: str) -> Callable[[object], None]:
         method = getattr(self._listener, name)  # AttributeError where it is left out
 
         def call(argument: object) -> None:
-            running = asyncio.run_coroutine_threadsafe(_awaited(method, argument), self._loop)
-            running.add_done_callback(lambda _: self._jobs.put(_nothing))
-            while not running.done():
-                job = self._jobs.get()
-                if job is not None:
-                    job()
+            loop = self._thread.loop
+            assert loop is not None, "listeners are called within the consumer's own calls"
+            running = asyncio.run_coroutine_threadsafe(_awaited(method, argument), loop)
+            self._thread.serve_until_done(running, loop)
             running.result()
 
         return call
@@ -281,15 +284,6 @@ async def _awaited(
     result = method(argument)
     if isawaitable(result):
         await result
-
-
-def _nothing() -> None:
-    """Make a waiting thread look again."""
-
-
-def _work(jobs: "SimpleQueue[_Job | None]") -> None:
-    while (job := jobs.get()) is not None:
-        job()
 
 
 def _listed(message: Message | None) -> list[Message]:

@@ -43,6 +43,8 @@ class _Pending:
     asked: "Future[Response] | None"
     attempts: int = 0
     not_before_ms: int = 0
+    error: GroupSdkError | None = None
+    """Why it is to be repeated."""
 
 
 class Committer:
@@ -111,19 +113,25 @@ class Committer:
         """Whether a commit in the background has not been settled."""
         return bool(self._pending)
 
-    def settle(self) -> None:
-        """Call the callbacks of the commits that have ended, in order; raises what they raise."""
+    def settle(self, *, last: bool = False) -> None:
+        """Call the callbacks of the commits that have ended, in order; raises what they raise.
+
+        Args:
+            last: whether none is repeated any more; what would be has failed, then.
+        """
         while self._pending:
             first = self._pending[0]
-            if first.asked is None:
+            if first.asked is None and not last:
                 if self._clock.now_ms() < first.not_before_ms:
                     return
                 first.asked = self._calls.ask(commit_request(first.snapshot, first.offsets))
-            if not first.asked.done():
-                return
-            error = _error_of(first.asked, first.offsets)
-            if error is not None and self._repeat(first, error):
-                return
+            error = first.error
+            if first.asked is not None:
+                if not first.asked.done():
+                    return
+                error = _error_of(first.asked, first.offsets)
+                if error is not None and not last and self._repeat(first, error):
+                    return
             self._pending.popleft()
             if isinstance(error, _FENCED):
                 error = self._failed(first.snapshot, error)
@@ -137,6 +145,7 @@ class Committer:
             return False
         pending.attempts += 1
         pending.asked = None
+        pending.error = error
         pending.not_before_ms = self._clock.now_ms() + _RETRY_AFTER_MS * pending.attempts
         return True
 

@@ -1,14 +1,15 @@
 """Hold a consumer's settings: the member's, its own, and those that go on to librdkafka."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from groupsdk.config import MemberConfig
 from groupsdk.consumer.strategies import AssignorLike
 from groupsdk.errors import ConfigError
+from groupsdk.librdkafka import librdkafka_settings
 from groupsdk.limits import MAX_INT32
-from groupsdk.security import OAuthToken, SecuritySettings
+from groupsdk.security import SecuritySettings
 
 
 _RESETS: Final = {
@@ -51,7 +52,7 @@ class ConsumerConfig:
     enable_auto_commit: bool = True
     """Whether positions are committed at intervals, before partitions are given up, and at the end."""
     auto_commit_interval_ms: int = 5_000
-    """How often."""
+    """How often positions are committed in the background."""
     enable_auto_offset_store: bool = True
     """Whether what `poll` and `consume` returned counts as processed at the next call; otherwise
     `store_offsets` says what does."""
@@ -97,6 +98,11 @@ class ConsumerConfig:
             ConfigError: a value is wrong, or a key is given twice. Keys that nobody knows are found when the
                 consumer is made.
         """
+        if settings is not None and not isinstance(settings, Mapping):
+            raise ConfigError(
+                "the settings must be a mapping such as {'bootstrap.servers': 'host:9092', 'group.id': 'g'}, or"
+                f" keywords, not {type(settings).__name__}"
+            )
         given: dict[str, Any] = {}
         for key, value in [*dict(settings or {}).items(), *keywords.items()]:
             if not isinstance(key, str):
@@ -139,6 +145,8 @@ def refusal(told: str) -> str:
     ours = _keys(MemberConfig) | _keys(SecuritySettings) | _keys(ConsumerConfig)
     close = get_close_matches(key, ours - {"member", "librdkafka"}, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
+    if key.endswith("deserializer"):
+        hint = ": key and value of a record are bytes, which you turn into what they mean"
     return f"librdkafka refuses its settings: {told}{hint}"
 
 
@@ -148,7 +156,10 @@ def _librdkafka(
     """Return the settings of a consumer that reads and does nothing else."""
     refused = sorted(_OURS_ALONE & rest.keys())
     if refused:
-        raise ConfigError(f"{', '.join(refused)}: librdkafka is not the member here")
+        raise ConfigError(
+            f"{', '.join(refused)}: leave it out; the member of the group is groupsdk's, by the classic protocol, and"
+            " librdkafka only reads"
+        )
     result = {
         # so that nothing but our own words decides about the membership
         "enable.auto.commit": False,
@@ -162,7 +173,7 @@ def _librdkafka(
         "client.id": member.client_id,
         "auto.offset.reset": {"none": "error"}.get(reset, reset),
         "allow.auto.create.topics": own.get("allow_auto_create_topics", False),
-        **_security(member.security),
+        **librdkafka_settings(member.security),
     }
     if own.get("client_rack"):
         result["client.rack"] = own["client_rack"]
@@ -170,48 +181,6 @@ def _librdkafka(
         result["topic.metadata.refresh.interval.ms"] = own["metadata_max_age_ms"]
         result["metadata.max.age.ms"] = max(own["metadata_max_age_ms"], 1_000)
     return result | dict(rest)
-
-
-def _security(security: SecuritySettings) -> dict[str, Any]:
-    if security.ssl_context is not None:
-        raise ConfigError(
-            "ssl.context cannot be used by librdkafka, which reads the records: use ssl.ca.location,"
-            " ssl.certificate.location, ssl.key.location and the like"
-        )
-    result: dict[str, Any] = {"security.protocol": security.protocol}
-    if security.uses_sasl:
-        result["sasl.mechanism"] = security.mechanism
-        for name in ("sasl_username", "sasl_password"):
-            if getattr(security, name) is not None:
-                result[_dotted(name)] = getattr(security, name)
-        provider = security.sasl_oauth_token_provider
-        if provider is not None:
-            result["oauth_cb"] = _oauth_callback(provider)
-    if security.uses_tls:
-        for each in fields(security):
-            value = getattr(security, each.name)
-            if each.name.startswith("ssl_") and each.name != "ssl_context" and value is not None:
-                result[_dotted(each.name)] = value
-    return result
-
-
-def _oauth_callback(
-    provider: Callable[[], str | OAuthToken],
-) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
-    """Return the token provider in librdkafka's shape, whose lifetimes are seconds since 1970."""
-
-    def oauth_cb(_: str) -> tuple[str, float, str, dict[str, str]]:
-        token = provider()
-        if isinstance(token, str):
-            token = OAuthToken(token)
-        # librdkafka has to be told one: it asks anew at 80 % of it
-        lifetime_s = _FAR_FUTURE_S if token.lifetime_ms is None else token.lifetime_ms / 1000
-        return token.value, lifetime_s, "", dict(token.extensions)
-
-    return oauth_cb
-
-
-_FAR_FUTURE_S: Final = 4_102_444_800.0  # the year 2100
 
 
 def _servers(servers: str | Iterable[str]) -> str:

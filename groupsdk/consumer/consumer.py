@@ -17,7 +17,6 @@ from groupsdk.consumer.config import ConsumerConfig, refusal
 from groupsdk.consumer.guard import OneUser
 from groupsdk.consumer.listener import (
     CallbackListener,
-    ListenerCalls,
     PartitionsCallback,
     RebalanceListener,
 )
@@ -80,9 +79,7 @@ class GroupConsumer:
         )
         self._session = self._make_session()
         self._guard = OneUser()
-        self._woken = False
-        self._closing = False
-        self._closed = False
+        self._woken = self._closing = self._closed = False
         self._fresh_until_ms = 0
         self._seen = -1
 
@@ -130,7 +127,7 @@ class GroupConsumer:
         with self._guard:
             coordinator = self._session.coordinator
             chosen = listener if listener is not None else CallbackListener(*functions)
-            coordinator.listener = ListenerCalls(chosen)
+            coordinator.listener.listener = chosen
             joined = coordinator.subscription is not None
             coordinator.subscription = subscription
             if joined:
@@ -199,8 +196,9 @@ class GroupConsumer:
 
     def _read(self, timeout: float | None, read: Callable[[float], Any]) -> Any:
         """Read what there is; look after the membership before that, every few milliseconds."""
+        timeout_ms = checked_timeout_ms(timeout)
         endless = timeout is None or timeout < 0
-        deadline = Deadline(self._clock, None if endless else checked_timeout_ms(timeout))
+        deadline = Deadline(self._clock, None if endless else timeout_ms)
         found = None
         outer = self._guard.enter(driving=True)
         try:
@@ -391,7 +389,7 @@ class GroupConsumer:
         return self._session.member.events()
 
     def metrics(self) -> dict[str, float]:
-        """Return Kafka's coordinator metrics under Kafka's names, those of commits among them."""
+        """Return Kafka's coordinator metrics under Kafka's names, `CONSUMER_METRICS` among them."""
         return self._session.all_metrics()
 
     def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
@@ -417,14 +415,14 @@ class GroupConsumer:
         Raises:
             Exception: whatever the listener raised; the consumer is closed all the same.
         """
-        if self._closed or self._closing:
+        if self._closed or self._closing or self._guard.forked:
             return
         with self._guard.closing():
             self._closing = True
             self._session.close_by = Deadline(self._clock, checked_timeout_ms(timeout))
             try:
                 self._session.member.close(timeout, operation)
-                self._session.committer.settle()
+                self._session.committer.settle(last=True)
             finally:
                 self._closed = self._guard.closed = True
                 self._reader.close()
@@ -434,7 +432,7 @@ class GroupConsumer:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is not None and not self._closed:
+            if kind is not None and not self._closed and not self._guard.forked:
                 self.give_back()
         finally:
             self.close()

@@ -5,7 +5,8 @@ whole groups run in one test without a broker.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -107,6 +108,9 @@ class ConsumerCoordinator:
         self._client_rack = client_rack
         self._owned_generation = -1
         self._completed: tuple[int, str] | None = None
+        self._going: frozenset[TopicPartition] = frozenset()
+        """Being given up at present, by a listener that may close the consumer."""
+        self._left = False
 
     # What the member asks and tells, see `GroupCallbacks`.
 
@@ -139,6 +143,7 @@ class ConsumerCoordinator:
         Eager: everything. Cooperative: only topics that are not subscribed to any more.
         """
         self._watch.forget()
+        self._left = False
         if generation == -1 or not member_id:
             self._lose(self.owned)
         elif not self._strategies.cooperative:
@@ -180,7 +185,8 @@ class ConsumerCoordinator:
         """Take up an assignment: first give up what is not in it, then take what is new.
 
         Where the user's code raises, all of it is done nevertheless, and the first exception is raised at
-        the end; the second delivery, which that causes, then finds nothing to do.
+        the end; the second delivery, which that causes, then finds nothing to do. Where it closes the
+        consumer, nothing more is taken up.
         """
         if self._completed == (generation, member_id):
             return
@@ -195,26 +201,26 @@ class ConsumerCoordinator:
             self._completed = (generation, member_id)
             return
         errors = _Errors()
-        revoked = self.owned - assigned
+        revoked, added = self.owned - assigned, assigned - self.owned
         if revoked:
             errors.keep(lambda: self._revoke(revoked))
-            if self._strategies.cooperative:
+            if self._strategies.cooperative and not self._left:
                 self._rejoin("need to revoke partitions and re-join")
-        errors.keep(lambda: assignor.on_assignment(share, generation))
-        added = assigned - self.owned
-        self.owned = assigned
-        self._owned_generation = generation
-        self._reading.take(added)
-        self._completed = (generation, member_id)
-        self._log(logging.INFO, "owns %d partitions, %d of them new", len(assigned), len(added))
-        current = self._member().snapshot().generation
-        errors.keep(lambda: self.listener.generation_changed(current))
-        errors.keep(lambda: self.listener.assigned(sorted(added)))
+        steps: tuple[Callable[[], object], ...] = (
+            lambda: assignor.on_assignment(share, generation),
+            lambda: self._take_up(assigned, added, (generation, member_id)),
+            lambda: self.listener.generation_changed(self._member().snapshot().generation),
+            lambda: self.listener.assigned(sorted(added)),
+        )
+        for step in steps:
+            if not self._left:
+                errors.keep(step)
         errors.raise_first()
 
     def on_leave_prepare(self) -> None:
-        """Give everything up."""
+        """Give everything up, but what a listener that causes this is about to give up anyway."""
         self._watch.forget()
+        self._left = True
         snapshot = self._member().snapshot()
         if snapshot.generation.is_reset or snapshot.state in _IN_REBALANCE or not snapshot.holds:
             self._lose(self.owned)
@@ -224,25 +230,45 @@ class ConsumerCoordinator:
 
     # Details.
 
+    def _take_up(
+        self,
+        assigned: frozenset[TopicPartition],
+        added: frozenset[TopicPartition],
+        generation: tuple[int, str],
+    ) -> None:
+        self.owned = assigned
+        self._owned_generation = generation[0]
+        self._reading.take(added)
+        self._completed = generation
+        self._log(logging.INFO, "owns %d partitions, %d of them new", len(assigned), len(added))
+
     def _revoke(self, partitions: Collection[TopicPartition]) -> None:
-        if not partitions:
+        going = frozenset(partitions) - self._going
+        if not going:
             return
-        self._log(logging.INFO, "gives up %d partitions", len(partitions))
-        try:
-            self._reading.commit_before_revocation(partitions)
-            self.listener.revoked(sorted(partitions))
-        finally:
-            self._drop(partitions)
+        self._log(logging.INFO, "gives up %d partitions", len(going))
+        with self._giving_up(going):
+            self._reading.commit_before_revocation(going)
+            self.listener.revoked(sorted(going))
 
     def _lose(self, partitions: Collection[TopicPartition]) -> None:
         self._completed = None
         self._owned_generation = -1
-        if not partitions:
+        going = frozenset(partitions) - self._going
+        if not going:
             return
-        self._log(logging.WARNING, "lost %d partitions", len(partitions))
+        self._log(logging.WARNING, "lost %d partitions", len(going))
+        with self._giving_up(going):
+            self.listener.lost(sorted(going))
+
+    @contextmanager
+    def _giving_up(self, partitions: frozenset[TopicPartition]) -> Iterator[None]:
+        """Own these until the user's code has heard of their loss, and name them to nobody a second time."""
+        self._going |= partitions
         try:
-            self.listener.lost(sorted(partitions))
+            yield
         finally:
+            self._going -= partitions
             self._drop(partitions)
 
     def _drop(self, partitions: Collection[TopicPartition]) -> None:

@@ -1,10 +1,11 @@
-"""Let one thread at a time use a consumer, and its listeners not poll it."""
+"""Let one thread at a time use a consumer, its listeners not poll it, and no forked child touch it."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from groupsdk.errors import ConcurrentUseError, MemberClosedError
+from groupsdk.errors import ConcurrentUseError, EngineError, MemberClosedError
 
 
 class OneUser:
@@ -14,6 +15,12 @@ class OneUser:
         self.closed = False
         self._lock = threading.RLock()
         self._polling = False
+        self._pid = os.getpid()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is another process than the consumer's: neither heartbeats nor librdkafka came along."""
+        return os.getpid() != self._pid
 
     def enter(self, *, driving: bool = False) -> bool:
         """Let this thread in, until `leave` is given what this returns.
@@ -23,8 +30,14 @@ class OneUser:
 
         Raises:
             ConcurrentUseError: another thread is in, or this one is in a listener and wants to drive.
+            EngineError: this is a fork of the consumer's process.
             MemberClosedError: the consumer is closed.
         """
+        if self.forked:  # first: the lock may be held for ever here
+            raise EngineError(
+                "the process has forked since the consumer was made, and its heartbeat and librdkafka stayed in"
+                " the parent; make consumers after forking"
+            )
         if not self._lock.acquire(blocking=False):
             raise ConcurrentUseError(
                 "another thread is using the consumer (wakeup() makes a waiting one return)"

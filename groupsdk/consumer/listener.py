@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from groupsdk.assignment import TopicPartition
+from groupsdk.consumer.metrics import Callback, ConsumerMetrics
 from groupsdk.types import Generation
 
 
@@ -40,34 +41,47 @@ class RebalanceListener(Protocol):
 
 
 class ListenerCalls:
-    """Calls the methods that a listener has."""
+    """Calls the methods that a listener has, and measures them.
 
-    def __init__(self, listener: object | None = None) -> None:
+    Args:
+        listener: whom to call; may be replaced between two calls.
+        metrics: where the times go; None: nowhere.
+    """
+
+    def __init__(
+        self, listener: object | None = None, metrics: ConsumerMetrics | None = None
+    ) -> None:
         self.listener = listener
+        self._metrics = metrics
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Call `on_partitions_assigned`."""
-        self._call("on_partitions_assigned", partitions)
+        self._call("on_partitions_assigned", partitions, "assigned")
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Call `on_partitions_revoked`."""
-        self._call("on_partitions_revoked", partitions)
+        self._call("on_partitions_revoked", partitions, "revoked")
 
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Call `on_partitions_lost`, or what stands in for it."""
         name = "on_partitions_lost"
         if getattr(self.listener, name, None) is None:
             name = "on_partitions_revoked"
-        self._call(name, partitions)
+        self._call(name, partitions, "lost")
 
     def generation_changed(self, generation: Generation) -> None:
         """Call `on_generation_changed`."""
         self._call("on_generation_changed", generation)
 
-    def _call(self, name: str, argument: object) -> None:
+    def _call(self, name: str, argument: object, measured: Callback | None = None) -> None:
         method = getattr(self.listener, name, None)
-        if method is not None:
+        if method is None:
+            return
+        if measured is None or self._metrics is None:
             method(argument)
+        else:
+            with self._metrics.callback(measured):
+                method(argument)
 
 
 class CallbackListener:

@@ -1,8 +1,10 @@
-"""Count a consumer's commits, under the names of Java's `ConsumerCoordinatorMetrics`."""
+"""Measure a consumer's commits and listeners, under the names of Java's `ConsumerCoordinatorMetrics`."""
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import Final
+from contextlib import contextmanager
+from typing import Final, Literal
 
 from groupsdk.clock import Clock
 from groupsdk.membership.metrics import RequestMetrics
@@ -14,9 +16,19 @@ CONSUMER_METRICS: Final[dict[str, str]] = {
     "commit-latency-max": "Longest time to an answer to OffsetCommit, in milliseconds",
     "commit-rate": "Commits answered per second",
     "commit-total": "Commits answered",
+    "partition-revoked-latency-avg": "Average time in on_partitions_revoked, in milliseconds",
+    "partition-revoked-latency-max": "Longest time in on_partitions_revoked, in milliseconds",
+    "partition-assigned-latency-avg": "Average time in on_partitions_assigned, in milliseconds",
+    "partition-assigned-latency-max": "Longest time in on_partitions_assigned, in milliseconds",
+    "partition-lost-latency-avg": "Average time in on_partitions_lost or its stand-in, in milliseconds",
+    "partition-lost-latency-max": "Longest time in on_partitions_lost or its stand-in, in milliseconds",
     "assigned-partitions": "Partitions that the consumer owns",
 }
 """What `ConsumerMetrics.snapshot` holds, and what each means."""
+
+Callback = Literal["revoked", "assigned", "lost"]
+CALLBACKS: Final[tuple[Callback, ...]] = ("revoked", "assigned", "lost")
+"""The methods of a listener that are measured, as the metrics name them."""
 
 
 class ConsumerMetrics:
@@ -31,6 +43,7 @@ class ConsumerMetrics:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._commits = RequestMetrics(with_avg=True)
+        self._callbacks = {kind: RequestMetrics(with_avg=True) for kind in CALLBACKS}
         self._lock = threading.Lock()
 
     def commit_asked(self, answer: "Future[Response]") -> None:
@@ -45,6 +58,15 @@ class ConsumerMetrics:
 
         answer.add_done_callback(answered)
 
+    @contextmanager
+    def callback(self, kind: Callback) -> Iterator[None]:
+        """Measure a listener's method; one that raises does not count, as in Kafka's client."""
+        began_ms = self._clock.now_ms()
+        yield
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            self._callbacks[kind].record(now_ms - began_ms, now_ms)
+
     def snapshot(self, assigned: int) -> dict[str, float]:
         """Return every metric of `CONSUMER_METRICS` by its name; NaN where there is nothing yet.
 
@@ -55,10 +77,14 @@ class ConsumerMetrics:
         with self._lock:
             commits = self._commits
             assert commits.avg is not None
-            return {
+            found = {
                 "commit-latency-avg": commits.avg.measure(now_ms),
                 "commit-latency-max": commits.max.measure(now_ms),
                 "commit-rate": commits.rate.measure(now_ms),
                 "commit-total": float(commits.total),
-                "assigned-partitions": float(assigned),
             }
+            for kind, calls in self._callbacks.items():
+                assert calls.avg is not None
+                found[f"partition-{kind}-latency-avg"] = calls.avg.measure(now_ms)
+                found[f"partition-{kind}-latency-max"] = calls.max.measure(now_ms)
+            return found | {"assigned-partitions": float(assigned)}

@@ -69,7 +69,7 @@ class Reader:
         """Read these no more, and forget all about them."""
         self.epoch += 1
         gone = self.reading.intersection(partitions)
-        if gone:
+        if gone and not self.closed:  # by the listener that gives these up
             natives = _natives(gone)
             # librdkafka keeps a pause beyond the assignment
             self.native.resume([each for each in natives if _plain(each) in self.paused])

@@ -13,6 +13,7 @@ from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.consumer.commits import CommitCallback, Committer
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.coordinator import ConsumerCoordinator
+from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.metrics import ConsumerMetrics
 from groupsdk.consumer.offsets import OffsetAndMetadata, fetch_request, read_fetched
 from groupsdk.consumer.reader import Reader
@@ -55,11 +56,12 @@ class ConsumerSession:
             self._watch,
             config.client_rack,
         )
+        self.metrics = ConsumerMetrics(clock)
+        self.coordinator.listener = ListenerCalls(metrics=self.metrics)
         self.member = self.make_member()
         self.coordinator.member = self.member
         member = config.member
         backoff = ExponentialBackoff(member.retry_backoff_ms, member.retry_backoff_max_ms)
-        self.metrics = ConsumerMetrics(clock)
         self.calls = CoordinatorCalls(self._ask, clock, backoff, Random())
         self.committer = Committer(self.calls, self.member.snapshot, clock)
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -75,9 +77,11 @@ class ConsumerSession:
     def step(self, wait_ms: int) -> None:
         """Do all that is due, and wait so long at most for something to happen to the membership."""
         self.committer.settle()
+        if self._ended():  # by the callback of a commit
+            return
         self._auto_commit()
         self.member.poll(wait_ms / 1000)
-        if self.reader.closed:  # by a listener
+        if self._ended():  # by a listener
             return
         self._look_at_topics()
         if self.reader.waiting:
@@ -88,7 +92,7 @@ class ConsumerSession:
         return bool(self.reader.reading) and self.member.snapshot().holds
 
     def all_metrics(self) -> dict[str, float]:
-        """Return the member's metrics, and those of the commits."""
+        """Return the member's metrics, and those of commits and listeners."""
         return self.member.metrics() | self.metrics.snapshot(len(self.coordinator.owned))
 
     # Offsets.
@@ -219,6 +223,9 @@ class ConsumerSession:
             self.config.default_api_timeout_ms, self.config.member.rebalance_timeout_ms // 2
         )
         return limit_ms if self.close_by is None else self.close_by.remaining_ms(limit_ms)
+
+    def _ended(self) -> bool:
+        return self.reader.closed
 
     def _auto_commit(self) -> None:
         if not self.config.enable_auto_commit or not self.coordinator.owned:

@@ -29,6 +29,8 @@ class TopicSubscription:
     def __init__(
         self, topics: str | TopicLike | Iterable[TopicLike], *, exclude_internal: bool = True
     ) -> None:
+        if not isinstance(topics, str | re.Pattern | Iterable):
+            raise ConfigError(f"topics are names or patterns, one or several, not {topics!r}")
         given = [topics] if isinstance(topics, str | re.Pattern) else list(topics)
         self._names: frozenset[str] = frozenset(
             each for each in map(_checked, given) if isinstance(each, str)

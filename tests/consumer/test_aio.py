@@ -1,8 +1,10 @@
 """Test the consumer for asyncio: its thread, its listeners, and what cancelling it costs."""
 
 import asyncio
+import gc
 import threading
-from collections.abc import Coroutine
+import time
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +18,26 @@ from tests.consumer.rig import Bench, partitions
 
 def run(work: Coroutine[Any, Any, Any]) -> None:
     asyncio.run(asyncio.wait_for(work, 20))
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    gc.collect()
+    for each in set(threading.enumerate()) - before:
+        each.join(10)
+        assert not each.is_alive(), f"{each.name} was left behind"
+
+
+def waiting_really(bench: Bench) -> None:
+    """Have a read without records wait for a moment of real time too, so that it does not spin."""
+
+    def idle(seconds: float) -> None:
+        time.sleep(0.001)
+        bench.advance(int(seconds * 1000))
+
+    bench.native.idle = idle
 
 
 def offsets(batch: Any) -> list[tuple[int, int]]:
@@ -155,5 +177,159 @@ def test_a_consumer_is_made_from_settings_too() -> None:
     async def work() -> None:
         async with AsyncGroupConsumer({"bootstrap.servers": "b:1"}, group_id="g") as consumer:
             assert consumer.generation().generation_id == -1
+
+    run(work())
+
+
+class Closing:
+    """A listener that closes its consumer in one of its methods."""
+
+    def __init__(self, consumer: AsyncGroupConsumer, name: str) -> None:
+        self.consumer = consumer
+        self.name = name
+        self.calls: list[str] = []
+
+    async def on_generation_changed(self, generation: object) -> None:
+        await self._note("generation")
+
+    async def on_partitions_assigned(self, given: object) -> None:
+        await self._note("assigned")
+
+    async def on_partitions_revoked(self, given: object) -> None:
+        await self._note("revoked")
+
+    async def _note(self, name: str) -> None:
+        self.calls.append(name)
+        if name == self.name:
+            await self.consumer.close()
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("generation", ["generation", "revoked"]),
+        ("assigned", ["generation", "assigned", "revoked"]),
+    ],
+)
+def test_a_listener_may_close_its_consumer(strategy: str, name: str, calls: list[str]) -> None:
+    bench = Bench(partition_assignment_strategy=strategy)
+    bench.fill(1)
+
+    async def work() -> None:
+        consumer = AsyncGroupConsumer(bench.consumer)
+        listener = Closing(consumer, name)
+        await consumer.subscribe("t", listener=listener)
+        assert await consumer.consume(9, 1) == []
+        assert listener.calls == calls
+        with pytest.raises(MemberClosedError):
+            await consumer.poll(1)
+
+    run(work())
+    assert bench.native.closed
+
+
+def test_a_listener_may_close_its_consumer_while_it_gives_up_partitions() -> None:
+    bench = Bench()
+
+    async def work() -> None:
+        consumer = AsyncGroupConsumer(bench.consumer)
+        listener = Closing(consumer, "revoked")
+        await consumer.subscribe("t", listener=listener)
+        await consumer.consume(9, 0.3)
+        bench.consumer.enforce_rebalance("test")
+        assert await consumer.consume(9, 1) == []
+        assert listener.calls == ["generation", "assigned", "revoked"]
+
+    run(work())
+    assert bench.native.closed
+
+
+def test_nobody_reads_from_a_closed_consumer_or_waits_for_it() -> None:
+    bench = Bench()
+    waiting_really(bench)
+
+    async def work() -> None:
+        consumer = AsyncGroupConsumer(bench.consumer)
+        await consumer.subscribe("t")
+        await consumer.consume(1, 0)
+        # the second one waits behind the first, which alone is woken
+        reads = [asyncio.ensure_future(consumer.poll()) for _ in range(2)]
+        await asyncio.sleep(0)
+        await consumer.close()
+        assert await asyncio.gather(*reads) == [None, None]
+        with pytest.raises(MemberClosedError):
+            await consumer.poll()
+        with pytest.raises(MemberClosedError):
+            await consumer.consume(1, 0)
+
+    run(work())
+
+
+def test_a_read_that_is_cancelled_before_its_turn_takes_nothing() -> None:
+    bench = Bench()
+    waiting_really(bench)
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            await consumer.subscribe("t")
+            await consumer.consume(1, 0)
+            first = asyncio.ensure_future(consumer.poll(2**30))
+            second = asyncio.ensure_future(consumer.poll())
+            await asyncio.sleep(0)
+            second.cancel()
+            await asyncio.sleep(0)
+            bench.fill(1, "t-0")
+            assert offsets([await first]) == [(0, 0)]
+            assert await consumer.poll(0) is None
+
+    run(work())
+
+
+def test_a_cancelled_commit_is_made_all_the_same() -> None:
+    bench = Bench(enable_auto_commit=False)
+    bench.fill(1)
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            await consumer.subscribe("t")
+            await consumer.consume(9, 1)
+            commit = asyncio.ensure_future(consumer.commit())
+            await asyncio.sleep(0)
+            commit.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await commit
+
+    run(work())
+    assert bench.group.committed() == [{"t-0": 1, "t-1": 1, "t-2": 1}]
+
+
+def test_another_loop_may_close_it_and_runs_the_listener_then() -> None:
+    bench = Bench()
+    told: list[object] = []
+
+    class Listener:
+        async def on_partitions_revoked(self, given: list[TopicPartition]) -> None:
+            told.append((len(given), asyncio.get_running_loop() is not first))
+
+    async def work() -> None:
+        await consumer.subscribe("t", listener=Listener())
+        await consumer.consume(1, 0.3)
+
+    first = asyncio.new_event_loop()
+    consumer = AsyncGroupConsumer(bench.consumer)
+    first.run_until_complete(work())
+    run(consumer.close())  # the first one is there still, but does not run
+    first.close()
+    assert told == [(3, True)]
+
+
+def test_one_that_is_dropped_leaves_no_thread_behind() -> None:
+    bench = Bench()
+
+    async def work() -> None:
+        consumer = AsyncGroupConsumer(bench.consumer)
+        await consumer.subscribe("t")
+        await consumer.consume(1, 0)
 
     run(work())

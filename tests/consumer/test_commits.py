@@ -10,6 +10,7 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     BrokerError,
     CommitFailedError,
+    CoordinatorNotAvailableError,
     DisconnectedError,
     FencedInstanceIdError,
     GroupSdkError,
@@ -194,3 +195,18 @@ def test_the_gravest_error_is_the_one_that_is_raised() -> None:
         check_commit(answer(3, 0), OFFSETS)
     with pytest.raises(BrokerError, match="OffsetCommit of t-1: TOPIC_AUTHORIZATION_FAILED"):
         check_commit(answer(3, 29), OFFSETS)
+
+
+@pytest.mark.parametrize("waited_ms", [0, 200])
+def test_a_commit_that_was_to_be_repeated_has_failed_once_the_consumer_is_closed(
+    bench: Bench, waited_ms: int
+) -> None:
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.value)
+    told = later(bench)
+    bench.session.committer.settle()
+    assert told == []
+    bench.advance(waited_ms)
+    bench.consumer.close()
+    (error,) = told
+    (error,) = told
+    assert isinstance(error, CoordinatorNotAvailableError)

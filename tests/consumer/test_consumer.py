@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, TopicPartition as NativePartition
+from typing_extensions import override
 
-from groupsdk.assignment import TopicPartition
+from assignors import RangeAssignor
+from groupsdk.assignment import Assignment, TopicPartition
 from groupsdk.consumer import ConsumerConfig, GroupConsumer
 from groupsdk.errors import (
     CommitFailedError,
     ConcurrentUseError,
     ConfigError,
+    EngineError,
     MemberClosedError,
     NoGenerationError,
     NoOffsetError,
@@ -431,3 +434,87 @@ def test_closing_waits_no_longer_than_it_is_told_for_the_last_commit_too() -> No
     bench.consumer.close(timeout=2)
     assert bench.clock.now_ms() - before_ms <= 3_000
     assert bench.native.closed
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize(
+    ("callback", "calls"),
+    [
+        ("generation", ["generation", "revoked"]),
+        ("assigned", ["generation", "assigned", "revoked"]),
+    ],
+)
+def test_a_listener_may_close_its_consumer_and_is_told_of_nothing_after_that(
+    strategy: str, callback: str, calls: list[str]
+) -> None:
+    listener = Listener()
+    bench = Bench(partition_assignment_strategy=strategy)
+    bench.fill(1)
+    listener.hooks[callback] = lambda _: bench.consumer.close()
+    bench.consumer.subscribe("t", listener=listener)
+    assert bench.read() == []
+    assert [name for name, _ in listener.calls] == calls
+    assert bench.native.closed
+    with pytest.raises(MemberClosedError):
+        bench.read()
+
+
+@pytest.mark.parametrize("callback", ["revoked", "lost"])
+def test_a_listener_that_closes_its_consumer_hears_once_of_what_it_gives_up(callback: str) -> None:
+    listener = Listener()
+    bench = joined(Bench(), count=1, listener=listener)
+    listener.calls.clear()
+    listener.hooks[callback] = lambda _: bench.consumer.close()
+    if callback == "lost":
+        bench.group.scripts[HeartbeatRequest].append(beaten(25))
+        bench.advance(1_500)
+    else:
+        bench.consumer.enforce_rebalance("test")
+    assert bench.read() == []
+    assert listener.calls == [(callback, ["t-0", "t-1", "t-2"])]
+    assert bench.consumer.assignment() == []
+    assert bench.native.closed
+
+
+def test_an_assignor_may_close_the_consumer_too() -> None:
+    class Assignor(RangeAssignor):
+        @override
+        def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+            bench.consumer.close()
+
+    listener = Listener()
+    bench = Bench(partition_assignment_strategy=Assignor())
+    bench.consumer.subscribe("t", listener=listener)
+    assert bench.read() == []
+    assert listener.calls == []
+    assert bench.native.closed
+
+
+def test_the_callback_of_a_commit_may_close_the_consumer() -> None:
+    bench = joined(Bench(), count=1)
+    bench.consumer.commit(callback=lambda *_: bench.consumer.close())
+    assert bench.read() == []
+    assert bench.native.closed
+
+
+def test_a_fork_of_the_process_may_neither_use_nor_end_the_consumer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = joined(Bench(), count=1)
+    with monkeypatch.context() as child:
+        child.setattr("os.getpid", lambda: -1)
+        for use in (bench.read, bench.consumer.commit, bench.consumer.give_back):
+            with pytest.raises(EngineError, match="after forking"):
+                use()
+        with pytest.raises(ZeroDivisionError), bench.consumer:
+            raise ZeroDivisionError
+        bench.consumer.close()
+    assert not bench.native.closed
+    bench.fill(1, "t-0")
+    assert bench.read() == ["t-0@1"]
+
+
+def test_a_timeout_that_is_no_number_is_named() -> None:
+    bench = joined(Bench())
+    with pytest.raises(TypeError, match="seconds or None, not '1'"):
+        bench.consumer.poll("1")  # type: ignore[arg-type]  # what is tested

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from groupsdk.consumer.guard import OneUser
-from groupsdk.errors import ConcurrentUseError, MemberClosedError
+from groupsdk.errors import ConcurrentUseError, EngineError, MemberClosedError
 
 
 def test_a_second_thread_is_told() -> None:
@@ -39,6 +39,13 @@ def test_a_listener_may_use_the_consumer_and_close_it_but_not_drive_it() -> None
         guard.enter(driving=True)
     guard.leave(outer)
     guard.leave(guard.enter(driving=True))
+
+
+def test_nobody_comes_in_from_a_fork_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = OneUser()
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(EngineError, match="after forking"):
+        guard.enter()
 
 
 def test_nobody_comes_in_once_it_is_closed() -> None:

@@ -6,11 +6,12 @@ from concurrent.futures import Future
 import pytest
 
 from groupsdk.clock import ManualClock
+from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.metrics import CONSUMER_METRICS, ConsumerMetrics
 from groupsdk.errors import DisconnectedError
 from groupsdk.wire.messages.offset_commit import OffsetCommitResponse
 from groupsdk.wire.schema import Response
-from tests.consumer.rig import Bench
+from tests.consumer.rig import Bench, Listener
 
 
 def test_commits_count_when_they_are_answered() -> None:
@@ -46,3 +47,43 @@ def test_a_consumer_tells_them_with_those_of_its_member() -> None:
     assert found["join-total"] == 1
     assert found["commit-total"] == 1
     assert found["assigned-partitions"] == 3
+
+
+def test_listeners_are_measured_unless_they_raise() -> None:
+    listener = Listener()
+    bench = Bench()
+    bench.consumer.subscribe("t", listener=listener)
+    metrics = bench.session.metrics
+    assert math.isnan(metrics.snapshot(0)["partition-assigned-latency-max"])
+    listener.hooks |= {
+        "assigned": lambda _: bench.clock.advance(30),
+        "revoked": lambda _: bench.clock.advance(7),
+        "generation": lambda _: bench.clock.advance(1_000),
+    }
+    bench.read(timeout=0.3)
+    listener.hooks["assigned"] = lambda _: bench.clock.advance(10)
+    bench.consumer.enforce_rebalance("test")
+    bench.read(timeout=0.3)
+    listener.raises["assigned"] = RuntimeError("mine")
+    bench.consumer.enforce_rebalance("test")
+    with pytest.raises(RuntimeError, match="mine"):
+        bench.read(timeout=0.3)
+    found = metrics.snapshot(0)
+    assert found["partition-assigned-latency-avg"] == 20
+    assert found["partition-assigned-latency-max"] == 30
+    assert found["partition-revoked-latency-avg"] == 7
+    assert found["partition-revoked-latency-max"] == 7
+    assert math.isnan(found["partition-lost-latency-avg"])
+
+
+def test_what_stands_in_for_the_loss_is_measured_as_one() -> None:
+    clock = ManualClock()
+    metrics = ConsumerMetrics(clock)
+
+    class Revoking:
+        def on_partitions_revoked(self, given: object) -> None:
+            clock.advance(5)
+
+    ListenerCalls(Revoking(), metrics).lost([])
+    assert metrics.snapshot(0)["partition-lost-latency-max"] == 5
+    assert math.isnan(metrics.snapshot(0)["partition-revoked-latency-max"])

@@ -63,3 +63,8 @@ def test_internal_topics_are_passed_over_unless_asked_for() -> None:
 def test_what_is_no_topic_is_refused(given: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         TopicSubscription(given)
+
+
+def test_no_topics_at_all_are_named_too() -> None:
+    with pytest.raises(ConfigError, match="not None"):
+        TopicSubscription(None)  # type: ignore[arg-type]  # what is tested

@@ -1,0 +1,103 @@
+"""Do one job after the other on a thread of its own, for a caller that must not block."""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from groupsdk.errors import EngineError
+
+
+logger = logging.getLogger(__name__)
+
+Job = Callable[[], object]
+
+_LOOK_S: Final = 1.0
+"""How often a thread that waits for a loop looks whether that is still there."""
+
+
+class JobThread:
+    """A thread that does jobs in the order in which they come, and others while one of them waits for a loop.
+
+    It starts with the first job. What a job raises is logged: a job whose outcome matters tells it itself.
+
+    Args:
+        name: the thread's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop that the job at work was put from: where the callbacks that it causes belong."""
+        self._name = name
+        self._jobs: SimpleQueue[tuple[asyncio.AbstractEventLoop, Job] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._ending = False
+        self._pid = os.getpid()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is another process, to which the thread did not come along."""
+        return os.getpid() != self._pid
+
+    def put(self, loop: asyncio.AbstractEventLoop, job: Job) -> None:
+        """Have a job done behind those before; on the loop.
+
+        Raises:
+            EngineError: this is a fork of the thread's process, where nobody would do it.
+        """
+        if self.forked:
+            raise EngineError(
+                "the process has forked since the consumer was made, and its thread stayed in the parent; make"
+                " consumers after forking"
+            )
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._jobs.put((loop, job))
+
+    def end(self) -> None:
+        """Have the thread end behind the jobs before; from any thread, the garbage collector's as well."""
+        self._jobs.put(None)
+
+    def serve_until_done(self, running: "Future[Any]", loop: asyncio.AbstractEventLoop) -> None:
+        """Do further jobs until a future of the loop is done; on this thread, within a job.
+
+        Raises:
+            EngineError: the loop was closed before.
+        """
+        running.add_done_callback(lambda _: self._jobs.put((loop, _nothing)))
+        while not running.done():
+            try:
+                self._do(self._jobs.get(timeout=_LOOK_S))
+            except Empty:
+                if loop.is_closed():
+                    raise EngineError(
+                        "the event loop was closed while a callback ran on it"
+                    ) from None
+
+    def _run(self) -> None:
+        while not self._ending:
+            self._do(self._jobs.get())
+        while not self._jobs.empty():  # put at the same time: whoever waits for it must be told
+            self._do(self._jobs.get())
+
+    def _do(self, job: tuple[asyncio.AbstractEventLoop, Job] | None) -> None:
+        if job is None:
+            # not the end of whoever is at work in a job further out
+            self._ending = True
+            return
+        outer, self.loop = self.loop, job[0]
+        try:
+            job[1]()
+        except Exception:
+            logger.exception("a job of the thread %s failed", self._name)
+        finally:
+            self.loop = outer
+
+
+def _nothing() -> None:
+    """Make a waiting thread look again."""
