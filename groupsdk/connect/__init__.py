@@ -14,7 +14,7 @@ from groupsdk.connect.errors import (
 )
 from groupsdk.connect.restart import RestartPolicy
 from groupsdk.connect.status import State, Status
-from groupsdk.connect.task import Connector, Task, TaskContext
+from groupsdk.connect.task import Connector, StandbyContext, Task, TaskContext
 from groupsdk.connect.worker import ConnectWorker
 
 
@@ -28,6 +28,7 @@ __all__ = [
     "RebalancingError",
     "RestartPolicy",
     "RestartRequest",
+    "StandbyContext",
     "State",
     "Status",
     "StoreError",

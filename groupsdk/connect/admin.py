@@ -1,12 +1,13 @@
 """Change connectors while workers run: what REST and programs ask of a worker."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
 from groupsdk.connect.config_records import (
     connector_records,
+    fencing_record,
     restart_record,
     target_state_record,
     task_records,
@@ -20,10 +21,13 @@ from groupsdk.connect.errors import (
     UnknownConnectorError,
 )
 from groupsdk.connect.leader import Leader
+from groupsdk.connect.session_key import SessionKeySettings
+from groupsdk.connect.standby import replicas_of
 from groupsdk.connect.status import Status, status_key
 from groupsdk.connect.store import ConnectStore
-from groupsdk.connect.supervisor import CLASS_KEY, Supervisor
-from groupsdk.connect.task import Connector
+from groupsdk.connect.supervisor import Supervisor
+from groupsdk.connect.task import CLASS_KEY, Connector, check_standby
+from groupsdk.connect.weights import weight_of
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -43,7 +47,10 @@ class ConnectorAdmin(ABC):
         classes: Mapping[str, type[Connector]],
         supervisor: Supervisor,
         leader: Leader,
+        session_keys: SessionKeySettings,
     ) -> None:
+        self.session_keys = session_keys
+        """How workers of the group sign what they ask of each other."""
         self._store = store
         self._classes = dict(classes)
         self._supervisor = supervisor
@@ -58,6 +65,16 @@ class ConnectorAdmin(ABC):
     @abstractmethod
     def leader_url(self) -> str | None:
         """Where the leader answers to HTTP; None while that is not known, "" where it does not."""
+
+    @property
+    @abstractmethod
+    def protocol(self) -> str:
+        """The rebalance protocol that the group has agreed on; "" where there is no group."""
+
+    @property
+    def signs_requests(self) -> bool:
+        """Whether workers sign what they ask of each other: with the protocol `sessioned` (KIP-507)."""
+        return self.protocol == "sessioned"
 
     @abstractmethod
     def request(self, act: Callable[[], T]) -> "Future[T]":
@@ -82,6 +99,10 @@ class ConnectorAdmin(ABC):
         """
         return self._store.statuses()
 
+    def standbys(self) -> Mapping[ConnectorTaskId, Sequence[str]]:
+        """Return the ids of the members that keep tasks warm, the best first, as the leader decided."""
+        return self._store.standbys().standbys
+
     def validate(self, config: Config) -> None:
         """Refuse a configuration that is wrong.
 
@@ -98,17 +119,35 @@ class ConnectorAdmin(ABC):
         for key, value in config.items():
             if not isinstance(value, str):
                 raise ConnectorConfigError(key, f"must be a text, not {value!r}")
+        weight_of(config)
+        if replicas_of(config):
+            check_standby(kind)
         kind.validate(config)
 
     def put_connector(
-        self, name: str, config: Config, *, create_only: bool = False
+        self,
+        name: str,
+        config: Config,
+        *,
+        create_only: bool = False,
+        target: TargetState | None = None,
     ) -> "Future[bool]":
         """Create a connector or change its configuration; the future tells whether it is new.
+
+        Args:
+            name: what it is called.
+            config: its configuration.
+            create_only: whether it must not be there yet.
+            target: what it is meant to be from the start on; None: started, or what it was.
 
         Raises:
             ConnectorConfigError: the name or the configuration is wrong.
         """
         check_name(name)
+        if config.get("name", name) != name:
+            raise ConnectorConfigError(
+                "name", f"{config['name']!r} is not what the connector is called, {name!r}"
+            )
         self.validate(config)
 
         def put() -> bool:
@@ -116,7 +155,8 @@ class ConnectorAdmin(ABC):
             created = name not in self._store.configs().connectors
             if create_only and not created:
                 raise ConnectorExistsError(f"connector {name!r} exists already")
-            self._leader.write(connector_records(name, config))
+            records = [] if target is None else [target_state_record(name, target)]
+            self._leader.write([*records, *connector_records(name, config)])
             self._leader.plan([name])
             return created
 
@@ -171,6 +211,30 @@ class ConnectorAdmin(ABC):
             return owned
 
         return self.request(restart)
+
+    def put_task_configs(self, name: str, tasks: Sequence[Config]) -> "Future[None]":
+        """Set the tasks of a connector that another worker runs and has planned, as Kafka Connect's do."""
+
+        def put() -> None:
+            self._check_leads()
+            self._check_known(name)
+            if tasks and self._store.configs().target_state(name) is TargetState.STOPPED:
+                raise ConnectorConfigError("tasks", f"connector {name!r} is stopped and has none")
+            self._leader.write(task_records(name, tasks))
+
+        return self.request(put)
+
+    def fence_tasks(self, name: str) -> "Future[None]":
+        """Shut out the producers of a connector's former tasks, before new ones begin (KIP-618)."""
+
+        def fence() -> None:
+            self._check_leads()
+            self._check_known(name)
+            configs = self._store.configs()
+            self._store.fence_producers(name, configs.fenced_tasks.get(name, 0))
+            self._leader.write([fencing_record(name, configs.task_counts.get(name, 0))])
+
+        return self.request(fence)
 
     def _check_leads(self) -> None:
         if self.leader_url is None:

@@ -15,10 +15,20 @@ from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.local_group import LocalGroup
 from groupsdk.connect.restart import RestartPolicy
+from groupsdk.connect.standby import REPLICAS_KEY, replicas_of
 from groupsdk.connect.status import owned_before
 from groupsdk.connect.store import ConnectStore
-from groupsdk.connect.supervisor import CLASS_KEY
-from groupsdk.connect.task import Connector, Host, Task, TaskContext
+from groupsdk.connect.task import (
+    CLASS_KEY,
+    Connector,
+    Host,
+    StandbyContext,
+    Task,
+    TaskContext,
+    check_standby,
+    is_async,
+)
+from groupsdk.connect.weights import weight_of
 from groupsdk.connect.worker import ConnectWorker, GroupSide
 from groupsdk.errors import ConfigError
 
@@ -27,8 +37,10 @@ logger = logging.getLogger(__name__)
 
 PlanFunction = Callable[[], Iterable[Task]]
 TaskFunction = Callable[[Task, TaskContext], Awaitable[None] | None]
+StandbyFunction = Callable[[Task, StandbyContext], Awaitable[None] | None]
 PlanT = TypeVar("PlanT", bound=PlanFunction)
 TaskT = TypeVar("TaskT", bound=TaskFunction)
+StandbyT = TypeVar("StandbyT", bound=StandbyFunction)
 ConnectorT = TypeVar("ConnectorT", bound=type[Connector])
 
 _TOKEN_MASK: Final = 2**32 - 1
@@ -87,6 +99,20 @@ class Worker:
 
         return take if function is None else take(function)
 
+    def standby(self, *, replicas: int = 1) -> Callable[[StandbyT], StandbyT]:
+        """Take a function that prepares for a task which another worker runs; see `Connector.standby`.
+
+        Args:
+            replicas: how many other workers keep each task warm.
+        """
+
+        def take(taken: StandbyT) -> StandbyT:
+            pair = self._pair("tasks")
+            pair.standby, pair.replicas = taken, replicas
+            return taken
+
+        return take
+
     # The class form.
 
     def connector(self, kind: ConnectorT, /) -> ConnectorT:
@@ -106,6 +132,9 @@ class Worker:
             self.connector(kind)
         whole = {CLASS_KEY: kind.__name__, **{k.replace("_", "."): v for k, v in config.items()}}
         kind.validate(whole)
+        weight_of(whole)
+        if replicas_of(whole):
+            check_standby(kind)
         self._permanent[name] = whole
 
     # Running.
@@ -145,6 +174,7 @@ class Worker:
                 max_delay_ms=config.scheduled_rebalance_max_delay_ms,
                 url=url,
                 before=lambda: owned_before(store.configs(), store.statuses()),
+                standbys=lambda: store.standbys().standbys,
             )
 
         return self._run(
@@ -155,6 +185,7 @@ class Worker:
             grace_ms=config.task_shutdown_graceful_timeout_ms,
             sync_timeout_ms=config.worker_sync_timeout_ms,
             plan_interval_ms=config.plan_interval_ms,
+            session_keys=config.session_keys,
         )
 
     def start_standalone(
@@ -197,7 +228,7 @@ class Worker:
         for name, pair in self._functions.items():
             kind = pair.connector()
             classes[kind.__name__] = kind
-            permanent[name] = {CLASS_KEY: kind.__name__}
+            permanent[name] = {CLASS_KEY: kind.__name__, **pair.config(kind)}
         if not classes:
             raise ConfigError(
                 "there is nothing to do: register a function with @app.task, or a class with @app.connector"
@@ -243,6 +274,21 @@ class _Functions:
         self.plan: PlanFunction | None = None
         self.run: TaskFunction | None = None
         self.host: Host = "thread"
+        self.standby: StandbyFunction | None = None
+        self.replicas = 0
+
+    def config(self, kind: type[Connector]) -> Config:
+        """Return what the connector's configuration has besides its class.
+
+        Raises:
+            ConnectorConfigError: there cannot be standbys, or not so many.
+        """
+        if self.standby is None:
+            return {}
+        config = {REPLICAS_KEY: str(self.replicas)}
+        if replicas_of(config):
+            check_standby(kind)
+        return config
 
     def connector(self) -> type[Connector]:
         """Return the class that these functions make.
@@ -254,7 +300,21 @@ class _Functions:
         if plan is None or run is None:
             missing = "@app.tasks (what there is to do)" if plan is None else "@app.task (how)"
             raise ConfigError(f"{missing} is missing")
-        return FunctionConnector.made_of(plan, run, self.host)
+        return FunctionConnector.made_of(plan, run, self.host, self.standby)
+
+
+def _method(standby: StandbyFunction) -> Callable[..., Any]:
+    """Return a function of two as a method: a coroutine where it is one."""
+
+    def wrapped(_: Connector, task: Task, context: StandbyContext) -> Awaitable[None] | None:
+        return standby(task, context)
+
+    async def wrapped_async(_: Connector, task: Task, context: StandbyContext) -> None:
+        awaitable = standby(task, context)
+        assert awaitable is not None
+        await awaitable
+
+    return wrapped_async if is_async(standby) else wrapped
 
 
 class FunctionConnector(Connector):
@@ -263,9 +323,14 @@ class FunctionConnector(Connector):
     functions: tuple[PlanFunction, TaskFunction]
 
     @classmethod
-    def made_of(cls, plan: PlanFunction, run: TaskFunction, host: Host) -> type[Connector]:
-        """Return a class for two functions."""
-        import inspect
+    def made_of(
+        cls,
+        plan: PlanFunction,
+        run: TaskFunction,
+        host: Host,
+        standby: StandbyFunction | None = None,
+    ) -> type[Connector]:
+        """Return a class for these functions."""
 
         async def run_async(self: FunctionConnector, task: Task, context: TaskContext) -> None:
             awaitable = run(task, context)
@@ -273,8 +338,10 @@ class FunctionConnector(Connector):
             await awaitable
 
         fields: dict[str, Any] = {"functions": (plan, run), "host": host}
-        if inspect.iscoroutinefunction(run):
+        if is_async(run):
             fields["run"] = run_async
+        if standby is not None:
+            fields["standby"] = _method(standby)
         return type("FunctionConnector", (cls,), fields)
 
     @override

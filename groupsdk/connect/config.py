@@ -1,16 +1,17 @@
 """Hold a worker's settings, under Kafka Connect's names."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from groupsdk.config import MemberConfig
 from groupsdk.connect.coordinator import MODES
 from groupsdk.connect.restart import RestartPolicy
+from groupsdk.connect.session_key import SessionKeySettings
 from groupsdk.errors import ConfigError
+from groupsdk.librdkafka import librdkafka_settings
 from groupsdk.limits import MAX_INT32
-from groupsdk.security import OAuthToken, SecuritySettings
 
 
 logger = logging.getLogger("groupsdk.connect.librdkafka")
@@ -67,6 +68,8 @@ class ConnectConfig:
     """What this worker is called in statuses; by default host:pid."""
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     """How failed tasks are restarted: task.restart.max, task.restart.backoff.ms, ..."""
+    session_keys: SessionKeySettings = field(default_factory=SessionKeySettings)
+    """How workers sign what they ask of each other: inter.worker.key.ttl.ms, ... (KIP-507)."""
 
     def __post_init__(self) -> None:
         if self.connect_protocol not in MODES:
@@ -104,15 +107,16 @@ class ConnectConfig:
         }
         own: dict[str, Any] = {}
         restart: dict[str, Any] = {}
-        names = {each.name for each in fields(cls)} - {"member", "restart"}
+        names = {each.name for each in fields(cls)} - {"member", "restart", "session_keys"}
         for key in list(given):
             name = key.replace(".", "_")
             if name in names:
                 own[name] = _number(key, given.pop(key), _LEAST.get(name))
             elif name in _RESTART:
                 restart[_RESTART[name]] = _number(key, given.pop(key), 0)
+        keys = SessionKeySettings.take(given)
         member = MemberConfig.of({**_DEFAULTS, **given})
-        return cls(member=member, restart=RestartPolicy(**restart), **own)
+        return cls(member=member, restart=RestartPolicy(**restart), session_keys=keys, **own)
 
     def librdkafka(self) -> dict[str, Any]:
         """Return what clients of confluent-kafka have to be made with; may hold secrets."""
@@ -121,7 +125,7 @@ class ConnectConfig:
             "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
             "client.id": self.member.client_id,
             "logger": logger,
-            **_security(self.member.security),
+            **librdkafka_settings(self.member.security),
         }
 
 
@@ -143,39 +147,3 @@ def _number(key: str, value: Any, least: int | None) -> Any:
         return int(value)
     except ValueError:
         raise ConfigError(f"{key} must be a whole number, not {value!r}") from None
-
-
-def _security(security: SecuritySettings) -> dict[str, Any]:
-    if security.ssl_context is not None:
-        raise ConfigError(
-            "ssl.context cannot be used by librdkafka, which keeps the configurations: use ssl.ca.location,"
-            " ssl.certificate.location, ssl.key.location and the like"
-        )
-    result: dict[str, Any] = {"security.protocol": security.protocol}
-    if security.uses_sasl:
-        result["sasl.mechanism"] = security.mechanism
-        for name in ("sasl_username", "sasl_password"):
-            if getattr(security, name) is not None:
-                result[name.replace("_", ".")] = getattr(security, name)
-        if security.sasl_oauth_token_provider is not None:
-            result["oauth_cb"] = _oauth_callback(security.sasl_oauth_token_provider)
-    if security.uses_tls:
-        for each in fields(security):
-            value = getattr(security, each.name)
-            if each.name.startswith("ssl_") and each.name != "ssl_context" and value is not None:
-                result[each.name.replace("_", ".")] = value
-    return result
-
-
-def _oauth_callback(
-    provider: Callable[[], str | OAuthToken],
-) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
-    def oauth_cb(_: str) -> tuple[str, float, str, dict[str, str]]:
-        token = provider()
-        if isinstance(token, str):
-            token = OAuthToken(token)
-        # librdkafka has to be told a lifetime, in seconds since 1970: it asks anew at 80 % of it
-        lifetime_s = 4_102_444_800.0 if token.lifetime_ms is None else token.lifetime_ms / 1000
-        return token.value, lifetime_s, "", dict(token.extensions)
-
-    return oauth_cb

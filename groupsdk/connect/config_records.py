@@ -16,6 +16,8 @@ from groupsdk.connect.config_state import (
     RestartRequest,
     TargetState,
 )
+from groupsdk.connect.session_key import SESSION_KEY, SessionKey
+from groupsdk.limits import MAX_INT32
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -58,6 +60,11 @@ def restart_record(request: RestartRequest) -> Record:
     return f"restart-connector-{request.connector}", flags
 
 
+def fencing_record(name: str, count: int) -> Record:
+    """Return what says that the producers of so many tasks of a connector were fenced (KIP-618)."""
+    return f"tasks-fencing-{name}", {"task-count": count}
+
+
 def epoch_record(epoch: int) -> Record:
     """Return what says that the group's generations began anew."""
     return EPOCH_KEY, {"epoch": epoch}
@@ -92,6 +99,8 @@ class ConfigLog:
         self._pending: dict[str, dict[int, Config]] = {}
         self._inconsistent: set[str] = set()
         self._epoch = 0
+        self._session_key: SessionKey | None = None
+        self._fenced: dict[str, int] = {}
         self._snapshot: ClusterConfigState | None = None
 
     def apply(self, key: str, value: object | None, offset: int) -> RestartRequest | None:
@@ -102,6 +111,7 @@ class ConfigLog:
             ("connector-", self._connector),
             ("commit-", self._commit),
             ("target-state-", self._target_state),
+            ("tasks-fencing-", self._fencing),
         ):
             if key.startswith(prefix):
                 take(key.removeprefix(prefix), value)
@@ -109,11 +119,13 @@ class ConfigLog:
         if key.startswith("restart-connector-"):
             return _restart(key.removeprefix("restart-connector-"), value)
         if key == EPOCH_KEY:
-            number = _number(value, "epoch")
-            self._epoch = max(self._epoch, number or 0)
+            # as the high part of a token, which has 64 bits
+            self._epoch = max(self._epoch, _number(value, "epoch", MAX_INT32) or 0)
+        elif key == SESSION_KEY:
+            self._take_session_key(value, offset)
         elif (match := _TASK_KEY.fullmatch(key)) is not None:
             self._task(match[1], int(match[2]), value)
-        elif not key.startswith(("tasks-fencing-", "session-key", "logger-cluster-")):
+        elif not key.startswith("logger-cluster-"):
             logger.info("config record %r at offset %d is of no known kind", key, offset)
         return None
 
@@ -128,6 +140,8 @@ class ConfigLog:
                 dict(self._targets),
                 frozenset(self._inconsistent),
                 self._epoch,
+                self._session_key,
+                dict(self._fenced),
             )
         return self._snapshot
 
@@ -150,8 +164,8 @@ class ConfigLog:
             self._pending.setdefault(name, {})[number] = config
 
     def _commit(self, name: str, value: object | None) -> None:
-        count = _number(value, "tasks")
-        if count is None or not 0 <= count <= MAX_TASKS:
+        count = _number(value, "tasks", MAX_TASKS)
+        if count is None:
             return
         # after compaction some of the tasks may have been written anew for a commit that is still to come
         pending = self._pending.get(name, {})
@@ -166,6 +180,21 @@ class ConfigLog:
             for number in range(count):
                 self._tasks[ConnectorTaskId(name, number)] = pending[number]
         self._counts[name] = count
+
+    def _fencing(self, name: str, value: object | None) -> None:
+        count = _number(value, "task-count", MAX_TASKS)
+        if count is None:
+            self._fenced.pop(name, None)
+        else:
+            self._fenced[name] = count
+
+    def _take_session_key(self, value: object | None, offset: int) -> None:
+        key = SessionKey.of(value)
+        if key is None:
+            # not what it holds: that may be a secret
+            logger.warning("config record 'session-key' at offset %d is no key", offset)
+        else:
+            self._session_key = key
 
     def _target_state(self, name: str, value: object | None) -> None:
         if value is None:
@@ -185,9 +214,11 @@ def _properties(value: object | None) -> Config | None:
     return {str(key): "" if each is None else str(each) for key, each in properties.items()}
 
 
-def _number(value: object | None, key: str) -> int | None:
+def _number(value: object | None, key: str, most: int) -> int | None:
     number = value.get(key) if isinstance(value, dict) else None
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    if not isinstance(number, int) or isinstance(number, bool):
+        return None
+    return number if 0 <= number <= most else None
 
 
 def _restart(name: str, value: object | None) -> RestartRequest | None:

@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from groupsdk.connect.errors import ConnectorConfigError
+from groupsdk.connect.session_key import SessionKey
+from groupsdk.connect.standby import REPLICAS_KEY, replicas_of
+from groupsdk.connect.weights import ONE, WEIGHT_KEY, weight_of
 from groupsdk.connect.work import Work
 from groupsdk.utf16 import utf16_sorted
 from groupsdk.wire.connect_protocol import ConnectorTaskId
@@ -37,6 +41,10 @@ class ClusterConfigState:
     """Connectors whose task configurations are not all there; they have no tasks until they are written anew."""
     epoch: int = 0
     """Counts how often the group's generations began anew: the high part of fencing tokens."""
+    session_key: SessionKey | None = None
+    """What workers sign their requests to each other with (KIP-507)."""
+    fenced_tasks: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks a connector had when the producers of its tasks were last fenced (KIP-618)."""
 
     def task_ids(self, connector: str) -> list[ConnectorTaskId]:
         """Return a connector's tasks, by number; none where there is no such connector."""
@@ -56,6 +64,25 @@ class ClusterConfigState:
         connectors = utf16_sorted(self.connectors)
         tasks = [task for name in connectors for task in self.task_ids(name)]
         return Work(tuple(connectors), tuple(tasks))
+
+    def weights(self) -> dict[ConnectorTaskId, int]:
+        """Return the weights of all tasks, in thousandths; nothing where all weigh the same."""
+        found: dict[ConnectorTaskId, int] = {}
+        for name, config in self.connectors.items():
+            usual = _weight(config) or ONE
+            for task in self.task_ids(name):
+                found[task] = _weight(self.task_configs.get(task, {})) or usual
+        return found if len(set(found.values())) > 1 else {}
+
+    def replicas(self) -> dict[str, int]:
+        """Return how many standbys each connector's tasks are to have; connectors without are left out."""
+        found = {}
+        for name, config in self.connectors.items():
+            try:
+                found[name] = replicas_of(config)
+            except ConnectorConfigError:
+                continue  # as with weights
+        return {name: count for name, count in found.items() if count}
 
     def contains(self, item: str | ConnectorTaskId) -> bool:
         """Tell whether a connector or a task is configured."""
@@ -79,13 +106,13 @@ class ConfigChanges:
     """What lies between two states of the configurations."""
 
     connectors_changed: frozenset[str]
-    """Other configurations of connectors that were there before."""
+    """Other configurations of connectors that were there before; weights do not count."""
     connectors_differ: bool
     """Whether connectors came or went."""
     tasks_changed: frozenset[ConnectorTaskId]
-    """Tasks with another configuration, and tasks that are gone."""
+    """Tasks with another configuration, and tasks that are gone; weights do not count."""
     tasks_differ: bool
-    """Whether any task came, went or changed."""
+    """Whether any task came, went or changed, or weighs more or less than before."""
     targets_changed: frozenset[str]
     """Connectors with another target state."""
 
@@ -102,16 +129,35 @@ class ConfigChanges:
         changed = frozenset(
             task
             for task in old_tasks
-            if not new.contains(task) or old.task_configs.get(task) != new.task_configs.get(task)
+            if not new.contains(task)
+            or not _same_work(old.task_configs.get(task, {}), new.task_configs.get(task, {}))
         )
         return cls(
             connectors_changed=frozenset(
-                name for name in both if old.connectors[name] != new.connectors[name]
+                name for name in both if not _same_work(old.connectors[name], new.connectors[name])
             ),
             connectors_differ=old.connectors.keys() != new.connectors.keys(),
             tasks_changed=changed,
-            tasks_differ=bool(changed) or set(old_tasks) != set(new_tasks),
+            tasks_differ=bool(changed)
+            or set(old_tasks) != set(new_tasks)
+            or old.weights() != new.weights(),
             targets_changed=frozenset(
                 name for name in both if old.target_state(name) is not new.target_state(name)
             ),
         )
+
+
+def _weight(config: Config) -> int | None:
+    try:
+        return weight_of(config)
+    except ConnectorConfigError:
+        return None  # refused where it is written; whoever wrote it else has it counted as usual
+
+
+def _same_work(old: Config, new: Config) -> bool:
+    """Tell whether two configurations differ in nothing but where the work is best done."""
+    return _work(old) == _work(new)
+
+
+def _work(config: Config) -> Config:
+    return {key: value for key, value in config.items() if key not in (WEIGHT_KEY, REPLICAS_KEY)}

@@ -12,6 +12,7 @@ from groupsdk.config import MemberConfig
 from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.eager_assignor import EagerAssignor
 from groupsdk.connect.incremental_assignor import IncrementalCooperativeAssignor
+from groupsdk.connect.standby import Standbys
 from groupsdk.connect.work import NO_WORK, ClusterAssignment, Work
 from groupsdk.drivers.threads.abstract import AbstractCoordinator
 from groupsdk.errors import ConfigError
@@ -70,6 +71,7 @@ class ConnectCoordinator(AbstractCoordinator):
         max_delay_ms: `scheduled.rebalance.max.delay.ms`.
         url: where this worker answers to HTTP; "" where it does not.
         before: returns what was given out so far, for a worker that becomes the leader.
+        standbys: returns which members keep which tasks warm.
         clock: the time; for tests.
 
     Raises:
@@ -89,6 +91,7 @@ class ConnectCoordinator(AbstractCoordinator):
         max_delay_ms: int = 300_000,
         url: str = "",
         before: Callable[[], Work] | None = None,
+        standbys: Callable[[], Standbys] | None = None,
         clock: Clock | None = None,
     ) -> None:
         config = MemberConfig.given(settings, {})
@@ -105,6 +108,8 @@ class ConnectCoordinator(AbstractCoordinator):
         self._max_delay_ms = max_delay_ms
         self._url = url
         self._before = before
+        self._standbys = standbys
+        self._shares: Mapping[str, Work] | None = None
         self._incremental = IncrementalCooperativeAssignor(max_delay_ms)
         self._snapshot = ClusterConfigState()
         self._leader_urls: dict[str, str] | None = None
@@ -157,6 +162,7 @@ class ConnectCoordinator(AbstractCoordinator):
             failed = encode_assignment(replace(head, error=CONFIG_MISMATCH), version)
             return dict.fromkeys(members, failed)
         given = self._share_out(protocol, states)
+        self._shares = given.held
         self._leader_urls = {member: state.url for member, state in states.items()}
         self._owners = {}
         for member, work in given.held.items():
@@ -167,7 +173,7 @@ class ConnectCoordinator(AbstractCoordinator):
     def _share_out(self, protocol: str, states: Mapping[str, WorkerState]) -> ClusterAssignment:
         configured = self._snapshot.work()
         if protocol == "default":
-            return EagerAssignor().assign(configured, states)
+            return EagerAssignor().assign(configured, states, self._snapshot.weights())
         return self._incremental.assign(
             configured,
             {member: _held(state) for member, state in states.items()},
@@ -175,6 +181,8 @@ class ConnectCoordinator(AbstractCoordinator):
             generation=self.generation().generation_id,
             now_ms=self._time.now_ms(),
             before=None if self._before is None else self._before(),
+            weights=self._snapshot.weights(),
+            standbys=None if self._standbys is None else self._standbys(),
         )
 
     @override
@@ -185,6 +193,7 @@ class ConnectCoordinator(AbstractCoordinator):
         self._chosen = protocol
         if new.leader != member_id:
             # what it knew as a leader is of the past
+            self._shares = None
             self._incremental = IncrementalCooperativeAssignor(self._max_delay_ms)
         revoked = Work(new.revoked_connectors, new.revoked_tasks)
         if protocol != "default":
@@ -264,6 +273,11 @@ class ConnectCoordinator(AbstractCoordinator):
         return held is not None and bool(held.connectors or held.tasks)
 
     @property
+    def shares(self) -> Mapping[str, Work] | None:
+        """What each member has, by its id, as this worker decided when it led the last rebalance; else None."""
+        return self._shares
+
+    @property
     def assignment(self) -> ConnectAssignment | None:
         """What this worker holds; None for nothing."""
         return self._assignment
@@ -273,6 +287,11 @@ class ConnectCoordinator(AbstractCoordinator):
         """Whether this worker leads the group, as far as it knows."""
         held, generation = self._assignment, self.generation_if_stable()
         return held is not None and generation is not None and generation.member_id == held.leader
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that the group has agreed on last; before that, the one that is offered first."""
+        return self._chosen
 
     @property
     def leader_url(self) -> str | None:

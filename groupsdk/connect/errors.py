@@ -68,3 +68,20 @@ class StoreFencedError(ConnectError):
 
 class TaskFencedError(ConnectError):
     """The task is no longer this worker's: what it commits now is refused."""
+
+
+class RequestSignatureError(ConnectError):
+    """What was asked as by another worker is not signed as by one (KIP-507).
+
+    Args:
+        code: the HTTP status that Kafka Connect answers: 400, 403 or 503.
+        reason: what is wrong.
+    """
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+    @override
+    def __reduce__(self) -> tuple[type, tuple[int, str]]:
+        return type(self), (self.code, str(self))

@@ -11,6 +11,7 @@ from typing import Any, Final
 from groupsdk.connect.config_records import ConfigLog, Record
 from groupsdk.connect.config_state import ClusterConfigState, RestartRequest
 from groupsdk.connect.errors import StoreError, TaskFencedError
+from groupsdk.connect.standby import StandbyRecord
 from groupsdk.connect.status import Status
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
@@ -90,6 +91,9 @@ class FileStore:
             if request is not None:
                 self.on_restart(request)
 
+    def fence_producers(self, connector: str, count: int) -> None:
+        """Do nothing: there are no producers where there is no Kafka."""
+
     def put_status(self, key: str, status: Status | None) -> None:
         """Keep a status, in memory: a worker that is alone says all of them anew when it starts."""
         with self._lock:
@@ -102,6 +106,18 @@ class FileStore:
         """Return all statuses."""
         with self._lock:
             return dict(self._statuses)
+
+    def put_standbys(self, record: StandbyRecord) -> None:
+        """Do nothing: nobody else is there to keep anything warm."""
+
+    def standbys(self) -> StandbyRecord:
+        """Return that nothing is kept warm."""
+        return StandbyRecord()
+
+    def state(self, key: StateKey) -> TaskState | None:
+        """Return what was last committed for a task."""
+        with self._lock:
+            return self._states.get(key, (-1, None))[1]
 
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int

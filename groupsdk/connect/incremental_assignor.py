@@ -1,26 +1,24 @@
 """Share out by increments (KIP-415): move little, and hold the work of a lost worker back for it.
 
 Decides what Kafka 4.1's `IncrementalCooperativeAssignor` decides, round by round. Connectors and tasks are
-balanced apart, by the same rules: `_Share` is one of the two.
+balanced apart, by the same rules: `Share` is one of the two. Two things are ours, and change nothing where they are
+not used: tasks with weights (`TaskShare`), and tasks that have standbys, which are not held back.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import cycle
 from random import Random
-from typing import Generic, TypeVar
+from typing import Final
 
 from groupsdk.backoff import ExponentialBackoff
-from groupsdk.connect.work import ClusterAssignment, Work, tasks_sorted
+from groupsdk.connect.share import ItemT, Share
+from groupsdk.connect.weighted_share import TaskShare
+from groupsdk.connect.work import ClusterAssignment, Work
 from groupsdk.errors import ConfigError
-from groupsdk.utf16 import utf16_key, utf16_sorted
+from groupsdk.utf16 import utf16_sorted
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
-ItemT = TypeVar("ItemT", str, ConnectorTaskId)
-Loads = dict[str, list[ItemT]]
-
-_SOMEBODY = frozenset(("",))  # who is gone, but nobody knows by which id
+_SOMEBODY: Final = frozenset(("",))  # who is gone, but nobody knows by which id
 
 
 class IncrementalCooperativeAssignor:
@@ -47,8 +45,8 @@ class IncrementalCooperativeAssignor:
         self._max_delay_ms = max_delay_ms
         self._order = order
         self._backoff = ExponentialBackoff(min(1, max_delay_ms), max_delay_ms, 40, 0.0)
-        self._connectors: _Share[str] = _Share(utf16_sorted)
-        self._tasks: _Share[ConnectorTaskId] = _Share(tasks_sorted)
+        self._connectors: Share[str] = Share(utf16_sorted)
+        self._tasks = TaskShare()
         self._generation = -1
         self._members: frozenset[str] = frozenset()
         self._candidates: dict[str, None] = {}
@@ -66,6 +64,8 @@ class IncrementalCooperativeAssignor:
         generation: int,
         now_ms: int,
         before: Work | None = None,
+        weights: Mapping[ConnectorTaskId, int] | None = None,
+        standbys: Mapping[ConnectorTaskId, Sequence[str]] | None = None,
     ) -> ClusterAssignment:
         """Decide one round.
 
@@ -77,8 +77,11 @@ class IncrementalCooperativeAssignor:
             now_ms: the time.
             before: what was given out under the leader before, for the first round of a new one. Kafka's class
                 knows no such thing: there, work that is lost along with the leader is given away at once.
+            weights: of all tasks, where they differ; without them tasks are counted.
+            standbys: which members are ready to take a task over, the best first. What is lost goes to them at once.
         """
-        shares = (self._connectors, self._tasks)
+        shares: tuple[Share[str], Share[ConnectorTaskId]] = (self._connectors, self._tasks)
+        self._tasks.weights = weights or {}
         known = self._generation == last_completed_generation
         self._connectors.begin(configured.connectors, _reported(members, "connectors"), known)
         self._tasks.begin(configured.tasks, _reported(members, "tasks"), known)
@@ -93,9 +96,11 @@ class IncrementalCooperativeAssignor:
                 share.start_from_reports()
         for share in shares:
             share.compare()
+        if standbys:
+            self._tasks.promote(standbys)
         reassigned = self._lost_is_due(members, now_ms)
         if self._delay_ms == 0:
-            self._balance(len(members), now_ms)
+            self._balance(reassigned, len(members), now_ms)
         else:
             self._revoked_in_previous = False
         for share in shares:
@@ -141,7 +146,7 @@ class IncrementalCooperativeAssignor:
         self._scheduled_ms = 0
         self._delay_ms = 0
 
-    def _balance(self, member_count: int, now_ms: int) -> None:
+    def _balance(self, reassigned: bool, member_count: int, now_ms: int) -> None:
         """Take from those that have too much, unless that happened in the round before as well."""
         shares = (self._connectors, self._tasks)
         anything_held = any(load for share in shares for load in share.next.values())
@@ -149,7 +154,8 @@ class IncrementalCooperativeAssignor:
         if not (anything_held and anything_configured):
             revoking = False
         else:
-            revoking = self._connectors.level(member_count) | self._tasks.level(member_count)
+            connectors = self._connectors.level(member_count, reassigned)
+            revoking = self._tasks.level(member_count, reassigned) or connectors
         if not revoking:
             if self._revoked_in_previous:
                 self._revoked_in_previous = False
@@ -181,136 +187,6 @@ class IncrementalCooperativeAssignor:
                 revoked[each] = taken
             held[each] = Work(tuple(connectors.next[each]), tuple(tasks.next[each]))
         return ClusterAssignment(assigned, revoked, held, self._delay_ms)
-
-
-class _Share(Generic[ItemT]):
-    """Connectors or tasks: what was, what is, and what is to be."""
-
-    def __init__(self, in_order: Callable[[Iterable[ItemT]], list[ItemT]]) -> None:
-        self.previous: set[ItemT] = set()
-        """What the last round gave out or held back, whoever has it."""
-        self.revocation_failed = False
-        self.configured: Sequence[ItemT] = ()
-        self.active: set[ItemT] = set()
-        self.lost: list[ItemT] = []
-        self.next: Loads[ItemT] = {}
-        """What each member has when the round is over."""
-        self.given: Loads[ItemT] = {}
-        """What of it is new."""
-        self.revoked: Loads[ItemT] = {}
-        self._in_order: Callable[[Iterable[ItemT]], list[ItemT]] = in_order
-        self._previously_revoked: set[ItemT] = set()
-        self._reported: dict[str, Sequence[ItemT]] = {}
-        self._created: list[ItemT] = []
-        self._surplus: Loads[ItemT] = {}
-
-    def begin(
-        self, configured: Sequence[ItemT], reported: dict[str, Sequence[ItemT]], known: bool
-    ) -> None:
-        """Take the members' reports."""
-        self.configured = configured
-        self._reported = reported
-        self.active = set().union(*reported.values())
-        if not known:
-            self.previous = set()
-        self.revocation_failed = not self._previously_revoked.isdisjoint(self.active)
-        self._previously_revoked = set()
-
-    def start_from_reports(self) -> None:
-        """Take what the members hold for what was given out."""
-        self.previous = set(self.active)
-
-    def compare(self) -> None:
-        """Find what is deleted, doubly owned, lost and new, and begin the next round's loads."""
-        configured, previous, active = set(self.configured), self.previous, self.active
-        deleted = previous - configured
-        gone = deleted | self._duplicated()
-        self.lost = self._in_order(previous - active - deleted)
-        created = configured - previous - active
-        self._created = [each for each in self.configured if each in created] if created else []
-        self.revoked = {}
-        if not gone.isdisjoint(active):
-            for member, items in self._reported.items():
-                taken = [each for each in items if each in gone]
-                if taken:
-                    self.revoked[member] = taken
-        self.next = {
-            member: [each for each in items if each not in gone]
-            if member in self.revoked
-            else list(items)
-            for member, items in self._reported.items()
-        }
-        self.given = {member: [] for member in self._reported}
-        self._surplus = {}
-
-    def _duplicated(self) -> set[ItemT]:
-        if sum(map(len, self._reported.values())) == len(self.active):
-            return set()
-        counts = Counter(each for items in self._reported.values() for each in items)
-        return {each for each, count in counts.items() if count > 1}
-
-    def return_lost(self, candidates: Sequence[str]) -> None:
-        """Give what was lost to the candidates in turn."""
-        for member, item in zip(cycle(candidates), self.lost, strict=False):
-            self._give(member, item)
-
-    def level(self, member_count: int) -> bool:
-        """Find what members have above their share; return whether there is any."""
-        least, extra = divmod(len(self.configured), member_count)
-        sizes = Counter(map(len, self.next.values()))
-        if sizes[least + 1] == extra and sizes[least] + sizes[least + 1] == member_count:
-            return False
-        granted = 0
-        for member, items in self.next.items():
-            size = len(items)
-            if size <= least:
-                continue
-            most = least
-            if granted < extra:
-                granted += 1
-                most = least + 1
-                if size == most:
-                    continue
-            self._surplus[member] = items[: size - most]
-        return bool(self._surplus)
-
-    def revoke_surplus(self) -> None:
-        """Take from each member the first of its items, down to its share."""
-        for member, items in self._surplus.items():
-            self.revoked.setdefault(member, []).extend(items)
-            del self.next[member][: len(items)]
-            if self.given[member]:  # of what was lost; it stays nowhere in this round
-                gone = set(items)
-                self.given[member] = [each for each in self.given[member] if each not in gone]
-
-    def hand_out(self, reassigned: bool) -> None:
-        """Give what is new, and what is to be treated like that, to those with the least."""
-        items = self._created + self.lost if reassigned else self._created
-        if not items:
-            return
-        loads = sorted((len(load), utf16_key(member), member) for member, load in self.next.items())
-        upto, level, size, done = 0, loads[0][0], len(loads), 0
-        while done < len(items):
-            # the front of the queue: all with as little as the first
-            while upto < size and loads[upto][0] <= level:
-                upto += 1
-            # as many as there are members in front, or fewer at the end
-            part = items[done : done + upto]
-            done += upto
-            for (_, _, member), item in zip(loads, part, strict=False):
-                self.next[member].append(item)
-                self.given[member].append(item)
-            level += 1
-
-    def finish(self) -> None:
-        """Remember what is out, for the next round."""
-        self._previously_revoked = set().union(*self.revoked.values())
-        self.previous = set().union(*self.next.values()) - self._previously_revoked
-        self.previous.update(self.lost)
-
-    def _give(self, member: str, item: ItemT) -> None:
-        self.next[member].append(item)
-        self.given[member].append(item)
 
 
 def _reported(members: Mapping[str, Work], kind: str) -> dict[str, Sequence[ItemT]]:

@@ -113,6 +113,11 @@ class KafkaLog:
         self._thread.start()
         self.read_to_end(list(self._topics), deadline.remaining_ms(START_TIMEOUT_MS))
 
+    @property
+    def failed(self) -> bool:
+        """Whether reading has ended by itself."""
+        return self._error is not None
+
     def read_to_end(self, topics: Sequence[str], timeout_ms: int) -> None:
         """Return when all records have been handed on that are there now, as far as they are committed.
 
@@ -176,14 +181,20 @@ class KafkaLog:
                 answers = self._admin.list_offsets(
                     asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_s
                 )
-                return {
+                ends = {
                     (each.topic, each.partition): int(answer.result(timeout_s + 1).offset)
                     for each, answer in answers.items()
                 }
+                unknown = [f"{topic}-{n}" for (topic, n), end in ends.items() if end < 0]
+                if not unknown:
+                    return ends
+                # librdkafka's answer, without an error, where a broker went away in between
+                why = f"no answer for {', '.join(unknown)}"
             except (KafkaException, TimeoutError) as error:
-                if deadline.expired:
-                    raise StoreError(f"the ends of {', '.join(topics)}: {_text(error)}") from error
-                logger.debug("the ends of %s: %s", ", ".join(topics), _text(error))
+                why = _text(error)
+            if deadline.expired:
+                raise StoreError(f"the ends of {', '.join(topics)}: {why}")
+            logger.debug("the ends of %s: %s", ", ".join(topics), why)
             self._closing.wait(_RETRY_S)
 
     def _create(self, admin: AdminClient, deadline: Deadline) -> None:
@@ -235,7 +246,10 @@ class KafkaLog:
         assert self._consumer is not None
         try:
             while not self._closing.is_set():
-                messages = self._consumer.consume(_BATCH, _POLL_S)
+                # waiting for a batch would wait for all of it
+                messages = self._consumer.consume(1, _POLL_S)
+                if messages:
+                    messages += self._consumer.consume(_BATCH, 0)
                 for message in messages:
                     self._take(message)
                 if messages:

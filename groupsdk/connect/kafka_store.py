@@ -11,11 +11,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import ConfigLog, Record, decode_value
+from groupsdk.connect.config_records import Record
 from groupsdk.connect.config_state import ClusterConfigState, RestartRequest
 from groupsdk.connect.errors import StoreError, StoreFencedError, TaskFencedError
 from groupsdk.connect.kafka_log import KafkaLog
-from groupsdk.connect.state_log import StateLog, state_key, state_value
+from groupsdk.connect.kafka_state import KafkaState
+from groupsdk.connect.standby import STANDBYS_KEY, StandbyRecord
+from groupsdk.connect.state_log import state_key, state_value
 from groupsdk.connect.status import Status
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
@@ -42,6 +44,8 @@ class KafkaStore:
     Configurations are written in transactions under one transactional id: whoever leads begins by shutting out
     whoever wrote before, so that a leader which was paused can write nothing when it goes on.
 
+    Workers of one process and one group share what they read, and the producer of states and statuses.
+
     Args:
         config: the worker's settings.
         clock: the time.
@@ -52,52 +56,37 @@ class KafkaStore:
         self.on_restart: Callable[[RestartRequest], None] = _nothing
         self._config = config
         self._clock = clock or SystemClock()
-        self._lock = threading.RLock()
-        self._configs = ConfigLog()
-        self._states = StateLog()
-        self._statuses: dict[str, Status] = {}
-        self._live = False
         self._writer: Producer | None = None
-        self._producer: Producer | None = None
-        self._log = KafkaLog(
-            config.librdkafka(),
-            {
-                config.config_storage_topic: 1,
-                config.offset_storage_topic: config.offset_storage_partitions,
-                config.status_storage_topic: config.status_storage_partitions,
-            },
-            config.storage_replication_factor,
-            self._take,
-            self._idle,
-            self._clock,
-        )
+        self._state = KafkaState(config, self._clock)
+        self._started = False
 
     def start(self) -> None:
         """Make what is missing, and read everything to its end."""
-        self._log.start()
-        if self._log.partitions[self._config.config_storage_topic] != 1:
-            raise StoreError(
-                f"topic {self._config.config_storage_topic} must have one partition, as the order of"
-                " configurations counts"
-            )
-        self._producer = Producer(
-            {**self._config.librdkafka(), "enable.idempotence": True, "linger.ms": 2}
-        )
-        with self._lock:
-            self._live = True
+        self._state = KafkaState.shared(self._state)
+        self._started = True
+        # the callbacks that are set by then, or later
+        self._state.listen(self, lambda: self.on_change(), lambda request: self.on_restart(request))
 
     def close(self) -> None:
         """Write out what is left, and end."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.flush(5)
+        started, self._started = self._started, False
         self._writer = None
-        self._log.close()
+        if started:
+            self._state.unlisten(self)
+            self._state.release()
+
+    @property
+    def _log(self) -> KafkaLog:
+        return self._state.log
+
+    @property
+    def _producer(self) -> Producer | None:
+        return self._state.producer if self._started else None
 
     def configs(self) -> ClusterConfigState:
         """Return the configurations as far as they are read."""
-        with self._lock:
-            return self._configs.snapshot()
+        with self._state.lock:
+            return self._state.configs.snapshot()
 
     def read_configs(self, timeout_ms: int) -> None:
         """Read the configurations to their end."""
@@ -141,6 +130,17 @@ class KafkaStore:
         if written:
             self._log.read_to(topic, max(written) + 1, _WRITE_MS)
 
+    def fence_producers(self, connector: str, count: int) -> None:
+        """Shut out the producers of a connector's tasks, by taking each one's id for a moment."""
+        for number in range(count):
+            # as Kafka's `Worker.taskTransactionalId` makes it
+            taken = f"{self._config.member.group_id}-{connector}-{number}"
+            producer = Producer({**self._config.librdkafka(), "transactional.id": taken})
+            try:
+                producer.init_transactions(_WRITE_MS / 1000)
+            except KafkaException as error:
+                raise _store_error(f"fencing the producer {taken}", error) from error
+
     def _abandon(self, writer: Producer, error: Exception) -> None:
         try:
             writer.abort_transaction(_WRITE_MS / 1000)
@@ -158,8 +158,26 @@ class KafkaStore:
 
     def statuses(self) -> Mapping[str, Status]:
         """Return what was last said of each."""
-        with self._lock:
-            return dict(self._statuses)
+        with self._state.lock:
+            return dict(self._state.statuses)
+
+    def put_standbys(self, record: StandbyRecord) -> None:
+        """Say who keeps which task warm; does not wait."""
+        producer = self._producer
+        if producer is not None:
+            data = json.dumps(record.value()).encode()
+            topic = self._config.status_storage_topic
+            self._produce(producer, topic, STANDBYS_KEY.encode(), data)
+
+    def standbys(self) -> StandbyRecord:
+        """Return what was last said of that."""
+        with self._state.lock:
+            return self._state.standbys
+
+    def state(self, key: StateKey) -> TaskState | None:
+        """Return what was last committed for a task."""
+        with self._state.lock:
+            return self._state.states.get(key)[1]
 
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
@@ -176,16 +194,16 @@ class KafkaStore:
         self._log.read_to_end([topic], max(1, deadline.remaining_ms(timeout_ms)))
         found: dict[StateKey, TaskState] = {}
         outdated: list[tuple[StateKey, int]] = []
-        with self._lock:
+        with self._state.lock:
             for key in wanted:
-                owner, state = self._states.get(key)
+                owner, state = self._state.states.get(key)
                 if owner > token:
                     raise TaskFencedError(
                         f"task {key[1]!r} of connector {key[0]!r} was taken over under {owner}, after {token}"
                     )
                 if state is not None:
                     found[key] = state
-                outdated += [(key, old) for old in self._states.outdated(key)]
+                outdated += [(key, old) for old in self._state.states.outdated(key)]
         # once the state is kept under our token as well, the records of former owners can go
         self._write_states([(key, token, state) for key, state in found.items()], deadline)
         for key, old in outdated:
@@ -198,16 +216,16 @@ class KafkaStore:
         Raises:
             TaskFencedError: it is owned under a greater token, as far as was read here.
         """
-        with self._lock:
-            owner, _ = self._states.get(key)
+        with self._state.lock:
+            owner, _ = self._state.states.get(key)
         if owner > token:
             raise TaskFencedError(f"task {key[1]!r} was taken over under {owner}, after {token}")
         self._write_states([(key, token, state)], Deadline(self._clock, _WRITE_MS))
 
     def last_token(self) -> int:
         """Return the greatest token that a task's state was fenced with."""
-        with self._lock:
-            return self._states.last_token
+        with self._state.lock:
+            return self._state.states.last_token
 
     # Details.
 
@@ -231,13 +249,8 @@ class KafkaStore:
 
         for key, token, state in states:
             self._produce_state(key, token, state, on_delivery=delivered)
-        producer = self._producer
-        while left and not done.is_set():
-            if producer is None or deadline.expired:
-                raise StoreError(
-                    f"{left} of {len(states)} task states could not be written in time"
-                )
-            producer.poll(_POLL_S)
+        if states and not done.wait(deadline.remaining_ms(_WRITE_MS) / 1000):
+            raise StoreError(f"{left} of {len(states)} task states could not be written in time")
         if failures:
             raise StoreError(f"task states could not be written: {failures[0].str()}")
 
@@ -259,7 +272,8 @@ class KafkaStore:
         except (TypeError, ValueError) as error:
             raise StoreError(f"a state must be what JSON can carry: {error}") from error
         # all of a task's records in one partition, whatever their tokens: their order counts
-        number = zlib.crc32("\0".join(key).encode()) % self._log.partitions[topic]
+        named = "\0".join(key).encode(errors="surrogatepass")  # names of files may be no UTF-8
+        number = zlib.crc32(named) % self._log.partitions[topic]
         self._produce(
             producer, topic, state_key(key, token), data, partition=number, on_delivery=on_delivery
         )
@@ -280,41 +294,6 @@ class KafkaStore:
                 raise _store_error(f"writing to {topic}", error) from error
             else:
                 return
-
-    def _idle(self) -> None:
-        producer = self._producer
-        if producer is not None:
-            producer.poll(0)
-
-    def _take(
-        self, topic: str, partition: int, key: bytes, value: bytes | None, offset: int
-    ) -> None:
-        if topic == self._config.offset_storage_topic:
-            with self._lock:
-                self._states.apply(key, value)
-            return
-        name = key.decode(errors="replace")
-        content = decode_value(name, value)
-        if topic == self._config.status_storage_topic:
-            self._take_status(name, content)
-            return
-        with self._lock:
-            request = self._configs.apply(name, content, offset)
-            live = self._live
-        if live:
-            self.on_change()
-            if request is not None:
-                self.on_restart(request)
-
-    def _take_status(self, key: str, content: object | None) -> None:
-        status = Status.of(content)
-        with self._lock:
-            if content is None:
-                self._statuses.pop(key, None)
-            elif status is not None:
-                known = self._statuses.get(key)
-                if known is None or known.generation <= status.generation:
-                    self._statuses[key] = status
 
 
 def _store_error(what: str, error: Exception) -> StoreError | StoreFencedError:

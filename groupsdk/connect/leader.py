@@ -1,7 +1,6 @@
 """Do what only the group's leader does: write configurations, and keep each connector's tasks as it plans them."""
 
 import logging
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -12,16 +11,20 @@ from groupsdk.connect.config_records import (
     task_records,
 )
 from groupsdk.connect.config_state import ClusterConfigState, Config, TargetState
-from groupsdk.connect.errors import ConnectorConfigError, StoreFencedError
+from groupsdk.connect.errors import ConnectorConfigError, StoreError, StoreFencedError
 from groupsdk.connect.planner import Plan, Planner
-from groupsdk.connect.status import State, Status, status_key
+from groupsdk.connect.session_key import SessionKeySettings
+from groupsdk.connect.standby import StandbyRecord, choose_standbys
+from groupsdk.connect.status import State, Status, stack_trace, status_key
 from groupsdk.connect.store import ConnectStore
-from groupsdk.connect.task import Connector, numbered
+from groupsdk.connect.task import CLASS_KEY, Connector, numbered
+from groupsdk.connect.work import Work
 
 
 logger = logging.getLogger(__name__)
 
 _EPOCH_BITS: Final = 32
+_RETRY_MS: Final = 10_000
 
 
 def fencing_token(configs: ClusterConfigState, generation: int) -> int:
@@ -56,6 +59,9 @@ class Leader:
         self._permanent = dict(permanent)
         self._worker_id = worker_id
         self._plan_interval_ms = plan_interval_ms
+        self._classes = classes
+        self._standbys_of: tuple[int, Mapping[str, Work], int] | None = None
+        self._standbys_at_ms = 0
         self._planner = Planner(classes, wake)
         self._claimed = False
 
@@ -63,9 +69,15 @@ class Leader:
         """Take note that another worker leads."""
         self._claimed = False
         self.plan_at_ms = None
+        self._standbys_of = None
 
-    def lead(self, generation: int, now_ms: int) -> None:
+    def lead(self, generation: int, now_ms: int, shares: Mapping[str, Work] | None = None) -> None:
         """Do what is due.
+
+        Args:
+            generation: the group's.
+            now_ms: the time.
+            shares: what each member has, by its id; None where there are no others.
 
         Raises:
             StoreError: configurations cannot be written.
@@ -83,6 +95,29 @@ class Leader:
             self.plan(self._store.configs().connectors)
         for plan in self._planner.take():
             self._planned(plan, generation)
+        if shares is not None:
+            self._keep_standbys(generation, now_ms, shares)
+
+    def _keep_standbys(self, generation: int, now_ms: int, shares: Mapping[str, Work]) -> None:
+        """Say who keeps what warm, where that has changed."""
+        configs = self._store.configs()
+        seen = generation, shares, configs.offset
+        # while the group rebalances there is no token to say it under
+        if generation < 0 or seen == self._standbys_of or now_ms < self._standbys_at_ms:
+            return
+        before = self._store.standbys().standbys
+        there = {task: ids for task, ids in before.items() if configs.contains(task)}
+        after = choose_standbys(shares, configs.replicas(), there)
+        if after != before:
+            record = StandbyRecord(fencing_token(configs, generation), after)
+            try:
+                self._store.put_standbys(record)
+            except StoreError as error:
+                # without it tasks start cold: no reason to hold the rest of the group's work up
+                logger.warning("it cannot be said who keeps tasks warm: %s", error)
+                self._standbys_at_ms = now_ms + _RETRY_MS
+                return
+        self._standbys_of = seen
 
     def plan(self, names: Iterable[str]) -> None:
         """Ask connectors for their tasks; those that are not paused or stopped."""
@@ -106,6 +141,17 @@ class Leader:
         except StoreFencedError:
             self._claimed = False
             raise
+
+    def rotate_key(self, settings: SessionKeySettings, now_ms: int) -> None:
+        """Hand out the group's first or next session key, when that is due (KIP-507).
+
+        Args:
+            settings: how keys are made, and how long they last.
+            now_ms: the time in milliseconds since 1970.
+        """
+        key = settings.next_key(self._store.configs().session_key, now_ms)
+        if key is not None:
+            self.write([key.record()])
 
     def begin_epoch(self) -> None:
         """Say that the group's generations have begun anew, so that fencing tokens go on growing."""
@@ -136,8 +182,12 @@ class Leader:
                 if before != after or plan.name in configs.inconsistent:
                     self.write(task_records(plan.name, after))
                 return
+        kind = plan.config.get(CLASS_KEY, "")
+        if kind not in self._classes:
+            # a worker in Java may know it: who owns it runs it and sends its tasks, or says that it cannot
+            logger.info("connector %s is of a class unknown to this leader: %r", plan.name, kind)
+            return
         logger.warning("connector %s cannot say what its tasks are: %s", plan.name, error)
-        trace = "".join(traceback.format_exception(error))
         token = fencing_token(configs, generation)
-        status = Status(State.FAILED, self._worker_id, token, trace)
+        status = Status(State.FAILED, self._worker_id, token, stack_trace(error))
         self._store.put_status(status_key(plan.name), status)

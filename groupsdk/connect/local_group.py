@@ -89,6 +89,16 @@ class LocalGroup:
         return Generation(self._generation, _MEMBER, "default")
 
     @property
+    def shares(self) -> None:
+        """What others have: there are none."""
+        return
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that was agreed on: there is nobody to agree with."""
+        return ""
+
+    @property
     def is_leader(self) -> bool:
         """Whether this worker leads, which it does from its first generation on."""
         return self._generation != -1

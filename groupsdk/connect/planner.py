@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from groupsdk.connect.config_records import MAX_TASKS
 from groupsdk.connect.config_state import Config
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.task import Connector, Task
-
-
-_CLASS_KEY = "connector.class"
+from groupsdk.connect.task import CLASS_KEY, Connector, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +75,9 @@ class Planner:
             self._notify()
 
     def _answer(self, name: str, config: Config) -> Plan:
-        kind = self._classes.get(config.get(_CLASS_KEY, ""))
+        kind = self._classes.get(config.get(CLASS_KEY, ""))
         if kind is None:
-            wrong = ConnectorConfigError(_CLASS_KEY, f"no {config.get(_CLASS_KEY)!r} is known here")
+            wrong = ConnectorConfigError(CLASS_KEY, f"no {config.get(CLASS_KEY)!r} is known here")
             return Plan(name, config, error=wrong)
         try:
             tasks = tuple(kind(name, config).plan())

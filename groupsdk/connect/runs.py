@@ -6,18 +6,17 @@ import multiprocessing
 import os
 import signal
 import threading
-import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields as dataclass_fields
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from typing_extensions import override
 
 from groupsdk.connect.config_state import Config
 from groupsdk.connect.errors import ConnectError, TaskFencedError
-from groupsdk.connect.status import MAX_TRACE
+from groupsdk.connect.status import stack_trace
 from groupsdk.connect.task import Connector, StopSignal, Task, TaskState
 
 
@@ -36,6 +35,33 @@ class TaskJob:
     task: Task
     generation: int
     state: TaskState | None
+    warm: Any = None
+    """What this worker's standby of the task has loaded; None where there was none."""
+
+    def begin(self, stop: Any, commit: Commit) -> Awaitable[None] | None:
+        """Make the connector and run the task."""
+        context = _Context(self, stop, commit)
+        return self.connector(self.name, self.config).run(self.task, context)
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyJob:
+    """What is to be kept warm."""
+
+    connector: type[Connector]
+    name: str
+    config: Config
+    task: Task
+    read: Callable[[], TaskState | None]
+    keep: Callable[[Any], None]
+
+    def begin(self, stop: Any, commit: Commit) -> Awaitable[None] | None:
+        """Make the connector and have it keep the task warm."""
+        context = _StandbyContext(stop, self)
+        return self.connector(self.name, self.config).standby(self.task, context)
+
+
+Job = TaskJob | StandbyJob
 
 
 class _Context:
@@ -45,12 +71,30 @@ class _Context:
         self.stop: StopSignal = stop
         self.generation = job.generation
         self.state = job.state
+        self.warm = job.warm
         self._commit = commit
 
     def commit(self, state: TaskState) -> None:
         """Keep a state."""
         self._commit(state)
         self.state = state
+
+
+class _StandbyContext:
+    """The context of a standby."""
+
+    def __init__(self, stop: Any, job: StandbyJob) -> None:
+        self.stop: StopSignal = stop
+        self._job = job
+
+    @property
+    def state(self) -> TaskState | None:
+        """What the task has committed last."""
+        return self._job.read()
+
+    def keep(self, warm: Any) -> None:
+        """Keep something for the task."""
+        self._job.keep(warm)
 
 
 class Run(ABC):
@@ -73,13 +117,60 @@ class Run(ABC):
         """End it by force; tells whether that can be done."""
 
 
+def _always() -> bool:
+    return True
+
+
+EventT = TypeVar("EventT", threading.Event, asyncio.Event)
+
+
+class _Lease(Generic[EventT]):
+    """A stop signal that is also set once the worker may not go on.
+
+    A process that was suspended goes on right where a task looks at its signal, before anything else of it can
+    tell the task to end: so the look itself asks the clock.
+
+    Args:
+        event: what it sets, and where it is set.
+        holds: tells whether tasks may go on; may be called from any thread.
+    """
+
+    def __init__(self, event: EventT, holds: Callable[[], bool]) -> None:
+        self._event: EventT = event
+        self._holds = holds
+
+    def set(self) -> None:
+        """Tell to end; for a coroutine, on its loop."""
+        self._event.set()
+
+    def is_set(self) -> bool:
+        """Tell whether to end."""
+        if not self._event.is_set() and not self._holds():
+            self._event.set()
+        return bool(self._event.is_set())
+
+
+class LeasedStop(_Lease[threading.Event]):
+    """The stop signal of a thread."""
+
+    def __init__(self, holds: Callable[[], bool]) -> None:
+        super().__init__(threading.Event(), holds)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for so many seconds, or until told to end; tells whether that was so."""
+        self._event.wait(timeout)
+        return self.is_set()
+
+
 class ThreadRun(Run):
     """Runs in a thread of this process, which nothing can end by force."""
 
-    def __init__(self, job: TaskJob, commit: Commit, ended: Ended) -> None:
-        self._stop = threading.Event()
-        self._context = _Context(job, self._stop, commit)
+    def __init__(
+        self, job: Job, commit: Commit, ended: Ended, holds: Callable[[], bool] = _always
+    ) -> None:
+        self._stop = LeasedStop(holds)
         self._job = job
+        self._commit = commit
         self._ended = ended
         self._thread = threading.Thread(
             target=self._run, name=f"task {job.name} {job.task.id}", daemon=True
@@ -105,31 +196,23 @@ class ThreadRun(Run):
     def _run(self) -> None:
         trace = None
         try:
-            self._job.connector(self._job.name, self._job.config).run(self._job.task, self._context)
-        except BaseException:  # noqa: BLE001  # reported as the task's failure
-            trace = traceback.format_exc()[-MAX_TRACE:]
+            self._job.begin(self._stop, self._commit)
+        except BaseException as error:  # noqa: BLE001  # reported as the task's failure
+            trace = stack_trace(error)
         self._ended(trace)
 
 
-class AsyncStop:
-    """A stop signal whose `wait` is awaited."""
+class AsyncStop(_Lease[asyncio.Event]):
+    """The stop signal of a coroutine, whose `wait` is awaited."""
 
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def set(self) -> None:
-        """Tell to end; on the loop."""
-        self._event.set()
-
-    def is_set(self) -> bool:
-        """Tell whether to end."""
-        return self._event.is_set()
+    def __init__(self, holds: Callable[[], bool] = _always) -> None:
+        super().__init__(asyncio.Event(), holds)
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # as threading.Event
         """Wait for so many seconds, or until told to end; tells whether that was so."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), timeout)
-        return self._event.is_set()
+        return self.is_set()
 
 
 class LoopThread:
@@ -170,11 +253,18 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 class CoroutineRun(Run):
     """Runs as a task of an event loop; is cancelled where it does not end."""
 
-    def __init__(self, job: TaskJob, commit: Commit, ended: Ended, loop: LoopThread) -> None:
+    def __init__(
+        self,
+        job: Job,
+        commit: Commit,
+        ended: Ended,
+        loop: LoopThread,
+        holds: Callable[[], bool] = _always,
+    ) -> None:
         self._job = job
         self._loop = loop.loop()
-        self._stop = AsyncStop()
-        self._context = _Context(job, self._stop, commit)
+        self._stop = AsyncStop(holds)
+        self._commit = commit
         self._ended = ended
         self._over = threading.Event()
         self._task: asyncio.Task[None] | None = None
@@ -206,12 +296,11 @@ class CoroutineRun(Run):
     async def _run(self) -> None:
         trace = None
         try:
-            connector = self._job.connector(self._job.name, self._job.config)
-            awaitable = connector.run(self._job.task, self._context)
+            awaitable = self._job.begin(self._stop, self._commit)
             if awaitable is not None:
                 await awaitable
-        except BaseException:  # noqa: BLE001  # reported as the task's failure
-            trace = traceback.format_exc()[-MAX_TRACE:]
+        except BaseException as error:  # noqa: BLE001  # reported as the task's failure
+            trace = stack_trace(error)
         self._over.set()
         self._ended(trace)
 
@@ -343,10 +432,9 @@ def _in_child(
     trace = None
     try:
         job = TaskJob(connector=make(*arguments), **fields)
-        connector = job.connector(job.name, job.config)
-        connector.run(job.task, _Context(job, link.stop, link.commit))
-    except BaseException:  # noqa: BLE001  # reported as the task's failure
-        trace = traceback.format_exc()[-MAX_TRACE:]
+        job.begin(link.stop, link.commit)
+    except BaseException as error:  # noqa: BLE001  # reported as the task's failure
+        trace = stack_trace(error)
     link.send("ended", trace)
     # without waiting for threads of the user's, which have no task any more
     os._exit(0)

@@ -11,9 +11,7 @@ from typing import Any
 
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
-
-
-_MAX_TOKEN = 2**63 - 1
+from groupsdk.limits import MAX_INT64
 
 
 def state_key(key: StateKey, token: int) -> bytes:
@@ -84,7 +82,7 @@ def _key(data: bytes) -> tuple[StateKey, int] | None:
     task_id, token = part.get("task"), part.get("generation")
     if not isinstance(task_id, str) or not isinstance(token, int) or isinstance(token, bool):
         return None
-    if not 0 <= token <= _MAX_TOKEN:
+    if not 0 <= token <= MAX_INT64:
         return None
     return (connector, task_id), token
 

@@ -1,5 +1,6 @@
 """Say what a connector or task is doing, and where: what every worker can tell of every other's."""
 
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -7,10 +8,21 @@ from typing import Any, Self
 
 from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.work import Work
+from groupsdk.limits import MAX_INT64
 
 
 MAX_TRACE = 20_000
 """How much of a stack trace is kept; the end says what was raised."""
+
+
+def stack_trace(error: BaseException) -> str:
+    """Return the stack trace of what was raised, as much of it as is kept."""
+    return "".join(traceback.format_exception(error))[-MAX_TRACE:]
+
+
+def last_line(trace: str) -> str:
+    """Return what a stack trace comes to: its last line, for logs."""
+    return trace.strip().rsplit("\n", 1)[-1]
 
 
 class State(Enum):
@@ -56,7 +68,8 @@ class Status:
         if not isinstance(value, Mapping):
             return None
         generation = value.get("generation")
-        if not isinstance(generation, int):
+        # one that is greater than any leader's would stand for ever
+        if not isinstance(generation, int) or generation > MAX_INT64:
             return None
         try:
             state = State(value.get("state"))

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from groupsdk.connect.config_records import Record
 from groupsdk.connect.config_state import ClusterConfigState, RestartRequest
+from groupsdk.connect.standby import StandbyRecord
 from groupsdk.connect.status import Status
 from groupsdk.connect.task import TaskState
 
@@ -52,12 +53,28 @@ class ConnectStore(Protocol):
         """
         ...
 
+    def fence_producers(self, connector: str, count: int) -> None:
+        """Shut out the producers that so many tasks of a connector in Kafka Connect write with."""
+        ...
+
     def put_status(self, key: str, status: Status | None) -> None:
         """Say what a connector or task is doing; None: there is no such any more. Does not wait."""
         ...
 
     def statuses(self) -> Mapping[str, Status]:
         """Return what was last said of each, by all workers."""
+        ...
+
+    def put_standbys(self, record: StandbyRecord) -> None:
+        """Say who keeps which task warm; a record of a smaller generation does not count. Does not wait."""
+        ...
+
+    def standbys(self) -> StandbyRecord:
+        """Return what was last said of that."""
+        ...
+
+    def state(self, key: StateKey) -> TaskState | None:
+        """Return what was last committed for a task, as far as it is read; None for nothing."""
         ...
 
     def fence(

@@ -5,6 +5,7 @@ import queue
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from groupsdk.clock import Clock, Deadline
 from groupsdk.connect.config_state import ClusterConfigState, Config, RestartRequest, TargetState
@@ -19,17 +20,16 @@ from groupsdk.connect.runs import (
     ThreadRun,
     fenced,
 )
-from groupsdk.connect.status import MAX_TRACE, State, Status, status_key
+from groupsdk.connect.standby_runs import StandbyRuns
+from groupsdk.connect.status import MAX_TRACE, State, Status, last_line, status_key
 from groupsdk.connect.store import ConnectStore, StateKey
-from groupsdk.connect.task import Connector, Task, TaskState, is_async
+from groupsdk.connect.task import CLASS_KEY, Connector, Task, TaskState, is_async
 from groupsdk.connect.work import Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
 logger = logging.getLogger(__name__)
 
-CLASS_KEY = "connector.class"
-"""The key that names a connector's class."""
 _FENCE_TIMEOUT_MS = 10_000
 
 
@@ -49,6 +49,8 @@ class _Slot:
     open: bool = False
     """Whether what the present run commits is still kept."""
     stopping: bool = False
+    warm: Any = None
+    """What its standby here has loaded, for the first run."""
 
 
 class Supervisor:
@@ -63,6 +65,7 @@ class Supervisor:
         clock: the time.
         notify: called from any thread when `tick` has something to do.
         random: where jitter comes from.
+        holds: tells, from any thread, whether tasks may go on; it calls `halt` before it says no.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Supervisor:
         clock: Clock,
         notify: Callable[[], None],
         random: Random | None = None,
+        holds: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._classes = classes
@@ -83,8 +87,10 @@ class Supervisor:
         self._grace_ms = grace_ms
         self._clock = clock
         self._notify = notify
+        self._holds = holds
         self._random = random or Random()
         self._loop = LoopThread()
+        self._standbys = StandbyRuns(store, classes, policy, grace_ms, clock, notify, self._random)
         self._slots: dict[ConnectorTaskId, _Slot] = {}
         self._connectors: dict[str, State] = {}
         self._ended: queue.SimpleQueue[tuple[_Slot, Run, str | None]] = queue.SimpleQueue()
@@ -103,7 +109,7 @@ class Supervisor:
             self.stop(surplus)
         for name in work.connectors:
             if configs.contains(name):
-                self._own_connector(name, configs.target_state(name))
+                self._own_connector(name, configs)
         new = []
         for task_id in work.tasks:
             if task_id in self._slots or not configs.contains(task_id):
@@ -114,7 +120,17 @@ class Supervisor:
             slot = _Slot(task_id, config, token, tracker, task)
             self._slots[task_id] = slot
             new.append(slot)
+        for task_id, warm in self._standbys.promote(slot.task_id for slot in new).items():
+            self._slots[task_id].warm = warm
         self._start([slot for slot in new if self._may_run(slot, configs)], configs)
+
+    def keep_warm(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
+        """Be a standby of exactly these tasks, but of none that is owned."""
+        self._standbys.keep([each for each in tasks if each not in self._slots], configs)
+
+    def kept_warm(self) -> list[ConnectorTaskId]:
+        """Return of what this worker is a standby."""
+        return self._standbys.kept()
 
     def owned(self) -> Work:
         """Return what this worker owns, whatever state it is in."""
@@ -155,6 +171,7 @@ class Supervisor:
     def close(self) -> None:
         """Give everything up."""
         self.stop(self.owned())
+        self._standbys.close()
         self._loop.close()
 
     # What changes.
@@ -163,7 +180,7 @@ class Supervisor:
         """Pause, stop or resume connectors as the configurations say."""
         for name in names:
             if name in self._connectors:
-                self._own_connector(name, configs.target_state(name))
+                self._own_connector(name, configs)
             slots = [slot for slot in self._slots.values() if slot.task_id.connector == name]
             if configs.target_state(name) is TargetState.STARTED:
                 self._start([slot for slot in slots if slot.state is State.PAUSED], configs)
@@ -177,7 +194,7 @@ class Supervisor:
         """Restart what is owned of a connector."""
         name = request.connector
         if name in self._connectors:
-            self._own_connector(name, configs.target_state(name))
+            self._own_connector(name, configs)
         if request.include_tasks:
             self.restart_tasks(
                 [
@@ -214,11 +231,10 @@ class Supervisor:
         ]
         self._start([slot for slot in due if self._may_run(slot, configs)], configs)
         waiting = [each.restart_at_ms for each in self._slots.values() if each.restart_at_ms]
+        standby_due_ms = self._standbys.tick()
+        if standby_due_ms is not None:
+            waiting.append(standby_due_ms)
         return min(waiting, default=None)
-
-    def running(self) -> dict[ConnectorTaskId, State]:
-        """Return the states of what is owned."""
-        return {task_id: slot.state for task_id, slot in self._slots.items()}
 
     # Details.
 
@@ -229,10 +245,18 @@ class Supervisor:
         self._say(slot, State.PAUSED)
         return False
 
-    def _own_connector(self, name: str, target: TargetState) -> None:
+    def _own_connector(self, name: str, configs: ClusterConfigState) -> None:
+        target = configs.target_state(name)
         state = State.RUNNING if target is TargetState.STARTED else State(target.value)
-        self._connectors[name] = state
-        self._put(status_key(name), state, self._token)
+        kind = configs.connectors.get(name, {}).get(CLASS_KEY, "")
+        # as in Kafka Connect it is the owner who says so: a leader needs no class
+        unknown = None if kind in self._classes else self._unknown(kind)
+        self._connectors[name] = state = state if unknown is None else State.FAILED
+        self._put(status_key(name), state, self._token, unknown)
+
+    def _unknown(self, kind: str) -> str:
+        known = ", ".join(sorted(self._classes)) or "none"
+        return f"{CLASS_KEY}: this worker knows no {kind!r}, only: {known}"
 
     def _start(self, slots: list[_Slot], configs: ClusterConfigState) -> None:
         """Start runs; what others committed before is read first, and what they commit later is void."""
@@ -254,18 +278,14 @@ class Supervisor:
     def _start_one(self, slot: _Slot, configs: ClusterConfigState, state: TaskState | None) -> None:
         name = slot.task_id.connector
         config = configs.connectors.get(name, {})
-        kind = self._classes.get(config.get(CLASS_KEY, ""))
+        name_of_class = config.get(CLASS_KEY, "")
+        kind = self._classes.get(name_of_class)
         if kind is None:
-            known = ", ".join(sorted(self._classes)) or "none"
-            slot.state = State.FAILED
-            self._say(
-                slot,
-                State.FAILED,
-                f"{CLASS_KEY}: this worker knows no {config.get(CLASS_KEY)!r}, only: {known}",
-            )
+            self._say(slot, State.FAILED, self._unknown(name_of_class))
             return
         slot.started_ms = self._clock.now_ms()
-        job = TaskJob(kind, name, config, slot.task, slot.token, state)
+        warm, slot.warm = slot.warm, None
+        job = TaskJob(kind, name, config, slot.task, slot.token, state, warm)
         try:
             slot.run = run = self._make_run(slot, job)
             slot.open, slot.stopping = True, False
@@ -289,12 +309,12 @@ class Supervisor:
             self._notify()
 
         run: Run
-        if is_async(job.connector):
-            run = CoroutineRun(job, commit, ended, self._loop)
+        if is_async(job.connector.run):
+            run = CoroutineRun(job, commit, ended, self._loop, self._holds)
         elif job.connector.host == "process":
             run = ProcessRun(job, commit, ended)
         else:
-            run = ThreadRun(job, commit, ended)
+            run = ThreadRun(job, commit, ended, self._holds)
         made.append(run)
         return run
 
@@ -311,7 +331,7 @@ class Supervisor:
 
     def _failed(self, slot: _Slot, trace: str, ran_ms: int) -> None:
         wait_ms = slot.tracker.failed(ran_ms)
-        last = trace.strip().rsplit("\n", 1)[-1]
+        last = last_line(trace)
         if wait_ms is None:
             logger.error("task %s failed for good: %s", slot.task_id, last)
             self._say(slot, State.FAILED, trace)

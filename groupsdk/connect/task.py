@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 
 from groupsdk.connect.config_state import Config
 from groupsdk.connect.errors import ConnectorConfigError
+from groupsdk.connect.standby import REPLICAS_KEY
+from groupsdk.connect.weights import WEIGHT_KEY, counted, weight_of
 
 
 TaskState = Mapping[str, Any]
@@ -17,6 +19,8 @@ TaskState = Mapping[str, Any]
 Host = Literal["thread", "process"]
 """Where tasks run that are not `async def`."""
 
+CLASS_KEY: Final = "connector.class"
+"""The key that names a connector's class."""
 _ID: Final = "task.id"
 _PAYLOAD: Final = "task.payload"
 
@@ -28,16 +32,19 @@ class Task:
     Attributes:
         id: what it is called, for ever: its state is kept under it. One of its kind in the connector.
         payload: what it needs to know; anything that JSON can carry.
+        weight: how much of a worker it takes, beside other tasks: workers are to have the same sum. None: what
+            the connector's `task.weight` says, or 1. Another weight does not interrupt a task.
     """
 
     id: str
     payload: Mapping[str, Any] = field(default_factory=dict)
+    weight: float | None = None
 
     def config(self) -> Config:
         """Return it as it is stored.
 
         Raises:
-            ConnectorConfigError: the id is no text, or the payload is not for JSON.
+            ConnectorConfigError: the id is no text, the payload is not for JSON, or the weight is none.
         """
         given: object = self.id
         if not isinstance(given, str) or not given:
@@ -48,7 +55,11 @@ class Task:
             raise ConnectorConfigError(
                 f"{_PAYLOAD} of {self.id!r}", f"must be what JSON can carry: {error}"
             ) from None
-        return {_ID: self.id, _PAYLOAD: payload}
+        config = {_ID: self.id, _PAYLOAD: payload}
+        if self.weight is not None:
+            counted(self.weight)
+            config[WEIGHT_KEY] = str(self.weight)
+        return config
 
     @classmethod
     def of(cls, config: Config, number: int) -> "Task":
@@ -59,7 +70,11 @@ class Task:
             payload = json.loads(config.get(_PAYLOAD) or "{}")
         except ValueError:
             payload = {}
-        return cls(config[_ID], payload if isinstance(payload, dict) else {})
+        try:
+            weight = float(config[WEIGHT_KEY]) if weight_of(config) is not None else None
+        except ConnectorConfigError:
+            weight = None
+        return cls(config[_ID], payload if isinstance(payload, dict) else {}, weight)
 
 
 class StopSignal(Protocol):
@@ -95,6 +110,11 @@ class TaskContext(Protocol):
         """What was committed last, by whoever ran the task; None: nothing yet."""
         ...
 
+    @property
+    def warm(self) -> Any:
+        """What this worker's standby of the task kept last; None where it was no standby of it."""
+        ...
+
     def commit(self, state: TaskState) -> None:
         """Keep a state, and return when it is kept.
 
@@ -102,6 +122,24 @@ class TaskContext(Protocol):
             TaskFencedError: the task is no longer this worker's.
             StoreError: it could not be written in time.
         """
+        ...
+
+
+class StandbyContext(Protocol):
+    """What a standby has: enough to prepare, and nothing to act with. Another worker runs the task meanwhile."""
+
+    @property
+    def stop(self) -> StopSignal:
+        """Set when the standby has to end: this worker is to run the task, or to keep it warm no more."""
+        ...
+
+    @property
+    def state(self) -> TaskState | None:
+        """What the task has committed last, as far as this worker has read; None: nothing yet."""
+        ...
+
+    def keep(self, warm: Any) -> None:
+        """Keep something in this process, in place of what was kept before: `TaskContext.warm` if it is promoted."""
         ...
 
 
@@ -151,14 +189,38 @@ class Connector(ABC):
         When it returns by itself the task is done. When it raises it is started again, see `RestartPolicy`.
         """
 
+    def standby(self, task: Task, context: StandbyContext) -> Awaitable[None] | None:
+        """Prepare for a task that another worker runs; a `def` or an `async def`, like `run`. Not needed.
+
+        Called where the configuration has `standby.replicas`. It loads what it takes long to load, gives it to
+        `context.keep`, and returns, or follows the task until `context.stop` is set. It must have no effect that
+        anybody sees: the task has an owner. When that one dies, this worker is the first to be asked, and `run`
+        finds in `context.warm` what was kept.
+        """
+        return None
+
 
 def _itself(kind: type[Connector]) -> type[Connector]:
     return kind
 
 
-def is_async(connector: type[Connector]) -> bool:
-    """Tell whether a connector's tasks are coroutines."""
-    return inspect.iscoroutinefunction(connector.run)
+def is_async(function: Callable[..., object]) -> bool:
+    """Tell whether a connector's `run` or `standby` is a coroutine."""
+    return inspect.iscoroutinefunction(function)
+
+
+def check_standby(connector: type[Connector]) -> None:
+    """Refuse standbys of what cannot have any.
+
+    Raises:
+        ConnectorConfigError: there is no `standby`, or its tasks run where what it keeps cannot go.
+    """
+    if connector.standby is Connector.standby:
+        raise ConnectorConfigError(REPLICAS_KEY, f"{connector.__name__} has no standby method")
+    if connector.host == "process" and not is_async(connector.run):
+        raise ConnectorConfigError(
+            REPLICAS_KEY, "what a standby keeps cannot go to the process that its task runs in"
+        )
 
 
 def numbered(before: Sequence[Config], tasks: Iterable[Task]) -> list[Config]:

@@ -1,5 +1,6 @@
 """Run one worker: carry out what herder and coordinator decide, on one thread."""
 
+import contextlib
 import logging
 import os
 import queue
@@ -11,7 +12,7 @@ from typing import Final, Protocol, TypeVar
 
 from typing_extensions import override
 
-from groupsdk.clock import Clock, SystemClock
+from groupsdk.clock import Clock, SystemClock, WallClock
 from groupsdk.connect.admin import ConnectorAdmin
 from groupsdk.connect.config_state import (
     ClusterConfigState,
@@ -25,13 +26,14 @@ from groupsdk.connect.errors import (
 from groupsdk.connect.herder import Herder, ReadConfigs, Reconcile, Rejoin
 from groupsdk.connect.leader import Leader, fencing_token
 from groupsdk.connect.restart import RestartPolicy
+from groupsdk.connect.session_key import SessionKeySettings
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.supervisor import Supervisor
 from groupsdk.connect.task import Connector
 from groupsdk.connect.work import Work
 from groupsdk.errors import GroupSdkError
 from groupsdk.types import Generation
-from groupsdk.wire.connect_protocol import ConnectAssignment
+from groupsdk.wire.connect_protocol import ConnectAssignment, ConnectorTaskId
 
 
 logger = logging.getLogger(__name__)
@@ -55,6 +57,10 @@ class GroupSide(Protocol):
     def is_leader(self) -> bool: ...
     @property
     def leader_url(self) -> str | None: ...
+    @property
+    def protocol(self) -> str: ...
+    @property
+    def shares(self) -> Mapping[str, Work] | None: ...
 
 
 OpenGroup = Callable[[RebalanceListener, Callable[[], ClusterConfigState]], GroupSide]
@@ -73,6 +79,7 @@ class ConnectWorker(ConnectorAdmin):
         grace_ms: how long a task may take to end.
         sync_timeout_ms: how long to read the configurations to their end.
         plan_interval_ms: how often to ask connectors for their tasks; 0: only at rebalances.
+        session_keys: how workers sign what they ask of each other.
         clock: the time; for tests.
     """
 
@@ -88,6 +95,7 @@ class ConnectWorker(ConnectorAdmin):
         grace_ms: int = 5_000,
         sync_timeout_ms: int = 3_000,
         plan_interval_ms: int = 0,
+        session_keys: SessionKeySettings | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.worker_id = worker_id or f"{socket.gethostname()}:{os.getpid()}"
@@ -104,15 +112,18 @@ class ConnectWorker(ConnectorAdmin):
             grace_ms,
             self._clock,
             self._wake,
+            holds=self._may_go_on,
         )
         leader = Leader(
             store, classes, permanent or {}, self.worker_id, plan_interval_ms, self._wake
         )
-        super().__init__(store, classes, supervisor, leader)
+        super().__init__(store, classes, supervisor, leader, session_keys or SessionKeySettings())
+        self._date = WallClock(self._clock)
         self._group = open_group(self, store.configs)
         self._configs = ClusterConfigState()
         self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._halted = False
+        self._warmed: tuple[object, ...] | None = None
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="groupsdk-worker", daemon=True)
@@ -160,9 +171,20 @@ class ConnectWorker(ConnectorAdmin):
         return self._group.leader_url
 
     @property
+    @override
+    def protocol(self) -> str:
+        """The rebalance protocol that the group has agreed on; "" where there is no group."""
+        return self._group.protocol
+
+    @property
     def owned(self) -> Work:
         """What this worker runs."""
         return self._supervisor.owned()
+
+    @property
+    def kept_warm(self) -> list[ConnectorTaskId]:
+        """Of which tasks this worker is a standby."""
+        return self._supervisor.kept_warm()
 
     def reconfigure(self) -> None:
         """Have the leader ask all connectors for their tasks again."""
@@ -187,6 +209,8 @@ class ConnectWorker(ConnectorAdmin):
                 future.set_exception(error)
 
         self._post(run)
+        if self._stopped.is_set():
+            self._refuse_requests()
         return future
 
     # What the coordinator says; on the worker's thread.
@@ -230,12 +254,15 @@ class ConnectWorker(ConnectorAdmin):
                 step()
             except Exception:
                 logger.exception("worker %s did not end in order", self.worker_id)
-        self._refuse_requests()
+        # in this order: whoever asks from here on looks, and refuses what came too late by itself
         self._stopped.set()
+        self._refuse_requests()
 
     def _refuse_requests(self) -> None:
-        while not self._requests.empty():
-            self._requests.get()()
+        """Answer what waits: without a group, that there is no leader."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._requests.get_nowait()()
 
     def _tick(self) -> float:
         """Do what is due; returns for how many seconds there is nothing more."""
@@ -259,6 +286,7 @@ class ConnectWorker(ConnectorAdmin):
                     self._reconcile(work, generation)
             now_ms = self._clock.now_ms()
         self._lead(now_ms)
+        self._keep_warm()
         due_ms = self._supervisor.tick(self._configs)
         later = [
             each for each in (due_ms, self._herder.rejoin_at_ms, self._leader.plan_at_ms) if each
@@ -311,8 +339,23 @@ class ConnectWorker(ConnectorAdmin):
             self._leader.follow()
         elif self._herder.resolved:
             stable = self._group.generation_if_stable()
-            self._leader.lead(-1 if stable is None else stable.generation_id, now_ms)
+            generation = -1 if stable is None else stable.generation_id
+            if self.signs_requests:
+                self._leader.rotate_key(self.session_keys, self._date.now_ms())
+            self._leader.lead(generation, now_ms, self._group.shares)
             self._apply_configs()
+
+    def _keep_warm(self) -> None:
+        """Be a standby of what the leader says; while the group rebalances, of what it said before."""
+        record, stable = self._store.standbys(), self._group.generation_if_stable()
+        if not self._herder.resolved or stable is None:
+            return
+        seen = record, stable.member_id, self._configs.offset, self._herder.work
+        if seen == self._warmed:
+            return
+        self._warmed = seen
+        mine = [task for task, ids in record.standbys.items() if stable.member_id in ids]
+        self._supervisor.keep_warm(mine, self._configs)
 
     def _guard(self) -> None:
         """Halt all work when the session is nearly over, even while the worker's thread is held up."""
@@ -320,10 +363,22 @@ class ConnectWorker(ConnectorAdmin):
         while not self._stopped.wait(_GUARD_S):
             busy = not self._halted and self._supervisor.owned().tasks
             if busy and not self._group.holds_for(margin_ms):
-                logger.warning("worker %s halts its tasks: its session is over", self.worker_id)
-                self._halted = True
-                self._supervisor.halt()
-                self._wake()
+                self._halt()
+
+    def _may_go_on(self) -> bool:
+        """Tell tasks, from their threads, whether they may go on; halts all of them where not."""
+        if self._halted:
+            return False
+        if not self._group.holds_for(0):
+            self._halt()
+            return False
+        return True
+
+    def _halt(self) -> None:
+        logger.warning("worker %s halts its tasks: its session is over", self.worker_id)
+        self._halted = True
+        self._supervisor.halt()
+        self._wake()
 
     def _post(self, act: Callable[[], None]) -> None:
         self._requests.put(act)

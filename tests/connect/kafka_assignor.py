@@ -1,4 +1,4 @@
-"""Ask Connect's own incremental assignor, in a Java program."""
+"""Ask Connect's own assignors, in a Java program."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,18 +73,18 @@ def shares(given: ClusterAssignment) -> Shares:
     }
 
 
-class KafkaIncrementalAssignor:
-    """The running program, with one assignor at a time."""
+class KafkaAssignors:
+    """The running program, with one incremental assignor at a time."""
 
     def __init__(self, program: JavaProgram) -> None:
         self._program = program
 
     def begin(self, max_delay_ms: int) -> None:
-        """Make a new assignor."""
+        """Make a new incremental assignor."""
         assert self._program.ask(json.dumps({"max_delay": max_delay_ms})) == '"ok"'
 
     def assign(self, question: Round) -> tuple[int, Shares]:
-        """Run a round; returns the delay and the shares."""
+        """Run a round of the incremental assignor; returns the delay and the shares."""
         answer = json.loads(self._program.ask(json.dumps(question.json())))
         return answer["delay"], {
             member: (
@@ -97,6 +97,30 @@ class KafkaIncrementalAssignor:
                 "members"
             ].items()
         }
+
+    def eager(
+        self,
+        leader: str,
+        members: Mapping[str, bytes],
+        snapshot: tuple[int, Mapping[str, int]],
+        fresh: tuple[int, Mapping[str, int]],
+    ) -> dict[str, bytes]:
+        """Have the eager assignor share out, with the bytes of the wire.
+
+        Args:
+            leader: its member id.
+            members: what each has joined with.
+            snapshot: the offset and the connectors, with their numbers of tasks, that the leader joined with.
+            fresh: those that it finds when it looks again.
+        """
+        question = {
+            "eager": leader,
+            "members": [[member, data.hex()] for member, data in members.items()],
+            "snapshot": [snapshot[0], dict(snapshot[1])],
+            "fresh": [fresh[0], dict(fresh[1])],
+        }
+        answer = json.loads(self._program.ask(json.dumps(question)))
+        return {member: bytes.fromhex(data) for member, data in answer.items()}
 
     def cpu_ns(
         self, max_delay_ms: int, steps: Sequence[Round], rounds: int, timeout_ms: int
@@ -112,7 +136,7 @@ class KafkaIncrementalAssignor:
 
 
 @contextmanager
-def kafka_incremental_assignor(*options: str) -> Iterator[KafkaIncrementalAssignor]:
+def kafka_assignors(*options: str) -> Iterator[KafkaAssignors]:
     """Run the program; `options` go to the Java runtime."""
     with JavaProgram(PROGRAM, COORDINATES, options=options) as program:
-        yield KafkaIncrementalAssignor(program)
+        yield KafkaAssignors(program)

@@ -33,6 +33,7 @@ def worker() -> Iterator[ConnectWorker]:
         ({"connector.class": "Nowhere"}, "connector.class"),
         ({"connector.class": "Counting"}, "count"),
         ({"connector.class": "Counting", "count": "many"}, "count"),
+        ({"connector.class": "Counting", "count": "1", "task.weight": "0"}, "task.weight"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_the_field_named(

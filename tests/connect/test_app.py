@@ -1,12 +1,16 @@
 """Holds both forms of a program."""
 
+import asyncio
+import threading
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
-from groupsdk.connect.app import Worker
+from groupsdk.connect.app import FunctionConnector, Worker
 from groupsdk.connect.errors import ConnectError, ConnectorConfigError
-from groupsdk.connect.task import Task, TaskContext
+from groupsdk.connect.runs import StandbyJob, fenced
+from groupsdk.connect.task import StandbyContext, Task, TaskContext, is_async
 from groupsdk.errors import ConfigError
 from tests.connect.workers import Counting, eventually, states
 
@@ -95,3 +99,67 @@ def test_settings_are_checked_before_anything_starts() -> None:
     app.task(crawl)
     with pytest.raises(ConfigError, match=r"did you mean session\.timeout\.ms"):
         app.start()
+
+
+def test_a_standby_is_a_third_function() -> None:
+    app = Worker("crawlers")
+    app.tasks(plan)
+    app.task(crawl)
+
+    @app.standby(replicas=2)
+    def prepare(task: Task, context: StandbyContext) -> None:
+        context.keep(task.id)
+
+    with app:
+        worker = app.start_standalone(None)
+        eventually(lambda: states(worker).get("status-task-tasks-1") == "RUNNING")
+        assert worker.configs().connectors["tasks"]["standby.replicas"] == "2"
+        assert worker.configs().replicas() == {"tasks": 2}
+        # nobody else is there to keep anything warm
+        assert (worker.standbys(), worker.kept_warm) == ({}, [])
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_the_function_keeps_is_kept(asynchronous: bool) -> None:
+    def prepare(task: Task, context: StandbyContext) -> None:
+        context.keep(task.id)
+
+    async def prepare_slowly(task: Task, context: StandbyContext) -> None:
+        context.keep(task.id)
+
+    kept: list[object] = []
+    kind = FunctionConnector.made_of(
+        plan, crawl, "thread", prepare_slowly if asynchronous else prepare
+    )
+    assert is_async(kind.standby) == asynchronous
+    job = StandbyJob(kind, "tasks", {}, Task("a"), lambda: None, kept.append)
+    awaitable = job.begin(threading.Event(), fenced)
+    if asynchronous:
+        assert awaitable is not None
+        asyncio.run(_finished(awaitable))
+    assert kept == ["a"]
+
+
+async def _finished(awaitable: Awaitable[None]) -> None:
+    await awaitable
+
+
+def test_standbys_that_cannot_be_are_refused() -> None:
+    def prepare(task: Task, context: StandbyContext) -> None: ...
+
+    app = Worker("crawlers")
+    app.tasks(plan)
+    app.task(crawl)
+    app.standby(replicas=11)(prepare)
+    with pytest.raises(ConnectorConfigError, match=r"standby\.replicas: must be a whole number"):
+        app.start_standalone(None)
+    apart = Worker("crawlers")
+    apart.tasks(plan)
+    apart.task(host="process")(crawl)
+    apart.standby()(prepare)
+    with pytest.raises(ConnectorConfigError, match="cannot go to the process"):
+        apart.start_standalone(None)
+    with pytest.raises(ConnectorConfigError, match="Counting has no standby method"):
+        apart.add("c", Counting, count="1", standby_replicas="1")
+    with pytest.raises(ConnectorConfigError, match=r"task\.weight: must be a number"):
+        Worker("x").add("c", Counting, count="1", task_weight="-1")

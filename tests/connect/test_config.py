@@ -22,6 +22,11 @@ def test_the_defaults_are_kafka_connects() -> None:
     assert config.status_storage_partitions == 5
 
 
+def test_session_keys_have_connects_settings() -> None:
+    config = ConnectConfig.of({**BASE, "inter.worker.key.ttl.ms": "5"}, inter_worker_key_size=512)
+    assert (config.session_keys.ttl_ms, config.session_keys.key_bits) == (5, 512)
+
+
 def test_keys_come_with_dots_or_underscores_and_as_texts() -> None:
     config = ConnectConfig.of(
         {**BASE, "scheduled.rebalance.max.delay.ms": "0"}, task_restart_max=3, group_id="other"

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given, strategies as st
 
 from groupsdk.connect.config_records import (
@@ -10,11 +11,13 @@ from groupsdk.connect.config_records import (
     connector_records,
     decode_value,
     epoch_record,
+    fencing_record,
     restart_record,
     target_state_record,
     task_records,
 )
 from groupsdk.connect.config_state import RestartRequest, TargetState
+from groupsdk.connect.session_key import SessionKey
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -24,6 +27,20 @@ def applied(*records: Record) -> ConfigLog:
     for offset, (key, value) in enumerate(records):
         log.apply(key, value, offset)
     return log
+
+
+def test_session_keys_and_fencings_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    key = SessionKey(b"k" * 32, "HmacSHA256", 5)
+    log = applied(key.record(), fencing_record("a", 3), fencing_record("b", 1))
+    assert log.snapshot().session_key == key
+    assert log.snapshot().fenced_tasks == {"a": 3, "b": 1}
+    # the last key that is one goes on to count, and what is none is not logged
+    log.apply("session-key", {"key": "c2VjcmV0"}, 3)
+    log.apply("tasks-fencing-b", None, 4)
+    assert log.snapshot().session_key == key
+    assert log.snapshot().fenced_tasks == {"a": 3}
+    assert "offset 3 is no key" in caplog.text
+    assert "c2VjcmV0" not in caplog.text
 
 
 def test_keys_and_values_are_kafka_connects() -> None:
@@ -104,6 +121,17 @@ def test_a_request_to_restart_changes_nothing_and_is_returned() -> None:
 def test_epochs_only_grow() -> None:
     log = applied(epoch_record(3), epoch_record(2))
     assert log.snapshot().epoch == 3
+
+
+def test_numbers_that_nobody_would_write_count_for_nothing() -> None:
+    # an epoch is the high part of tokens of 64 bits, and each task is fenced for itself
+    log = applied(epoch_record(3), fencing_record("a", 2))
+    for offset, number in enumerate((-1, 2**31, 10**40), 10):
+        log.apply("groupsdk-epoch", {"epoch": number}, offset)
+        assert log.snapshot().epoch == 3
+    for offset, (number, fenced) in enumerate(((1_000_000, {"a": 1_000_000}), (10**7, {})), 20):
+        log.apply("tasks-fencing-a", {"task-count": number}, offset)
+        assert log.snapshot().fenced_tasks == fenced
 
 
 def test_snapshots_do_not_change_any_more() -> None:

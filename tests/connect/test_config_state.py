@@ -67,3 +67,32 @@ def test_a_task_that_is_new_needs_one_and_stops_nothing() -> None:
     changes = ConfigChanges.between(STATE, new)
     assert changes.needs_rebalance
     assert not changes.tasks_changed
+
+
+def weighed(connector: str = "", task: str = "") -> ClusterConfigState:
+    """The same work, with weights."""
+    return ClusterConfigState(
+        6,
+        {"b": {}, "a": {"k": "v", **({"task.weight": connector} if connector else {})}},
+        {**STATE.task_configs, A1: {"x": "1", **({"task.weight": task} if task else {})}},
+        STATE.task_counts,
+    )
+
+
+def test_a_task_weighs_what_it_says_or_what_its_connector_says_or_one() -> None:
+    assert weighed("2", "0.5").weights() == {A0: 2_000, A1: 500, B0: 1_000}
+    # what is no weight is none
+    assert weighed("2", "much").weights() == {A0: 2_000, A1: 2_000, B0: 1_000}
+
+
+def test_where_all_weigh_the_same_there_are_no_weights() -> None:
+    assert STATE.weights() == {}
+    assert weighed("1", "1.0").weights() == {}
+
+
+def test_another_weight_needs_a_rebalance_and_stops_nothing() -> None:
+    for new in (weighed("3"), weighed("", "3")):
+        changes = ConfigChanges.between(STATE, new)
+        assert changes.needs_rebalance
+        assert not changes.tasks_changed
+        assert not changes.connectors_changed

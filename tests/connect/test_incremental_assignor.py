@@ -1,8 +1,6 @@
 """Holds the incremental assignor to Kafka's trace, to Kafka's class itself, and to what it promises."""
 
-import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -12,13 +10,10 @@ from assignors.java_order import java_map_order
 from groupsdk.connect.incremental_assignor import IncrementalCooperativeAssignor
 from groupsdk.connect.work import ClusterAssignment, Work
 from groupsdk.errors import ConfigError
-from groupsdk.testing.errors import MissingToolError
-from groupsdk.testing.jvm import find_javac
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.kafka_assignor import (
-    KafkaIncrementalAssignor,
+    KafkaAssignors,
     Round,
-    kafka_incremental_assignor,
     shares,
 )
 
@@ -277,24 +272,9 @@ def test_churn_ends_with_every_item_owned_once_and_in_balance(seed: int) -> None
             assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.fixture(scope="module")
-def kafka_class() -> Iterator[KafkaIncrementalAssignor]:
-    """Connect's own class."""
-    try:
-        find_javac()
-    except MissingToolError as error:
-        if os.environ.get("GROUPSDK_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
-    with kafka_incremental_assignor() as assignor:
-        yield assignor
-
-
 @pytest.mark.kafka
 @pytest.mark.parametrize("seed", range(60))
-def test_every_step_is_that_of_kafkas_class(
-    kafka_class: KafkaIncrementalAssignor, seed: int
-) -> None:
+def test_every_step_is_that_of_kafkas_class(kafka_class: KafkaAssignors, seed: int) -> None:
     chance = Random(1_000 + seed)
     max_delay_ms = chance.choice((0, 1, 1_000, 300_000, 300_000))
     cluster = Cluster({"a": 5, "b": 3}, max_delay_ms)

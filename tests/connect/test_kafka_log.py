@@ -1,6 +1,9 @@
 """Holds reading topics to their ends."""
 
+from concurrent.futures import Future
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
@@ -74,4 +77,28 @@ def test_a_broker_that_is_gone_is_said_in_time() -> None:
     with pytest.raises(StoreError, match="the ends of t"):
         log.read_to_end(["t"], 1)
     with suppress(StoreError):
+        log.close()
+
+
+class Unsure:
+    """An admin client whose first answers name no offset, as librdkafka's do where a broker went away."""
+
+    def __init__(self, *ends: int) -> None:
+        self._ends = list(ends)
+
+    def list_offsets(self, asked: dict[Any, Any], **_: object) -> dict[Any, Future[Any]]:
+        future: Future[Any] = Future()
+        future.set_result(SimpleNamespace(offset=self._ends.pop(0)))
+        return dict.fromkeys(asked, future)
+
+
+def test_an_end_that_is_not_known_is_asked_for_again() -> None:
+    with EmbeddedBroker() as broker:
+        log = log_of(broker.bootstrap_servers, [], t=1)
+        log.start()
+        log._admin = cast("Any", Unsure(-1, 0))
+        log.read_to_end(["t"], 20_000)
+        log._admin = cast("Any", Unsure(-1))
+        with pytest.raises(StoreError, match="the ends of t: no answer for t-0"):
+            log.read_to_end(["t"], 0)
         log.close()

@@ -9,19 +9,25 @@ from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.config_records import connector_records
 from groupsdk.connect.errors import StoreFencedError
 from groupsdk.connect.kafka_store import KafkaStore
+from groupsdk.connect.standby import StandbyRecord
 from groupsdk.connect.status import State, Status
+from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import eventually
 
 
 @pytest.fixture
 def two(servers: str, group_id: str) -> Iterator[tuple[KafkaStore, KafkaStore]]:
     """The stores of two workers of one group."""
-    config = ConnectConfig.of(
-        bootstrap_servers=servers, group_id=group_id, offset_storage_partitions=2
-    )
     with ExitStack() as stack:
         stores = []
-        for _ in range(2):
+        for number in range(2):
+            # under two names, as those of one name share what they read
+            config = ConnectConfig.of(
+                bootstrap_servers=servers,
+                group_id=group_id,
+                offset_storage_partitions=2,
+                client_id=f"worker-{number}",
+            )
             store = KafkaStore(config)
             stack.callback(store.close)
             store.start()
@@ -83,3 +89,35 @@ def test_a_status_of_an_older_owner_does_not_replace_a_newer_one(
     old.put_status("end", Status(State.RUNNING, "old", 1))
     eventually(lambda: new.statuses().get("end"))
     assert new.statuses()["k"].worker_id == "new"
+
+
+def test_who_keeps_what_warm_is_what_the_newest_leader_says(
+    two: tuple[KafkaStore, KafkaStore],
+) -> None:
+    leader, follower = two
+    task = ConnectorTaskId("c", 0)
+    leader.put_standbys(StandbyRecord(7, {task: ("m1",)}))
+    eventually(lambda: follower.standbys().standbys == {task: ("m1",)})
+    leader.put_standbys(StandbyRecord(6, {task: ("m2",)}))
+    leader.put_standbys(StandbyRecord(8, {}))
+    eventually(lambda: follower.standbys().generation == 8)
+    assert follower.standbys().standbys == {}
+    # it is no status
+    assert follower.statuses() == {}
+
+
+def test_a_standby_reads_what_the_owner_committed(two: tuple[KafkaStore, KafkaStore]) -> None:
+    owner, standby = two
+    assert standby.state(("c", "t0")) is None
+    owner.fence([("c", "t0")], 3, 10_000)
+    owner.commit(("c", "t0"), 3, {"n": 1})
+    eventually(lambda: standby.state(("c", "t0")) == {"n": 1})
+
+
+def test_a_task_may_be_named_by_a_file_whose_name_is_no_unicode(
+    two: tuple[KafkaStore, KafkaStore],
+) -> None:
+    key = "a", "caf\udce9.log"
+    assert two[0].fence([key], 1, 10_000) == {}
+    two[0].commit(key, 1, {"at": 7})
+    assert two[1].fence([key], 2, 10_000) == {key: {"at": 7}}

@@ -7,10 +7,14 @@ from typing_extensions import override
 
 from groupsdk.connect.config_records import connector_records, target_state_record, task_records
 from groupsdk.connect.config_state import ClusterConfigState, TargetState
-from groupsdk.connect.errors import StoreFencedError
+from groupsdk.connect.errors import StoreError, StoreFencedError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.leader import Leader, fencing_token
-from groupsdk.connect.status import State
+from groupsdk.connect.session_key import SessionKeySettings
+from groupsdk.connect.standby import StandbyRecord
+from groupsdk.connect.status import State, Status
+from groupsdk.connect.work import Work
+from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import Counting, eventually
 
 
@@ -18,12 +22,24 @@ CONFIG = {"connector.class": "Counting", "count": "2"}
 
 
 class Claimed(FileStore):
-    """Counts claims, and can shut its writer out."""
+    """Counts claims and records of standbys, and can shut its writer out."""
 
     def __init__(self) -> None:
         super().__init__()
         self.claims = 0
         self.fenced = False
+        self.said: list[StandbyRecord] = []
+
+    @override
+    def put_standbys(self, record: StandbyRecord) -> None:
+        if self.fenced:
+            raise StoreError("the brokers are away")
+        self.said.append(record)
+
+    @override
+    def standbys(self) -> StandbyRecord:
+        # as all readers have it: what is not newer counts for nothing
+        return max(self.said, key=lambda each: each.generation, default=StandbyRecord())
 
     @override
     def claim(self) -> None:
@@ -95,7 +111,7 @@ def test_a_plan_that_fails_is_said_and_leaves_the_tasks() -> None:
     leader.plan_at_ms = 0
     planned(leader, store, 2)
     leader._permanent.clear()
-    store.write_configs(connector_records("c", {"connector.class": "Gone"}))
+    store.write_configs(connector_records("c", {**CONFIG, "count": "none"}))
     leader.plan(["c"])
 
     def look() -> bool:
@@ -105,6 +121,20 @@ def test_a_plan_that_fails_is_said_and_leaves_the_tasks() -> None:
 
     eventually(look)
     assert len(store.configs().work().tasks) == 2
+
+
+def test_what_another_worker_may_be_able_to_run_is_left_to_it() -> None:
+    store = Claimed()
+    leader = leader_of(store)
+    records = connector_records("c", {"connector.class": "org.example.Source"})
+    store.write_configs([*records, *task_records("c", [{"sent": "by its owner"}])])
+    owner = Status(State.RUNNING, "java:8083", 3)
+    store.put_status("status-connector-c", owner)
+    leader.plan(["c"])
+    eventually(lambda: not leader._planner._asking)
+    leader.lead(3, 0)
+    assert store.statuses() == {"status-connector-c": owner}
+    assert len(store.configs().work().tasks) == 1
 
 
 def test_what_is_stopped_is_not_planned() -> None:
@@ -137,3 +167,80 @@ def test_a_new_epoch_is_one_more() -> None:
     leader.begin_epoch()
     leader.begin_epoch()
     assert store.configs().epoch == 2
+
+
+def test_session_keys_are_written_when_they_are_due_and_only_then() -> None:
+    store = Claimed()
+    leader = leader_of(store)
+    settings = SessionKeySettings(ttl_ms=1_000)
+    leader.rotate_key(settings, 5_000)
+    first = store.configs().session_key
+    assert first is not None
+    leader.rotate_key(settings, 5_999)
+    assert store.configs().session_key == first
+    leader.rotate_key(settings, 6_000)
+    second = store.configs().session_key
+    assert second is not None
+    assert (second.created_ms, second.key == first.key) == (6_000, False)
+
+
+TASKS = tuple(ConnectorTaskId("c", number) for number in range(2))
+SHARES = {"a": Work(("c",), TASKS[:1]), "b": Work((), TASKS[1:])}
+
+
+def keeping(count: int = 2) -> tuple[Claimed, Leader]:
+    """A leader of a group in which each task is to have a standby."""
+    store = Claimed()
+    config = {**CONFIG, "standby.replicas": "1"}
+    store.write_configs([*connector_records("c", config), *task_records("c", [{}] * count)])
+    return store, leader_of(store)
+
+
+def test_standbys_are_said_once_for_each_change() -> None:
+    store, leader = keeping()
+    leader.lead(3, 0)
+    assert not store.said  # alone
+    for _ in range(2):
+        leader.lead(3, 0, SHARES)
+    assert store.said == [StandbyRecord(3, {TASKS[0]: ("b",), TASKS[1]: ("a",)})]
+    leader.lead(4, 0, SHARES)  # nothing is new
+    assert len(store.said) == 1
+    leader.lead(5, 0, {"a": Work(("c",), TASKS)})
+    assert store.standbys() == StandbyRecord(5, {})
+
+
+def test_standbys_that_were_to_change_while_the_group_rebalances_change_afterwards() -> None:
+    store, leader = keeping()
+    leader.lead(3, 0, SHARES)
+    store.write_configs(connector_records("c", CONFIG))
+    leader.lead(-1, 0, SHARES)
+    leader.lead(4, 0, SHARES)
+    assert store.standbys() == StandbyRecord(4, {})
+
+
+def test_standbys_that_cannot_be_said_hold_nothing_up_and_are_said_later() -> None:
+    store, leader = keeping()
+    leader.lead(3, 0)
+    store.fenced = True
+    leader.lead(3, 500, SHARES)
+    store.fenced = False
+    leader.lead(3, 10_499, SHARES)
+    assert not store.said
+    leader.lead(3, 10_500, SHARES)
+    assert store.standbys().generation == 3
+
+
+def test_tasks_that_are_gone_have_no_standbys_and_weigh_on_nobody() -> None:
+    store, leader = keeping(count=1)
+    gone = {ConnectorTaskId("c", number): ("b",) for number in range(1, 9)}
+    store.said.append(StandbyRecord(2, gone))
+    shares = {"a": Work(("c",), TASKS[:1]), "b": Work((), ()), "c": Work((), ())}
+    leader.lead(3, 0, shares)
+    assert store.standbys() == StandbyRecord(3, {TASKS[0]: ("b",)})
+
+
+def test_members_that_keep_nothing_warm_are_chosen_like_any_other() -> None:
+    # what members say when they join is Connect's, byte for byte: nobody can tell a worker in Java by it
+    store, leader = keeping()
+    leader.lead(3, 0, {"a": SHARES["a"], "java": SHARES["b"]})
+    assert store.standbys().standbys == {TASKS[0]: ("java",), TASKS[1]: ("a",)}

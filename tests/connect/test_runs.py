@@ -1,5 +1,6 @@
 """Holds single runs: how they end, and what a process does when its worker dies."""
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from groupsdk.connect.errors import TaskFencedError
 from groupsdk.connect.runs import (
     AsyncStop,
     CoroutineRun,
+    LeasedStop,
     LoopThread,
     ProcessRun,
     Run,
@@ -112,9 +114,25 @@ def test_a_stop_signal_of_coroutines_waits_as_long_as_it_is_told() -> None:
         stop.set()
         return before, await stop.wait()
 
-    import asyncio
-
     assert asyncio.run(look()) == (False, True)
+
+
+def test_a_stop_signal_looks_at_the_clock_itself() -> None:
+    held = [True, True, False, True]
+    stop = LeasedStop(lambda: held.pop(0))
+    assert not stop.is_set()
+    assert not stop.wait(0.001)
+    assert stop.wait(0.001)
+    # once set it stays so
+    assert stop.is_set()
+    assert held == [True]
+
+    async def look() -> list[bool]:
+        again = [True, False]
+        signal = AsyncStop(lambda: again.pop(0))
+        return [await signal.wait(0.001), await signal.wait(0.001), signal.is_set()]
+
+    assert asyncio.run(look()) == [False, True, True]
 
 
 _ORPHAN = """

@@ -3,7 +3,14 @@
 import pytest
 
 from groupsdk.connect.config_state import ClusterConfigState
-from groupsdk.connect.status import MAX_TRACE, State, Status, owned_before, status_key
+from groupsdk.connect.status import (
+    MAX_TRACE,
+    State,
+    Status,
+    owned_before,
+    stack_trace,
+    status_key,
+)
 from groupsdk.connect.work import Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
@@ -27,7 +34,11 @@ def test_what_was_written_is_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, (), {}, {"state": "DREAMING", "generation": 1}, {"state": "RUNNING"}, "RUNNING"]
+    "value",
+    [
+        *(None, (), {}, "RUNNING", {"state": "RUNNING"}),
+        *({"state": "DREAMING", "generation": 1}, {"state": "RUNNING", "generation": 2**63}),
+    ],
 )
 def test_what_is_none_is_passed_over(value: object) -> None:
     assert Status.of(value) is None
@@ -46,3 +57,11 @@ def test_what_anything_was_said_of_was_given_out() -> None:
     status = Status(State.RUNNING, "w1", 1)
     said = {"status-connector-a": status, "status-task-a-1": status, "status-task-gone-0": status}
     assert owned_before(configs, said) == Work(("a",), (ConnectorTaskId("a", 1),))
+
+
+def test_a_stack_trace_is_kept_to_its_end() -> None:
+    with pytest.raises(ValueError, match="the end") as raised:
+        raise ValueError("x" * MAX_TRACE + "the end")
+    trace = stack_trace(raised.value)
+    assert len(trace) == MAX_TRACE
+    assert trace.endswith("the end\n")

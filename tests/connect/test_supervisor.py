@@ -174,6 +174,36 @@ def test_halted_it_ends_and_keeps_nothing_more(rig: Rig) -> None:
     rig.reaches(State.UNASSIGNED, given)
 
 
+def test_a_task_that_finds_that_it_may_not_go_on_ends_as_one_that_was_halted() -> None:
+    """As in a process that was suspended: the task is the first to look at the clock."""
+    may_go_on = True
+
+    def holds() -> bool:
+        if not may_go_on:
+            supervisor.halt()
+        return may_go_on
+
+    rig = Rig()
+    supervisor = Supervisor(
+        rig.store,
+        {kind.__name__: kind for kind in ALL},
+        "w1",
+        RestartPolicy(),
+        5_000,
+        SystemClock(),
+        lambda: None,
+        holds=holds,
+    )
+    rig.supervisor = supervisor
+    given = configs("Counting", count="1")
+    supervisor.reconcile(WORK, given, 7)
+    eventually(lambda: rig.store._states["c", "only"][1])
+    may_go_on = False
+    rig.reaches(State.UNASSIGNED, given)
+    assert Counting.running["c", "only"] == 0
+    supervisor.close()
+
+
 def test_a_task_that_does_not_end_is_fenced() -> None:
     rig = Rig(grace_ms=20)
     Stubborn.let_go.clear()
@@ -211,3 +241,15 @@ def test_coroutines_run_commit_and_end(rig: Rig) -> None:
     eventually(lambda: rig.store._states["c", "only"][1] == {"begun": True})
     rig.supervisor.stop(WORK)
     assert rig.state() is State.UNASSIGNED
+
+
+def test_an_owner_says_that_it_does_not_know_a_connectors_class() -> None:
+    rig = Rig()
+    rig.supervisor.reconcile(Work(("c",), ()), configs("Elsewhere"), 1)
+    status = rig.store.statuses()["status-connector-c"]
+    assert status.state is State.FAILED
+    assert "this worker knows no 'Elsewhere', only: " in str(status.trace)
+    # another configuration
+    rig.supervisor.restart(RestartRequest("c"), configs("Counting", count="1"))
+    assert rig.store.statuses()["status-connector-c"].state is State.RUNNING
+    rig.supervisor.close()

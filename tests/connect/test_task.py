@@ -10,15 +10,24 @@ from tests.connect.workers import Counting, Waiting
 def test_what_was_stored_is_read_again() -> None:
     task = Task("site-1", {"url": "http://x", "depth": [1, 2]})
     assert Task.of(task.config(), 7) == task
+    heavy = Task("site-2", weight=2.5)
+    assert heavy.config()["task.weight"] == "2.5"
+    assert Task.of(heavy.config(), 7) == heavy
 
 
 def test_what_others_stored_is_a_payload_under_its_number() -> None:
     assert Task.of({"file": "/tmp/x"}, 7) == Task("7", {"file": "/tmp/x"})
     assert Task.of({"task.id": "a", "task.payload": "{"}, 7) == Task("a", {})
+    assert Task.of({"task.id": "a", "task.weight": "much"}, 7) == Task("a")
 
 
 @pytest.mark.parametrize(
-    ("wrong", "text"), [(Task(""), "task.id"), (Task("a", {"x": object()}), "task.payload of 'a'")]
+    ("wrong", "text"),
+    [
+        (Task(""), "task.id"),
+        (Task("a", {"x": object()}), "task.payload of 'a'"),
+        (Task("a", weight=0), r"task\.weight: must be a number"),
+    ],
 )
 def test_what_cannot_be_stored_names_its_field(wrong: Task, text: str) -> None:
     with pytest.raises(ConnectorConfigError, match=text):
@@ -45,8 +54,8 @@ def test_two_tasks_of_one_id_are_refused() -> None:
 
 
 def test_coroutines_are_told_from_functions() -> None:
-    assert is_async(Waiting)
-    assert not is_async(Counting)
+    assert is_async(Waiting.run)
+    assert not is_async(Counting.run)
 
 
 def test_a_missing_key_is_named() -> None:

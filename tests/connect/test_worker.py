@@ -11,8 +11,9 @@ from typing import TypeVar
 import pytest
 
 from groupsdk.connect.config_state import TargetState
-from groupsdk.connect.errors import ConnectError
+from groupsdk.connect.errors import ConnectError, RebalancingError
 from groupsdk.connect.worker import ConnectWorker
+from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import Counting, app, count, eventually, standalone, states
 
 
@@ -33,6 +34,13 @@ def test_a_worker_that_is_alone_runs_everything_and_comes_back_with_it(tmp_path:
         assert worker.connectors() == ["c"]
         assert worker._store.last_token() > first
         eventually(lambda: count(worker, "c") > 3)
+
+
+def test_who_asks_a_worker_that_has_ended_is_answered() -> None:
+    with standalone() as worker:
+        eventually(lambda: worker.is_leader)
+    with pytest.raises(RebalancingError):
+        worker.put_connector("c", COUNTING).result(20)
 
 
 def test_more_and_fewer_tasks_touch_only_those(tmp_path: Path) -> None:
@@ -137,6 +145,25 @@ def test_pausing_reaches_all_workers(group: Group) -> None:
     eventually(lambda: states(leader) == {}, lambda: states(leader))
 
 
+def test_weights_are_balanced_and_others_interrupt_nothing(group: Group) -> None:
+    group.start("w0")
+    group.start("w1")
+    heavy = {**COUNTING, "weights": "3 1 1 1"}
+    group.ask(lambda leader: leader.put_connector("c", heavy))
+    eventually(lambda: group.shares() == [1, 3], group.shares)
+    heaviest = next(each for each in group.workers if len(each.owned.tasks) == 1)
+    assert heaviest.owned.tasks == (ConnectorTaskId("c", 0),)
+    eventually(lambda: len(_owners(heaviest)) == 4, heaviest.statuses)
+    before = heaviest.statuses()["status-task-c-0"]
+    Counting.most = 0
+    group.ask(lambda leader: leader.put_connector("c", COUNTING))
+    eventually(lambda: group.shares() == [2, 2], group.shares)
+    # it goes on under the token that it began with
+    assert heaviest.statuses()["status-task-c-0"] == before
+    eventually(lambda: len(_owners(heaviest)) == 4, heaviest.statuses)
+    assert Counting.most <= 1
+
+
 def test_a_full_restart_comes_back_with_the_same_configurations_and_states(group: Group) -> None:
     worker = group.start("w0")
     group.ask(lambda leader: leader.put_connector("c", COUNTING))
@@ -149,23 +176,28 @@ def test_a_full_restart_comes_back_with_the_same_configurations_and_states(group
     eventually(lambda: count(again, "c") > 5)
 
 
-def test_a_rolling_restart_with_the_delay_on_moves_no_task(group: Group) -> None:
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("count", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_rolling_restart_with_the_delay_on_moves_no_task(group: Group, count: int) -> None:
     # longer than a restart takes on a busy machine: what comes back later finds its tasks moved, and rightly
-    delay = {"scheduled_rebalance_max_delay_ms": 5_000}
-    for number in range(3):
+    delay = {"scheduled_rebalance_max_delay_ms": 5_000, "session_timeout_ms": 20_000}
+    for number in range(count):
         group.start(f"w{number}", **delay)
-    group.ask(lambda leader: leader.put_connector("c", {**COUNTING, "count": "6"}))
-    eventually(lambda: group.shares() == [2, 2, 2], group.shares)
-    eventually(lambda: len(_owners(group.workers[0])) == 6)
-    before = _owners(group.workers[0])
-    assert set(before.values()) == {"w0", "w1", "w2"}
-    for _ in range(3):
+    wanted = {**COUNTING, "count": str(2 * count)}
+    group.ask(lambda leader: leader.put_connector("c", wanted))
+    eventually(lambda: group.shares() == [2] * count, group.shares)
+    watch = group.workers[-1]
+    eventually(lambda: len(_owners(watch)) == 2 * count, watch.statuses)
+    before = _owners(watch)
+    assert set(before.values()) == {f"w{number}" for number in range(count)}
+    for _ in range(count):
         leaving = group.workers.pop(0)
+        had = set(leaving.owned.tasks)
         assert leaving.stop()
-        group.start(leaving.worker_id, **delay)
-        watch = group.workers[0]
-        eventually(lambda: len(_owners(watch)) == 6, lambda: watch.statuses())  # noqa: B023
-        assert _owners(watch) == before
+        again = group.start(leaving.worker_id, **delay)
+        # one after the other: two that are away at a time share what both had
+        eventually(lambda: set(again.owned.tasks) == had, again.statuses)  # noqa: B023  # used at once
+        eventually(lambda: _owners(again) == before, again.statuses)  # noqa: B023  # used at once
 
 
 def _owners(worker: ConnectWorker) -> dict[str, str]:

@@ -15,7 +15,7 @@ from groupsdk.connect.worker import ConnectWorker
 
 
 class Counting(Connector):
-    """As many tasks as `count` says, each of which counts, and keeps its count."""
+    """As many tasks as `count` says, each of which counts, and keeps its count; `weights` may say what they weigh."""
 
     required = ("count",)
     running: ClassVar[dict[tuple[str, str], int]] = {}
@@ -33,7 +33,11 @@ class Counting(Connector):
 
     @override
     def plan(self) -> Iterable[Task]:
-        return [Task(f"t{number}") for number in range(int(self.config["count"]))]
+        weights = [float(each) for each in self.config.get("weights", "").split()]
+        return [
+            Task(f"t{number}", weight=weights[number] if weights else None)
+            for number in range(int(self.config["count"]))
+        ]
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
@@ -154,8 +158,7 @@ def standalone(path: Any = None, **options: Any) -> Iterator[ConnectWorker]:
 
 def count(worker: ConnectWorker, connector: str, task: str = "t0") -> int:
     """What a task of `Counting` has committed last."""
-    known: Any = worker._store
-    _, kept = known._states.get((connector, task)) or (-1, None)
+    kept = worker._store.state((connector, task))
     return int((kept or {"count": 0})["count"])
 
 

@@ -1,43 +1,60 @@
 """Turn requests into questions to a worker, and answers into the shapes of Kafka Connect's REST interface."""
 
 import asyncio
-import base64
-import binascii
-import hmac
 import json
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from groupsdk.connect.admin import ConnectorAdmin
-from groupsdk.connect.config_state import ClusterConfigState, RestartRequest, TargetState
+from groupsdk.connect.config_state import RestartRequest, TargetState
 from groupsdk.connect.errors import (
     ConnectError,
     ConnectorConfigError,
     ConnectorExistsError,
     NotLeaderError,
     RebalancingError,
+    RequestSignatureError,
     StoreError,
     UnknownConnectorError,
 )
+from groupsdk.connect.rest.answers import (
+    connector_info,
+    connector_status,
+    error_answer,
+    task_status,
+)
+from groupsdk.connect.rest.authentication import BasicAuthentication
+from groupsdk.connect.rest.body import BadRequestError, json_object, read_body
 from groupsdk.connect.rest.forward import forward
+from groupsdk.connect.rest.internal import InternalRequests
 from groupsdk.connect.rest.openapi import PAGE, document
+from groupsdk.connect.rest.plugins import definitions, listed, validated
 from groupsdk.connect.rest.settings import RestSettings
-from groupsdk.connect.status import Status, status_key
 from groupsdk.version import __version__
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
-FORWARDED: Final = "x-groupsdk-forwarded"
-"""Marks what another worker sends on, so that it is not sent on for ever."""
-_MAX_BODY: Final = 1_000_000
+logger = logging.getLogger(__name__)
+
+FORWARD: Final = "forward"
+"""Says in a query whether a request may be sent on, so that it is not for ever: as Kafka Connect's workers say it."""
 _TIMEOUT_S: Final = 60.0
+_HEALTH_S: Final = 10.0
+_INITIAL: Final = {
+    "RUNNING": TargetState.STARTED,
+    "PAUSED": TargetState.PAUSED,
+    "STOPPED": TargetState.STOPPED,
+}
+"""What a connector can be created as (KIP-980)."""
 _CODES: Final = (
     (ConnectorConfigError, 400),
     (UnknownConnectorError, 404),
@@ -49,10 +66,6 @@ _CODES: Final = (
 )
 
 Handler = Callable[[Request], Awaitable[Response]]
-
-
-class BadRequestError(Exception):
-    """A request that cannot be understood."""
 
 
 class RestApi:
@@ -74,10 +87,15 @@ class RestApi:
             self._route("/", self.root),
             self._route("/connectors", self.list_connectors),
             self._route("/connectors", self.create, "POST"),
+            *(
+                self._route(path, handler, method)
+                for method, path, handler in InternalRequests(self._worker).routes()
+            ),
             self._route(name, self.show),
             self._route(name, self.delete, "DELETE"),
             self._route(f"{name}/config", self.show_config),
             self._route(f"{name}/config", self.put_config, "PUT"),
+            self._route(f"{name}/config", self.patch_config, "PATCH"),
             self._route(f"{name}/status", self.show_status),
             self._route(f"{name}/tasks", self.show_tasks),
             self._route(f"{task}/status", self.show_task_status),
@@ -92,40 +110,59 @@ class RestApi:
                 )
             ),
             self._route("/connector-plugins", self.plugins),
+            self._route("/connector-plugins/{kind}/config", self.show_plugin),
+            self._route("/connector-plugins/{kind}/config/validate", self.validate, "PUT"),
+            self._route("/health", self.health),
             self._route("/openapi.json", self.openapi),
             self._route("/docs", self.docs),
         ]
         middleware = []
         if self._settings.user is not None:
-            middleware.append(Middleware(BasicAuthentication, settings=self._settings))
-        return Starlette(routes=routes, middleware=middleware)
+            passes = InternalRequests(self._worker).are_signed
+            middleware.append(
+                Middleware(BasicAuthentication, settings=self._settings, passes=passes)
+            )
+        unknown = {HTTPException: _unknown}
+        return Starlette(routes=routes, middleware=middleware, exception_handlers=unknown)
 
     def _route(self, path: str, handler: Handler, method: str = "GET") -> Route:
         async def answer(request: Request) -> Response:
             try:
                 return await handler(request)
             except BadRequestError as error:
-                return _error(400, str(error))
+                return error_answer(error.code, str(error))
+            except RequestSignatureError as error:
+                return error_answer(error.code, str(error))
             except NotLeaderError as error:
                 return await self._send_on(request, error)
             except ConnectError as error:
                 code = next(code for kind, code in _CODES if isinstance(error, kind))
-                return _error(code, str(error))
+                return error_answer(code, str(error))
             except TimeoutError:
-                return _error(500, f"the worker did not answer within {_TIMEOUT_S:g} s")
+                return error_answer(500, f"the worker did not answer within {_TIMEOUT_S:g} s")
+            except Exception as error:
+                # of a connector's own `validate`, for example; the rest is in the log
+                logger.exception("%s %r", request.method, request.scope["path"])
+                return error_answer(500, f"{type(error).__name__}: {error}")
 
         return Route(path, answer, methods=[method])
 
     async def _send_on(self, request: Request, error: NotLeaderError) -> Response:
-        if not error.leader_url or FORWARDED in request.headers:
-            return _error(409, f"{error}; ask the leader")
-        headers = {FORWARDED: "1", "content-type": "application/json"}
+        # as with Connect two hops at most: the leader may have changed since the worker before looked
+        allowed = request.query_params.get(FORWARD)
+        if not error.leader_url or (allowed is not None and allowed.lower() != "true"):
+            return error_answer(409, f"{error}; ask the leader")
+        headers = {"content-type": "application/json"}
         if "authorization" in request.headers:
             headers["authorization"] = request.headers["authorization"]
-        target = error.leader_url.rstrip("/") + request.url.path
-        if request.url.query:
-            target += f"?{request.url.query}"
-        body = await request.body()
+        target = error.leader_url.rstrip("/") + quote(request.scope["path"])
+        asked = [each for each in request.query_params.multi_items() if each[0] != FORWARD]
+        target += "?" + urlencode([*asked, (FORWARD, "true" if allowed is None else "false")])
+        try:
+            # that of a request which needs none is still to be read
+            body = await read_body(request)
+        except BadRequestError as wrong:
+            return error_answer(wrong.code, str(wrong))
         status, data = await asyncio.to_thread(forward, request.method, target, headers, body)
         return Response(data, status_code=status, media_type="application/json")
 
@@ -141,30 +178,31 @@ class RestApi:
         names = self._worker.connectors()
         if not expand:
             return JSONResponse(names)
-        configs = self._worker.configs()
-        return JSONResponse(
-            {
-                name: {
-                    **({"status": self._status(name)} if "status" in expand else {}),
-                    **({"info": _info(name, configs)} if "info" in expand else {}),
-                }
-                for name in names
-            }
-        )
+        configs, statuses = self._worker.configs(), self._worker.statuses()
+        described: dict[str, dict[str, Any]] = {name: {} for name in names}
+        for name, about in described.items():
+            if "status" in expand:
+                about["status"] = connector_status(name, configs, statuses)
+            if "info" in expand:
+                about["info"] = connector_info(name, configs)
+        return JSONResponse(described)
 
     async def create(self, request: Request) -> Response:
         """Create a connector."""
-        body = await _json(request)
+        body = await json_object(request)
         name, config = body.get("name"), body.get("config")
         if not isinstance(name, str):
             raise BadRequestError("name: must be a text")
-        await self._done(self._worker.put_connector(name, _config(config), create_only=True))
-        return JSONResponse(_info(name, self._worker.configs()), 201)
+        made = self._worker.put_connector(
+            name, _config(config), create_only=True, target=_target(body.get("initial_state"))
+        )
+        await self._done(made)
+        return self._created(request, name)
 
     async def show(self, request: Request) -> Response:
         """Show a connector."""
         name = self._name(request)
-        return JSONResponse(_info(name, self._worker.configs()))
+        return JSONResponse(connector_info(name, self._worker.configs()))
 
     async def delete(self, request: Request) -> Response:
         """Delete a connector."""
@@ -174,13 +212,24 @@ class RestApi:
     async def show_config(self, request: Request) -> Response:
         """Show a connector's configuration."""
         name = self._name(request)
-        return JSONResponse(dict(self._worker.configs().connectors[name]))
+        return JSONResponse({"name": name, **self._worker.configs().connectors[name]})
 
     async def put_config(self, request: Request) -> Response:
         """Create a connector or change its configuration."""
-        name, config = request.path_params["name"], _config(await _json(request))
+        name, config = request.path_params["name"], _config(await json_object(request))
         created = await self._done(self._worker.put_connector(name, config))
-        return JSONResponse(_info(name, self._worker.configs()), 201 if created else 200)
+        if created:
+            return self._created(request, name)
+        return JSONResponse(connector_info(name, self._worker.configs()))
+
+    async def patch_config(self, request: Request) -> Response:
+        """Change some keys of a connector's configuration; null takes a key away (KIP-477)."""
+        name, changes = self._name(request), await json_object(request)
+        gone = {key for key, value in changes.items() if value is None}
+        kept = {**self._worker.configs().connectors[name], **_config(changes, gone)}
+        config = {key: value for key, value in kept.items() if key not in gone}
+        await self._done(self._worker.put_connector(name, config))
+        return JSONResponse(connector_info(name, self._worker.configs()))
 
     async def show_status(self, request: Request) -> Response:
         """Show what a connector and its tasks are doing, and where."""
@@ -202,7 +251,7 @@ class RestApi:
     async def show_task_status(self, request: Request) -> Response:
         """Show what a task is doing, and where."""
         task = self._task(request)
-        return JSONResponse(self._task_status(task))
+        return JSONResponse(task_status(task, self._worker.statuses()))
 
     async def restart_task(self, request: Request) -> Response:
         """Restart a task, on whichever worker it runs."""
@@ -231,12 +280,27 @@ class RestApi:
 
     async def plugins(self, request: Request) -> Response:
         """List the classes that configurations may name."""
-        return JSONResponse(
-            [
-                {"class": name, "type": "source", "version": __version__}
-                for name in sorted(self._worker.connector_classes())
-            ]
-        )
+        return JSONResponse(listed(self._worker.connector_classes()))
+
+    async def show_plugin(self, request: Request) -> Response:
+        """Show which keys a class needs."""
+        kind = request.path_params["kind"]
+        return JSONResponse(definitions(self._worker.connector_classes(), kind))
+
+    async def validate(self, request: Request) -> Response:
+        """Try a configuration, and say of each key what is wrong with it."""
+        kind, config = request.path_params["kind"], _config(await json_object(request))
+        return JSONResponse(validated(self._worker.connector_classes(), kind, config))
+
+    async def health(self, request: Request) -> Response:
+        """Tell whether the worker does what it is asked (KIP-1017)."""
+        asked = asyncio.wrap_future(self._worker.request(lambda: None))
+        try:
+            await asyncio.wait_for(asked, _HEALTH_S)
+        except TimeoutError:
+            said = f"the worker has not answered within {_HEALTH_S:g} s"
+            return JSONResponse({"status": "unhealthy", "message": said}, 500)
+        return JSONResponse({"status": "healthy", "message": "the worker answers"})
 
     async def openapi(self, request: Request) -> Response:
         """Describe all this for programs."""
@@ -251,6 +315,10 @@ class RestApi:
     async def _done(self, future: Any) -> Any:
         return await asyncio.wait_for(asyncio.wrap_future(future), _TIMEOUT_S)
 
+    def _created(self, request: Request, name: str) -> Response:
+        place = f"{str(request.base_url).rstrip('/')}/connectors/{quote(name, safe='')}"
+        return JSONResponse(connector_info(name, self._worker.configs()), 201, {"location": place})
+
     def _name(self, request: Request) -> str:
         name: str = request.path_params["name"]
         if name not in self._worker.configs().connectors:
@@ -264,69 +332,22 @@ class RestApi:
         return task
 
     def _status(self, name: str) -> dict[str, Any]:
-        tasks = self._worker.configs().task_ids(name)
-        return {
-            "name": name,
-            "connector": _shown(self._worker.statuses().get(status_key(name))),
-            "tasks": [self._task_status(each) for each in tasks],
-            "type": "source",
-        }
-
-    def _task_status(self, task: ConnectorTaskId) -> dict[str, Any]:
-        status = self._worker.statuses().get(status_key(*task))
-        return {"id": task.task, **_shown(status)}
+        return connector_status(name, self._worker.configs(), self._worker.statuses())
 
 
-class BasicAuthentication:
-    """Lets those in who know the password (RFC 7617).
-
-    Args:
-        app: what is behind.
-        settings: the user and the password.
-    """
-
-    def __init__(self, app: ASGIApp, settings: RestSettings) -> None:
-        self._app = app
-        self._expected = f"{settings.user}:{settings.password}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] != "http" or self._knows(Request(scope)):
-            await self._app(scope, receive, send)
-            return
-        answer = _error(401, "a user and a password are needed")
-        answer.headers["www-authenticate"] = 'Basic realm="groupsdk"'
-        await answer(scope, receive, send)
-
-    def _knows(self, request: Request) -> bool:
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        try:
-            decoded = base64.b64decode(given, validate=True)
-        except (binascii.Error, ValueError):
-            return False
-        return kind.lower() == "basic" and hmac.compare_digest(decoded, self._expected)
+def _target(value: object) -> TargetState | None:
+    if value is None:
+        return None
+    target = _INITIAL.get(value.upper()) if isinstance(value, str) else None
+    if target is None:
+        raise BadRequestError(f"initial_state: must be of {', '.join(_INITIAL)}, not {value!r}")
+    return target
 
 
-async def _json(request: Request) -> dict[str, Any]:
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > _MAX_BODY:
-            raise BadRequestError(f"the body is longer than {_MAX_BODY} bytes")
-    # kept where `Request.body` looks for it, should it have to be sent on
-    request._body = bytes(data)  # noqa: SLF001  # Starlette's stream is read once
-    try:
-        body = json.loads(data)
-    except (ValueError, RecursionError):
-        raise BadRequestError("the body is no JSON") from None
-    if not isinstance(body, dict):
-        raise BadRequestError("the body must be a JSON object")
-    return body
-
-
-def _config(value: object) -> dict[str, str]:
+def _config(value: object, besides: Collection[str] = ()) -> dict[str, str]:
     if not isinstance(value, dict):
         raise BadRequestError("config: must be a JSON object of texts")
+    value = {key: each for key, each in value.items() if key not in besides}
     for key, each in value.items():
         if not isinstance(each, (str, int, float, bool)):
             raise ConnectorConfigError(str(key), f"must be a text, not {each!r}")
@@ -337,21 +358,9 @@ def _flag(request: Request, name: str) -> bool:
     return request.query_params.get(name, "false").lower() == "true"
 
 
-def _info(name: str, configs: ClusterConfigState) -> dict[str, Any]:
-    return {
-        "name": name,
-        "config": {"name": name, **configs.connectors.get(name, {})},
-        "tasks": [{"connector": name, "task": each.task} for each in configs.task_ids(name)],
-        "type": "source",
-    }
-
-
-def _shown(status: Status | None) -> dict[str, Any]:
-    if status is None:
-        return {"state": "UNASSIGNED", "worker_id": ""}
-    trace = {} if status.trace is None else {"trace": status.trace}
-    return {"state": status.state.value, "worker_id": status.worker_id, **trace}
-
-
-def _error(code: int, text: str) -> JSONResponse:
-    return JSONResponse({"error_code": code, "message": text}, code)
+async def _unknown(request: Request, error: Exception) -> Response:
+    """Say that there is no such path or method, in the form of all errors."""
+    assert isinstance(error, HTTPException)
+    answer = error_answer(error.status_code, f"HTTP {error.status_code} {error.detail}")
+    answer.headers.update(error.headers or {})
+    return answer

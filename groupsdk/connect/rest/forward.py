@@ -1,5 +1,6 @@
 """Send a request on to the leader."""
 
+import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -31,14 +32,15 @@ def forward(method: str, url: str, headers: Mapping[str, str], body: bytes) -> t
     """
     if not url.startswith(("http://", "https://")):
         return 502, b'{"error_code":502,"message":"the leader says no http address"}'
-    request = urllib.request.Request(  # checked above
-        url, data=body or None, headers=dict(headers), method=method
-    )
     try:
+        request = urllib.request.Request(  # checked above
+            url, data=body or None, headers=dict(headers), method=method
+        )
         with _OPENER.open(request, timeout=_TIMEOUT_S) as answer:
             return int(answer.status), bytes(answer.read(_MAX_ANSWER))
     except urllib.error.HTTPError as error:
         with error:
             return int(error.code), bytes(error.read(_MAX_ANSWER))
-    except OSError:
+    except (OSError, http.client.HTTPException, ValueError):
+        # what is no HTTP, and an address of the leader that is none
         return 502, b'{"error_code":502,"message":"the leader cannot be reached"}'

@@ -15,12 +15,26 @@ OPERATIONS: Final = (
         "/connectors",
         "Create a connector",
         201,
-        {"type": "object", "properties": {"name": {"type": "string"}, "config": _CONFIG}},
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "config": _CONFIG,
+                "initial_state": {"enum": ["RUNNING", "PAUSED", "STOPPED"]},
+            },
+        },
     ),
     ("get", "/connectors/{name}", "Show a connector", 200, None),
     ("delete", "/connectors/{name}", "Delete a connector", 204, None),
     ("get", "/connectors/{name}/config", "Show its configuration", 200, None),
     ("put", "/connectors/{name}/config", "Create it or change its configuration", 200, _CONFIG),
+    (
+        "patch",
+        "/connectors/{name}/config",
+        "Change some keys of its configuration; null takes a key away",
+        200,
+        {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+    ),
     ("get", "/connectors/{name}/status", "Show what it and its tasks do, and where", 200, None),
     ("get", "/connectors/{name}/tasks", "Show its tasks with their configurations", 200, None),
     ("put", "/connectors/{name}/pause", "Hold its tasks still", 202, None),
@@ -35,7 +49,30 @@ OPERATIONS: Final = (
     ),
     ("get", "/connectors/{name}/tasks/{number}/status", "Show what a task does", 200, None),
     ("post", "/connectors/{name}/tasks/{number}/restart", "Restart a task", 204, None),
+    (
+        "post",
+        "/connectors/{name}/tasks",
+        "For other workers, signed: set its tasks",
+        204,
+        {"type": "array", "items": _CONFIG},
+    ),
+    (
+        "put",
+        "/connectors/{name}/fence",
+        "For other workers, signed: shut out the producers of its former tasks",
+        204,
+        None,
+    ),
+    ("get", "/health", "Tell whether the worker does what it is asked", 200, None),
     ("get", "/connector-plugins", "List the classes that configurations may name", 200, None),
+    ("get", "/connector-plugins/{kind}/config", "Show which keys a class needs", 200, None),
+    (
+        "put",
+        "/connector-plugins/{kind}/config/validate",
+        "Try a configuration, and say of each key what is wrong with it",
+        200,
+        _CONFIG,
+    ),
 )
 
 
@@ -47,7 +84,7 @@ def document() -> dict[str, Any]:
             "summary": summary,
             "parameters": [
                 {"name": name, "in": "path", "required": True, "schema": {"type": kind}}
-                for name, kind in (("name", "string"), ("number", "integer"))
+                for name, kind in (("name", "string"), ("kind", "string"), ("number", "integer"))
                 if f"{{{name}}}" in path
             ],
             "responses": {

@@ -1,5 +1,6 @@
 """Listen for HTTP, on a thread of its own."""
 
+import contextlib
 import logging
 import threading
 from typing import Final
@@ -41,7 +42,6 @@ class RestServer:
         )
         self._thread = threading.Thread(target=self._run, name="groupsdk-rest", daemon=True)
         self._ready = threading.Event()
-        self._failed = False
 
     def start(self) -> None:
         """Begin to listen.
@@ -76,7 +76,5 @@ class RestServer:
 
     def _run(self) -> None:
         # uvicorn takes signals only on the main thread, and ends the process where it cannot listen
-        try:
+        with contextlib.suppress(SystemExit):
             self._server.run()
-        except SystemExit:
-            self._failed = True

@@ -6,25 +6,32 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.common.message.JoinGroupResponseData.JoinGroupResponseMember;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.connect.runtime.distributed.EagerAssignor;
 import org.apache.kafka.connect.runtime.distributed.IncrementalCooperativeAssignor;
+import org.apache.kafka.connect.runtime.distributed.WorkerCoordinator;
 import org.apache.kafka.connect.runtime.distributed.WorkerCoordinator.ConnectorsAndTasks;
 import org.apache.kafka.connect.storage.ClusterConfigState;
+import org.apache.kafka.connect.storage.ConfigBackingStore;
 import org.apache.kafka.connect.util.ConnectorTaskId;
+import sun.misc.Unsafe;
 
 /**
- * Runs rounds of Kafka Connect's own incremental assignor, one JSON object per line.
+ * Runs rounds of Kafka Connect's own assignors, one JSON object per line.
  *
  * {"max_delay": 300000}   ->  "ok": a new assignor
  * {"now": ms, "last": generation, "generation": g, "configured": {"a": 4},
@@ -32,6 +39,9 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
  *   ->  {"delay": ms, "members": {"W1": [connectors, tasks, revoked connectors, revoked tasks]}}
  * {"rounds": n, "max_delay": ms, "steps": [question, ...]}
  *   ->  the CPU nanoseconds of the last step, n times, with a new assignor each time
+ * {"eager": leader, "members": [[id, metadata in hex], ...],
+ *  "snapshot": [offset, {"a": 4}], "fresh": [offset, {"a": 4}]}
+ *   ->  {id: assignment in hex}: the eager assignor's
  */
 public class ConnectAssignors {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -66,10 +76,48 @@ public class ConnectAssignors {
             } else if (question.has("max_delay")) {
                 assignor = assignor(question);
                 out.println("\"ok\"");
+            } else if (question.has("eager")) {
+                out.println(JSON.writeValueAsString(eager(question)));
             } else {
                 out.println(JSON.writeValueAsString(answer(assignor, question, round(assignor, question))));
             }
         }
+    }
+
+    private static ObjectNode eager(JsonNode question) throws Exception {
+        List<JoinGroupResponseMember> members = new ArrayList<>();
+        for (JsonNode member : question.get("members")) {
+            members.add(new JoinGroupResponseMember().setMemberId(member.get(0).asText())
+                .setMetadata(HexFormat.of().parseHex(member.get(1).asText())));
+        }
+        ClusterConfigState fresh = snapshot(question.get("fresh"));
+        Object store = Proxy.newProxyInstance(ConfigBackingStore.class.getClassLoader(),
+            new Class<?>[] {ConfigBackingStore.class}, (proxy, method, arguments) -> {
+                if (method.getName().equals("snapshot")) return fresh;
+                throw new UnsupportedOperationException(method.getName());
+            });
+        // without its constructor, which wants a whole client: the assignor asks it for configurations only
+        Field unsafe = Unsafe.class.getDeclaredField("theUnsafe");
+        unsafe.setAccessible(true);
+        WorkerCoordinator coordinator =
+            (WorkerCoordinator) ((Unsafe) unsafe.get(null)).allocateInstance(WorkerCoordinator.class);
+        Field storage = WorkerCoordinator.class.getDeclaredField("configStorage");
+        storage.setAccessible(true);
+        storage.set(coordinator, store);
+        coordinator.configSnapshot(snapshot(question.get("snapshot")));
+        ObjectNode answer = JSON.createObjectNode();
+        new EagerAssignor(new LogContext())
+            .performAssignment(question.get("eager").asText(), "default", members, coordinator)
+            .forEach((id, data) -> {
+                byte[] bytes = new byte[data.remaining()];
+                data.duplicate().get(bytes);
+                answer.put(id, HexFormat.of().formatHex(bytes));
+            });
+        return answer;
+    }
+
+    private static ClusterConfigState snapshot(JsonNode snapshot) {
+        return configured(snapshot.get(0).asLong(), snapshot.get(1));
     }
 
     private static IncrementalCooperativeAssignor assignor(JsonNode question) {
@@ -100,13 +148,17 @@ public class ConnectAssignors {
     }
 
     private static ClusterConfigState configured(JsonNode connectors) {
+        return configured(1, connectors);
+    }
+
+    private static ClusterConfigState configured(long offset, JsonNode connectors) {
         Map<String, Integer> counts = new HashMap<>();
         Map<String, Map<String, String>> configs = new HashMap<>();
         connectors.fields().forEachRemaining(each -> {
             counts.put(each.getKey(), each.getValue().asInt());
             configs.put(each.getKey(), Map.of());
         });
-        return new ClusterConfigState(1, null, counts, configs, Map.of(), Map.of(), Map.of(), Map.of(), Map.of(),
+        return new ClusterConfigState(offset, null, counts, configs, Map.of(), Map.of(), Map.of(), Map.of(), Map.of(),
             Set.of(), Set.of());
     }
 

@@ -10,7 +10,7 @@ import pytest
 
 from groupsdk.connect.rest.server import RestServer
 from groupsdk.connect.rest.settings import RestSettings
-from tests.connect.workers import eventually, standalone
+from tests.connect.workers import Counting, eventually, standalone
 
 
 CONFIG = {"connector.class": "Counting", "count": "2"}
@@ -26,6 +26,7 @@ class Client:
         data = (
             body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         )
+        headers = {"Content-Type": "application/json", **headers} if data is not None else headers
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
@@ -61,7 +62,7 @@ def test_a_connector_lives_from_creation_to_deletion(ask: Client) -> None:
     assert ask("POST", "/connectors", {"name": "c", "config": CONFIG})[0] == 409
     eventually(lambda: running(ask, "c"))
     assert ask("GET", "/connectors") == (200, ["c"])
-    assert ask("GET", "/connectors/c/config") == (200, CONFIG)
+    assert ask("GET", "/connectors/c/config") == (200, {"name": "c", **CONFIG})
     _, tasks = ask("GET", "/connectors/c/tasks")
     assert [each["id"] for each in tasks] == [{"connector": "c", "task": n} for n in (0, 1)]
     _, task = ask("GET", "/connectors/c/tasks/0/status")
@@ -85,6 +86,50 @@ def test_put_creates_and_changes(ask: Client) -> None:
     assert ask("PUT", "/connectors/c/config", CONFIG)[0] == 201
     code, changed = ask("PUT", "/connectors/c/config", {**CONFIG, "count": 1})
     assert (code, changed["config"]["count"]) == (200, "1")
+    code, changed = ask("PATCH", "/connectors/c/config", {"count": "3", "note": "x"})
+    assert (code, changed["config"]) == (200, {"name": "c", **CONFIG, "count": "3", "note": "x"})
+    code, changed = ask("PATCH", "/connectors/c/config", {"note": None})
+    assert (code, changed["config"]) == (200, {"name": "c", **CONFIG, "count": "3"})
+    assert ask("PATCH", "/connectors/c/config", {"count": None})[0] == 400
+
+
+def test_a_connector_can_begin_stopped(ask: Client) -> None:
+    body = {"name": "c", "config": CONFIG, "initial_state": "STOPPED"}
+    assert ask("POST", "/connectors", body)[0] == 201
+    eventually(lambda: ask("GET", "/connectors/c/status")[1]["connector"]["state"] == "STOPPED")
+    assert ask("GET", "/connectors/c/status")[1]["tasks"] == []
+    assert ask("PUT", "/connectors/c/resume")[0] == 202
+    eventually(lambda: running(ask, "c"))
+
+
+def test_where_a_new_connector_is_is_said(ask: Client) -> None:
+    body = json.dumps(CONFIG).encode()
+    for code in (201, 200):
+        request = urllib.request.Request(
+            f"{ask.url}/connectors/one%20two/config",
+            body,
+            {"Content-Type": "application/json"},
+            method="PUT",
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert answer.status == code
+            place = f"{ask.url}/connectors/one%20two" if code == 201 else None
+            assert answer.headers["Location"] == place
+    assert ask("GET", "/connectors/one%20two")[1]["name"] == "one two"
+
+
+def test_a_configuration_can_be_tried(ask: Client) -> None:
+    path = "/connector-plugins/Counting/config"
+    assert [each["name"] for each in ask("GET", path)[1]] == ["connector.class", "count"]
+    code, said = ask("PUT", f"{path}/validate", {**CONFIG, "count": "x"})
+    assert (code, said["name"], said["error_count"]) == (200, "Counting", 1)
+    assert ask("PUT", "/connector-plugins/Nope/config/validate", CONFIG)[0] == 404
+    assert ask("GET", "/connectors") == (200, [])
+
+
+def test_it_says_that_it_is_well(ask: Client) -> None:
+    code, said = ask("GET", "/health")
+    assert (code, said["status"]) == (200, "healthy")
 
 
 @pytest.mark.parametrize(
@@ -97,6 +142,18 @@ def test_put_creates_and_changes(ask: Client) -> None:
         ("PUT", "/connectors/c/config", {**CONFIG, "count": "x"}, 400, "count: must be a number"),
         ("PUT", "/connectors/c/config", {**CONFIG, "x": [1]}, 400, "x: must be a text"),
         ("PUT", "/connectors/c/config", b"x" * 1_000_001, 400, "longer than"),
+        ("PUT", "/connectors/c/config", {**CONFIG, "name": "d"}, 400, "name: 'd' is not what"),
+        (
+            "POST",
+            "/connectors",
+            {"name": "c", "initial_state": 1, "config": CONFIG},
+            400,
+            "initial_",
+        ),
+        ("PATCH", "/connectors/none/config", {}, 404, "there is no connector 'none'"),
+        ("GET", "/nowhere", None, 404, "HTTP 404 Not Found"),
+        ("DELETE", "/connectors", None, 405, "HTTP 405 Method Not Allowed"),
+        ("GET", "/connectors/c/tasks/x/status", None, 404, "HTTP 404"),
         ("GET", "/connectors/none", None, 404, "there is no connector 'none'"),
         ("DELETE", "/connectors/none", None, 404, "there is no connector"),
         ("GET", "/connectors/none/tasks/0/status", None, 404, "there is no connector"),
@@ -110,6 +167,23 @@ def test_what_is_wrong_is_said(
     assert text in answer["message"]
 
 
+def test_what_a_connector_raises_is_said(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(config: object) -> None:
+        raise OSError("no such host")
+
+    monkeypatch.setattr(Counting, "validate", fail)
+    code, answer = ask("PUT", "/connectors/c/config", CONFIG)
+    assert (code, answer) == (500, {"error_code": 500, "message": "OSError: no such host"})
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded"])
+def test_pages_of_other_sites_cannot_write(ask: Client, kind: str) -> None:
+    body = json.dumps(CONFIG).encode()
+    code, said = ask("PUT", "/connectors/c/config", body, **{"Content-Type": kind})
+    assert (code, said["error_code"]) == (415, 415)
+    assert ask("GET", "/connectors") == (200, [])
+
+
 def test_it_describes_itself(ask: Client) -> None:
     assert ask("GET", "/")[1]["version"]
     assert "/connectors/{name}/status" in ask("GET", "/openapi.json")[1]["paths"]
@@ -117,15 +191,3 @@ def test_it_describes_itself(ask: Client) -> None:
     assert {"Counting", "Failing"} <= {
         each["class"] for each in ask("GET", "/connector-plugins")[1]
     }
-
-
-def test_only_who_knows_the_password_gets_in() -> None:
-    with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0, user="alice", password="pass"))
-        server.start()
-        ask = Client(server)
-        assert ask("GET", "/connectors")[0] == 401
-        assert ask("GET", "/connectors", Authorization="Basic YWxpY2U6d3Jvbmc=")[0] == 401
-        assert ask("GET", "/connectors", Authorization="Basic !")[0] == 401
-        assert ask("GET", "/connectors", Authorization="Basic YWxpY2U6cGFzcw==") == (200, [])
-        server.stop()

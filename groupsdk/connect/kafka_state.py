@@ -1,0 +1,234 @@
+"""Hold what the three topics say, once for all workers of a process that read them with the same settings.
+
+A hundred workers in one process are a way to test, and a program may run a few. Each would otherwise read all
+topics, and keep all they say, for itself.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import Producer
+
+from groupsdk.clock import Clock
+from groupsdk.connect.config import ConnectConfig
+from groupsdk.connect.config_records import ConfigLog, decode_value
+from groupsdk.connect.config_state import RestartRequest
+from groupsdk.connect.errors import StoreError
+from groupsdk.connect.kafka_log import KafkaLog
+from groupsdk.connect.standby import STANDBYS_KEY, StandbyRecord
+from groupsdk.connect.state_log import StateLog
+from groupsdk.connect.status import Status
+
+
+logger = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.2
+_FLUSH_S: Final = 5.0
+_SHARED: Final[dict["KafkaState", int]] = {}
+"""What is read in this process, with the number of its users."""
+_SHARED_LOCK: Final = threading.Lock()
+
+
+class KafkaState:
+    """What the topics say, and what writes to two of them. `lock` guards the first four of its fields.
+
+    Args:
+        config: the settings of the first worker.
+        clock: the time.
+    """
+
+    def __init__(self, config: ConnectConfig, clock: Clock) -> None:
+        self.lock = threading.RLock()
+        self.configs = ConfigLog()
+        self.states = StateLog()
+        self.statuses: dict[str, Status] = {}
+        self.standbys = StandbyRecord()
+        self.producer: Producer | None = None
+        """Writes states and statuses; None before the start and after the end."""
+        self.log = KafkaLog(
+            config.librdkafka(),
+            {
+                config.config_storage_topic: 1,
+                config.offset_storage_topic: config.offset_storage_partitions,
+                config.status_storage_topic: config.status_storage_partitions,
+            },
+            config.storage_replication_factor,
+            self._take,
+            self._tell,
+            clock,
+        )
+        self._config = config
+        self._clock = clock
+        self._pid = os.getpid()
+        self._starting = threading.Lock()
+        self._failed = False
+        self._changed = False
+        self._requests: list[RestartRequest] = []
+        self._listeners: dict[
+            object, tuple[Callable[[], None], Callable[[RestartRequest], None]]
+        ] = {}
+        self._poller = threading.Thread(target=self._poll, name="groupsdk-store-poll", daemon=True)
+
+    @classmethod
+    def shared(cls, own: "KafkaState") -> "KafkaState":
+        """Return what another worker of this process reads already, or `own`; it is started.
+
+        Each call is followed by one of `release`.
+
+        Raises:
+            StoreError: the topics cannot be made or read.
+        """
+        with _SHARED_LOCK:
+            alike = (each for each in _SHARED if each.usable and each.identity == own.identity)
+            state = next(alike, own)
+            _SHARED[state] = _SHARED.get(state, 0) + 1
+        try:
+            state.start()
+        except BaseException:
+            state.release()
+            raise
+        return state
+
+    def start(self) -> None:
+        """Begin to read, once; returns when everything is read.
+
+        Raises:
+            StoreError: the topics cannot be made or read.
+        """
+        with self._starting:
+            if self._failed:
+                raise StoreError("the topics could not be read for another worker of this process")
+            if self.producer is None:
+                try:
+                    self._start()
+                except BaseException:
+                    self._failed = True
+                    raise
+
+    def release(self) -> None:
+        """Need it no more; the last one ends it, once what was written has arrived."""
+        producer = self.producer
+        if producer is not None:
+            producer.flush(_FLUSH_S)
+        with _SHARED_LOCK:
+            _SHARED[self] -= 1
+            if _SHARED[self]:
+                return
+            del _SHARED[self]
+        self.producer = None
+        if self._poller.ident is not None:
+            self._poller.join(_FLUSH_S)
+        self.log.close()
+
+    @property
+    def usable(self) -> bool:
+        """Whether another worker can count on it."""
+        return not self._failed and not self.log.failed
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What must be the same for two workers to read the same in the same way."""
+        config, member = self._config, self._config.member
+        return (
+            *(member.bootstrap_servers, member.client_id, member.security),
+            *(config.config_storage_topic, config.offset_storage_topic),
+            *(config.status_storage_topic, config.storage_replication_factor),
+            *(config.offset_storage_partitions, config.status_storage_partitions),
+            type(self._clock),
+            # a process that was forked has the object, and not the threads that read for it
+            self._pid,
+        )
+
+    def listen(
+        self,
+        who: object,
+        on_change: Callable[[], None],
+        on_restart: Callable[[RestartRequest], None],
+    ) -> None:
+        """Tell somebody, from the reader's thread, of what is read from now on."""
+        with self.lock:
+            self._listeners = {**self._listeners, who: (on_change, on_restart)}
+
+    def unlisten(self, who: object) -> None:
+        """Tell it no more."""
+        with self.lock:
+            self._listeners = {key: each for key, each in self._listeners.items() if key is not who}
+
+    # Details.
+
+    def _start(self) -> None:
+        self.log.start()
+        if self.log.partitions[self._config.config_storage_topic] != 1:
+            raise StoreError(
+                f"topic {self._config.config_storage_topic} must have one partition, as the order of"
+                " configurations counts"
+            )
+        self.producer = Producer(
+            {**self._config.librdkafka(), "enable.idempotence": True, "linger.ms": 2}
+        )
+        self._poller.start()
+
+    def _poll(self) -> None:
+        while (producer := self.producer) is not None:
+            producer.poll(_POLL_S)
+
+    def _tell(self) -> None:
+        """Tell of what was read since the last time."""
+        with self.lock:
+            changed, self._changed = self._changed, False
+            requests, self._requests = self._requests, []
+            listeners = list(self._listeners.values())
+        for on_change, on_restart in listeners:
+            try:
+                if changed:
+                    on_change()
+                for request in requests:
+                    on_restart(request)
+            except Exception:
+                logger.exception("a worker could not be told of what is new; others are")
+
+    def _take(
+        self, topic: str, partition: int, key: bytes, value: bytes | None, offset: int
+    ) -> None:
+        """Take a record. Whoever may write to the topics, none that is read ends the reading."""
+        try:
+            self._apply(topic, key, value, offset)
+        except Exception as error:  # noqa: BLE001  # JSON that is nested too deep to be shown, for example
+            kind = type(error).__name__
+            logger.warning("%s-%d: record %d is passed over: %s", topic, partition, offset, kind)
+
+    def _apply(self, topic: str, key: bytes, value: bytes | None, offset: int) -> None:
+        if topic == self._config.offset_storage_topic:
+            with self.lock:
+                self.states.apply(key, value)
+            return
+        name = key.decode(errors="replace")
+        content: Any = decode_value(name, value)
+        with self.lock:
+            if topic == self._config.config_storage_topic:
+                request = self.configs.apply(name, content, offset)
+                self._changed = True
+                if request is not None and self._listeners:
+                    self._requests.append(request)
+            elif name == STANDBYS_KEY:
+                self._take_standbys(content)
+            else:
+                self._take_status(name, content)
+
+    def _take_standbys(self, content: object | None) -> None:
+        record = StandbyRecord.of(content)
+        if record is not None and record.generation >= self.standbys.generation:
+            self.standbys = record
+            self._changed = True
+
+    def _take_status(self, key: str, content: object | None) -> None:
+        status = Status.of(content)
+        if content is None:
+            self.statuses.pop(key, None)
+        elif status is not None:
+            known = self.statuses.get(key)
+            if known is None or known.generation <= status.generation:
+                self.statuses[key] = status

@@ -1,0 +1,195 @@
+"""Keep tasks warm that other workers run, so that this one can take them over with what it has loaded."""
+
+import logging
+import queue
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from groupsdk.clock import Clock, Deadline
+from groupsdk.connect.config_state import ClusterConfigState, Config, TargetState
+from groupsdk.connect.restart import RestartPolicy, RestartTracker
+from groupsdk.connect.runs import CoroutineRun, LoopThread, Run, StandbyJob, ThreadRun, fenced
+from groupsdk.connect.status import last_line
+from groupsdk.connect.store import ConnectStore
+from groupsdk.connect.task import CLASS_KEY, Connector, Task, TaskState, is_async
+from groupsdk.wire.connect_protocol import ConnectorTaskId
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Standby:
+    """One task that is kept warm here."""
+
+    task_id: ConnectorTaskId
+    configs: tuple[Config, Config]
+    """The connector's and the task's, that it began with."""
+    tracker: RestartTracker
+    run: Run | None = None
+    warm: Any = None
+    """What it has loaded so far."""
+    started_ms: int = 0
+    restart_at_ms: int | None = None
+
+
+class StandbyRuns:
+    """The tasks that one worker keeps warm. All methods belong to one thread.
+
+    What a standby runs is told nothing that it could act with: it has no fencing token, and cannot commit.
+
+    Args:
+        store: what tasks have committed.
+        classes: connectors' classes by the names that configurations use.
+        policy: how standbys that raise are started again.
+        grace_ms: how long one may take to end.
+        clock: the time.
+        notify: called from any thread when `tick` has something to do.
+        random: where jitter comes from.
+    """
+
+    def __init__(
+        self,
+        store: ConnectStore,
+        classes: Mapping[str, type[Connector]],
+        policy: RestartPolicy,
+        grace_ms: int,
+        clock: Clock,
+        notify: Callable[[], None],
+        random: Random | None = None,
+    ) -> None:
+        self._store = store
+        self._classes = classes
+        self._policy = policy
+        self._grace_ms = grace_ms
+        self._clock = clock
+        self._notify = notify
+        self._random = random or Random()
+        self._loop = LoopThread()
+        self._standbys: dict[ConnectorTaskId, _Standby] = {}
+        self._ended: queue.SimpleQueue[tuple[_Standby, Run, str | None]] = queue.SimpleQueue()
+
+    def keep(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
+        """Keep exactly these tasks warm, of those whose connectors are started."""
+        wanted = {
+            each: _configs(each, configs)
+            for each in tasks
+            if configs.contains(each)
+            and configs.target_state(each.connector) is TargetState.STARTED
+        }
+        self._end(
+            [each for each in self._standbys.values() if wanted.get(each.task_id) != each.configs]
+        )
+        for task_id, both in wanted.items():
+            if task_id not in self._standbys:
+                tracker = RestartTracker(self._policy, self._random)
+                self._standbys[task_id] = standby = _Standby(task_id, both, tracker)
+                self._start(standby)
+
+    def kept(self) -> list[ConnectorTaskId]:
+        """Return what is kept warm here."""
+        return list(self._standbys)
+
+    def promote(self, tasks: Iterable[ConnectorTaskId]) -> dict[ConnectorTaskId, Any]:
+        """End the standbys of tasks that are this worker's from now on; returns what they have loaded.
+
+        Each has ended when this returns, unless it does not obey: then nothing is returned of it, as it may still
+        be changing that.
+        """
+        ending = [self._standbys[each] for each in tasks if each in self._standbys]
+        ended = self._end(ending)
+        return {each.task_id: each.warm for each in ending if each.task_id in ended}
+
+    def tick(self) -> int | None:
+        """Take note of standbys that ended, restart what is due; returns when the next restart is due."""
+        now_ms = self._clock.now_ms()
+        while not self._ended.empty():
+            standby, run, trace = self._ended.get()
+            if standby.run is run:
+                self._run_ended(standby, trace, now_ms)
+        for standby in self._standbys.values():
+            if standby.restart_at_ms is not None and standby.restart_at_ms <= now_ms:
+                self._start(standby)
+        waiting = [each.restart_at_ms for each in self._standbys.values() if each.restart_at_ms]
+        return min(waiting, default=None)
+
+    def close(self) -> None:
+        """Keep nothing warm any more."""
+        self._end(list(self._standbys.values()))
+        self._loop.close()
+
+    # Details.
+
+    def _start(self, standby: _Standby) -> None:
+        standby.restart_at_ms = None
+        config, task_config = standby.configs
+        kind = self._classes.get(config.get(CLASS_KEY, ""))
+        if kind is None or kind.standby is Connector.standby:
+            return  # said by whoever runs it, or refused where it was configured
+        task = Task.of(task_config, standby.task_id.task)
+        name = standby.task_id.connector
+
+        def read() -> TaskState | None:
+            return self._store.state((name, task.id))
+
+        def keep(warm: Any) -> None:
+            standby.warm = warm
+
+        made: list[Run] = []
+
+        def ended(trace: str | None) -> None:
+            self._ended.put((standby, made[0], trace))
+            self._notify()
+
+        job = StandbyJob(kind, name, config, task, read, keep)
+        run: Run
+        if is_async(kind.standby):
+            run = CoroutineRun(job, fenced, ended, self._loop)
+        else:
+            run = ThreadRun(job, fenced, ended)
+        made.append(run)
+        standby.run = run
+        standby.started_ms = self._clock.now_ms()
+        try:
+            run.start()
+        except Exception as error:  # noqa: BLE001  # no more threads, for example: a task is not warm, that is all
+            self._run_ended(standby, f"{type(error).__name__}: {error}", standby.started_ms)
+
+    def _run_ended(self, standby: _Standby, trace: str | None, now_ms: int) -> None:
+        standby.run = None
+        if trace is None:
+            return  # it has loaded what it wanted
+        wait_ms = standby.tracker.failed(now_ms - standby.started_ms)
+        if wait_ms is None:
+            logger.error(
+                "the standby of task %s failed for good: %s", standby.task_id, last_line(trace)
+            )
+            return
+        logger.warning("the standby of task %s failed: %s", standby.task_id, last_line(trace))
+        standby.restart_at_ms = now_ms + wait_ms
+
+    def _end(self, standbys: list[_Standby]) -> set[ConnectorTaskId]:
+        """End standbys, all at the same time; returns those that have ended."""
+        for standby in standbys:
+            del self._standbys[standby.task_id]
+            if standby.run is not None:
+                standby.run.stop()
+        deadline = Deadline(self._clock, self._grace_ms)
+        ended = set()
+        for standby in standbys:
+            run, standby.run = standby.run, None
+            if run is None or run.wait(deadline.remaining_ms(self._grace_ms) / 1000) or run.kill():
+                ended.add(standby.task_id)
+            else:
+                logger.warning(
+                    "the standby of task %s does not end within %d ms: it is left to itself",
+                    standby.task_id,
+                    self._grace_ms,
+                )
+        return ended
+
+
+def _configs(task: ConnectorTaskId, configs: ClusterConfigState) -> tuple[Config, Config]:
+    return configs.connectors[task.connector], configs.task_configs.get(task, {})

@@ -1,0 +1,55 @@
+"""Holds what is read of a request."""
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, strategies as st
+from starlette.requests import Request
+
+from groupsdk.connect.rest.body import BadRequestError, json_object, parsed, read_body
+
+
+HEADERS = [(b"content-type", b"application/json; charset=utf-8")]
+
+
+def request_of(chunks: Iterable[bytes]) -> Request:
+    """A request whose body comes in pieces."""
+    rest = list(chunks)
+
+    async def receive() -> dict[str, object]:
+        chunk = rest.pop(0) if rest else b""
+        return {"type": "http.request", "body": chunk, "more_body": bool(rest)}
+
+    return Request({"type": "http", "method": "POST", "headers": HEADERS}, receive)
+
+
+def test_a_body_is_read_once_and_can_be_sent_on() -> None:
+    async def read() -> tuple[bytes, bytes]:
+        request = request_of([b'{"a"', b": 1}"])
+        return await read_body(request), await request.body()
+
+    assert asyncio.run(read()) == (b'{"a": 1}', b'{"a": 1}')
+
+
+def test_no_more_is_read_than_allowed() -> None:
+    with pytest.raises(BadRequestError, match="longer than 5 bytes"):
+        asyncio.run(read_body(request_of([b"123", b"456", b"7" * 100]), 5))
+
+
+@pytest.mark.parametrize(
+    "wrong", [b"", b"{", b'{"a": "\\ud800"}', b'{"\xed\xa0\x80": 1}', b"[" * 100_000, b"9" * 5_000]
+)
+def test_what_no_answer_could_carry_is_refused(wrong: bytes) -> None:
+    with pytest.raises(BadRequestError, match="no JSON"):
+        parsed(wrong)
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5))
+def test_what_is_no_object_is_refused(chunks: list[bytes]) -> None:
+    try:
+        body = asyncio.run(json_object(request_of(chunks)))
+    except BadRequestError as error:
+        assert "the body" in str(error)  # noqa: PT017  # either may come
+    else:
+        assert isinstance(body, dict)
