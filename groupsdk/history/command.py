@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import strftime
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="5/300",
         metavar="N/SECONDS",
         help="so many rebalances within so many seconds are a storm (5/300)",
+    )
+    run_parser.add_argument(
+        "--session-timeout",
+        type=int,
+        default=45,
+        metavar="SECONDS",
+        help="group.consumer.session.timeout.ms of the brokers, which the log does not say (45)",
     )
     run_parser.add_argument("--no-report", action="store_true", help="write the tables only")
     report_parser = commands.add_parser("report", help="write the report of tables that are there")
@@ -135,14 +143,23 @@ def _session(args: argparse.Namespace, progress: _Progress) -> "SparkSession":
 
 def _run(args: argparse.Namespace) -> int:
     from groupsdk.history.job import Options, run as run_job
+    from groupsdk.history.sources.broker_log import read_ends
 
     n, seconds = storm_of(args.storm)
     progress = _Progress(quiet=args.quiet)
     spark = _session(args, progress)
     try:
         assignors = tuple(each.strip() for each in args.assignors.split(",") if each.strip())
-        options = Options(assignors, storm_generations=n, storm_window_ms=seconds * 1000)
-        tables = run_job(spark, _inputs(args, spark), args.out, options, progress=progress.step)
+        options = Options(
+            assignors,
+            storm_generations=n,
+            storm_window_ms=seconds * 1000,
+            session_timeout_ms=args.session_timeout * 1000,
+        )
+        inputs = _inputs(args, spark)
+        if args.broker_log:
+            inputs = replace(inputs, ends=read_ends(spark, args.broker_log))
+        tables = run_job(spark, inputs, args.out, options, progress=progress.step)
         if not args.no_report:
             _write_report(args, progress, tables)
     finally:
@@ -195,6 +212,7 @@ def _inputs(args: argparse.Namespace, spark: "SparkSession") -> "Inputs":
             names,
             ends,
             reasons,
+            segments.land_segments(spark, args.segments),
         )
     if args.bootstrap_server:
         kafka = _kafka(args)

@@ -39,6 +39,6 @@ def _in_worker(kind: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
             # partitions may be mixed: as a rule they are not
             for partition in pc.unique(batch.column("src_partition")).to_pylist():
                 mine = batch.filter(pc.equal(batch.column("src_partition"), partition))
-                yield from cut(from_arrow(mine), kind, partition, f"partition {partition}")
+                yield from cut(kind, from_arrow(mine), partition, f"partition {partition}")
 
     return run

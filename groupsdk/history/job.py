@@ -2,20 +2,27 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from groupsdk.errors import ConfigError
+from groupsdk.history import decode
 from groupsdk.history.groups.replaying import AssignorLike
+from groupsdk.history.kernel.spans import SPANS
 from groupsdk.history.replay import DEFAULT_ASSIGNORS, replay, summary
 from groupsdk.history.schemas import TABLES
+from groupsdk.history.sources.kinds import spark_ddl
+from groupsdk.history.sources.landing import COMMITS_FOLDER, PARTS_FOLDER
+from groupsdk.history.sources.places import made_empty
 from groupsdk.history.tables import storms as storm_defaults
 from groupsdk.history.tables.assignments import assignments
 from groupsdk.history.tables.causes import generations
-from groupsdk.history.tables.commits import commit_spans, offset_commits
+from groupsdk.history.tables.commits import commit_parts, commit_spans, offset_commits
 from groupsdk.history.tables.departures import DEFAULT_SESSION_TIMEOUT_MS, departures
 from groupsdk.history.tables.following import GENERATION, events, of_kind
 from groupsdk.history.tables.lag import lower_bounds, sampled
@@ -24,7 +31,7 @@ from groupsdk.history.tables.moves import moves
 from groupsdk.history.tables.quality import quality, rejects
 from groupsdk.history.tables.storms import storms
 from groupsdk.history.tables.topics import topics
-from groupsdk.history.tables.transactions import outcomes
+from groupsdk.history.tables.transactions import outcomes, split_deferred
 
 
 logger = logging.getLogger(__name__)
@@ -46,7 +53,11 @@ class Inputs:
         rest: records of the kind "rest".
         topics: names of topics by their ids: `topic_id`, `topic`.
         end_offsets: samples of partitions' ends: `topic`, `partition`, `ts`, `end_offset`.
-        reasons: of `sources.broker_log`.
+        reasons: why there were rebalances, of `sources.broker_log`.
+        land: reads all of it at once: takes a directory, has the tasks write the committed offsets there
+            (see `sources.landing`), and returns the other records. Several times as fast as `commits` and
+            `rest`, which are read where it cannot be used: it writes Parquet, with pyarrow.
+        ends: why members are gone, of `sources.broker_log`.
     """
 
     commits: DataFrame
@@ -54,6 +65,8 @@ class Inputs:
     topics: DataFrame | None = None
     end_offsets: DataFrame | None = None
     reasons: DataFrame | None = None
+    land: Callable[[str], DataFrame] | None = None
+    ends: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +88,15 @@ class Options:
     format: str = "parquet"
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    rest: DataFrame
+    commits: DataFrame
+    """The table `offset_commits`."""
+    parts: DataFrame
+    """Of the spans of commits."""
+
+
 @dataclass(slots=True)
 class _Run:
     spark: SparkSession
@@ -83,6 +105,7 @@ class _Run:
     progress: Progress
     written: dict[str, DataFrame] = field(default_factory=dict)
     steps: int = 0
+    telling: Lock = field(default_factory=Lock)
 
     def stage(self, name: str, frame: DataFrame) -> DataFrame:
         """Write what several tables are made from, so that it is made once."""
@@ -102,20 +125,50 @@ class _Run:
         if table.partition_by:
             writer = writer.partitionBy(*table.partition_by)
         writer.save(path)
+        return self._load(name)
+
+    def read(self, inputs: Inputs) -> _Read:
+        """Read the log: at once where the tasks can write what they read, or else once for each kind."""
+        root = None
+        if inputs.land is not None and self.options.format == "parquet":
+            root = made_empty(self.out, (COMMITS_FOLDER, PARTS_FOLDER))
+        if inputs.land is None or root is None:
+            rest = self.stage("rest", inputs.rest)
+            ends = self.stage("outcomes", outcomes(rest))
+            commits = self.write("offset_commits", inputs.commits.transform(offset_commits(ends)))
+            return _Read(rest, commits, commit_parts(commits))
+        late, rest = split_deferred(self.stage("rest", inputs.land(root)))
+        ends = self.stage("outcomes", outcomes(rest))
+        self._tell("offset_commits")
+        parts = self.spark.read.schema(spark_ddl(SPANS)).parquet(f"{self.out}/{PARTS_FOLDER}")
+        if not late.isEmpty():
+            path = f"{self.out}/{STAGES}/late"
+            decoded = decode.commits(late).transform(offset_commits(ends))
+            decoded.write.mode("overwrite").parquet(path)
+            decoded = self.spark.read.schema(decoded.schema).parquet(path)
+            table = decoded.write.mode("append").partitionBy(*TABLES["offset_commits"].partition_by)
+            table.parquet(f"{self.out}/{COMMITS_FOLDER}")
+            parts = parts.unionByName(commit_parts(decoded))
+        return _Read(rest, self._load("offset_commits"), parts)
+
+    def _load(self, name: str) -> DataFrame:
         reader = self.spark.read.format(self.options.format)
         if self.options.format == "parquet":
-            reader = reader.schema(table.ddl)
-        self.written[name] = reader.load(path)
+            reader = reader.schema(TABLES[name].ddl)
+        self.written[name] = reader.load(f"{self.out}/{name}")
         return self.written[name]
 
     def _tell(self, name: str) -> None:
-        logger.info("history: %s", name)
-        self.progress(name, self.steps, STEPS)
-        self.steps += 1
+        with self.telling:
+            logger.info("history: %s", name)
+            self.progress(name, self.steps, STEPS)
+            self.steps += 1
 
 
 STEPS: Final = 17
 """How many steps a run has."""
+LANES: Final = 2
+"""How many steps are run beside the one after the other."""
 
 
 def _silent(name: str, done: int, steps: int) -> None:
@@ -149,44 +202,56 @@ def run(
     """
     options = options or Options()
     job = _Run(spark, out.rstrip("/"), options, progress)
-    rest = job.stage("rest", inputs.rest)
-    ends = job.stage("outcomes", outcomes(rest))
-    commits = job.write("offset_commits", inputs.commits.transform(offset_commits(ends)))
+    found = job.read(inputs)
+    rest, commits = found.rest, found.commits
     followed = job.stage("events", events(rest))
     counted = followed.transform(of_kind(GENERATION))
-    spans = job.write("commit_spans", commits.transform(commit_spans(counted)))
     names = job.write("topics", topics(followed, commits, inputs.topics))
-    gone = job.stage(
-        "departures",
-        followed.transform(
-            departures(names, spans, counted, session_timeout_ms=options.session_timeout_ms)
-        ),
-    )
-    stays = job.write("memberships", followed.transform(memberships(gone)))
-    owned = job.write("assignments", followed.transform(assignments(names)))
-    moved = job.write("moves", owned.transform(moves(spans)))
-    made = job.write(
-        "generations", followed.transform(generations(gone, moved, spans, inputs.reasons))
-    )
-    behind = lower_bounds(spans)
-    if inputs.end_offsets is not None:
-        behind = behind.unionByName(commits.transform(sampled(inputs.end_offsets)))
-    job.write("lag", behind)
-    job.write(
-        "storms",
-        made.transform(
-            storms(
-                stays,
-                generations=options.storm_generations,
-                window_ms=options.storm_window_ms,
-            )
-        ),
-    )
-    refused = job.write("rejects", rejects(rest, followed))
-    job.write("quality", quality(commits, rest, refused, made))
-    replayed = job.write("replay", followed.transform(replay(names, options.assignors)))
-    job.write("replay_summary", summary(replayed))
+    with ThreadPoolExecutor(LANES, "history") as lanes:
+        # what needs nothing of the others is made beside them, or cores would idle at every step's end
+        replayed = lanes.submit(_what_if, job, followed, names)
+        owning = lanes.submit(job.write, "assignments", followed.transform(assignments(names)))
+        spans = job.write("commit_spans", found.parts.transform(commit_spans(counted)))
+        gone = job.stage(
+            "departures",
+            followed.transform(
+                departures(
+                    names,
+                    spans,
+                    counted,
+                    session_timeout_ms=options.session_timeout_ms,
+                    told=inputs.ends,
+                )
+            ),
+        )
+        stays = job.write("memberships", followed.transform(memberships(gone)))
+        moved = job.write("moves", owning.result().transform(moves(spans)))
+        made = job.write(
+            "generations", followed.transform(generations(gone, moved, spans, inputs.reasons))
+        )
+        behind = lower_bounds(spans)
+        if inputs.end_offsets is not None:
+            behind = behind.unionByName(commits.transform(sampled(inputs.end_offsets)))
+        job.write("lag", behind)
+        job.write(
+            "storms",
+            made.transform(
+                storms(
+                    stays,
+                    generations=options.storm_generations,
+                    window_ms=options.storm_window_ms,
+                )
+            ),
+        )
+        refused = job.write("rejects", rejects(rest, followed))
+        job.write("quality", quality(commits, rest, refused, made))
+        replayed.result()
     return job.written
+
+
+def _what_if(job: _Run, followed: DataFrame, names: DataFrame) -> None:
+    replayed = job.write("replay", followed.transform(replay(names, job.options.assignors)))
+    job.write("replay_summary", summary(replayed))
 
 
 def read_tables(

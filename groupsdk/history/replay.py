@@ -6,6 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window, functions as f
 
+from groupsdk.history.groups.arrow import partition_lists
 from groupsdk.history.groups.member import CONSUMER
 from groupsdk.history.groups.replaying import (
     ACTUAL,
@@ -18,7 +19,7 @@ from groupsdk.history.groups.replaying import (
 )
 from groupsdk.history.schemas import TABLES
 from groupsdk.history.tables.assignments import OWNED
-from groupsdk.history.tables.following import GENERATION, MEMBER, of_kind
+from groupsdk.history.tables.following import GENERATION, MEMBER, of_kind, tasks
 from groupsdk.history.tables.shape import Step, shaped
 
 
@@ -76,7 +77,7 @@ def replay(names: DataFrame, assignors: Sequence[AssignorLike] = DEFAULT_ASSIGNO
                 *("group_id", "seq", "generation", "member_id", "instance_id"),
                 *("topics", "rack_id", "assigned", "cooperative"),
             )
-            .repartition("group_id")
+            .repartition(tasks(events), "group_id")
             .sortWithinPartitions("group_id", "seq", "member_id")
             .mapInArrow(run, TABLES["replay"].ddl)
         )
@@ -142,14 +143,18 @@ def generations(batches: Iterable[Any]) -> Iterator[PastGeneration]:
     place: tuple[str, int] | None = None
     head: tuple[str, int, int, bool] = ("", 0, 0, False)
     members: list[Joined] = []
+    alike: dict[tuple[str, ...], tuple[str, ...]] = {}
     for row in _rows(batches):
-        group, seq, generation, member_id, instance_id, topics, rack, assigned, cooperative = row
+        group, seq, generation, member_id, instance_id, topics, rack, cooperative, assigned = row
         if (group, seq) != place:
             if members:
                 yield PastGeneration(*head, members)
+            if place is None or group != place[0]:
+                alike.clear()
             place, head, members = (group, seq), (group, seq, generation, cooperative), []
-        partitions = tuple((each["topic"], tuple(each["partitions"])) for each in assigned)
-        members.append(Joined(member_id, instance_id, tuple(topics), rack, partitions))
+        # the assignors look at members with the very same topics once
+        topics = alike.setdefault(tuple(topics), tuple(topics))
+        members.append(Joined(member_id, instance_id, topics, rack, assigned))
     if members:
         yield PastGeneration(*head, members)
 
@@ -157,10 +162,11 @@ def generations(batches: Iterable[Any]) -> Iterator[PastGeneration]:
 def _rows(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
     names = (
         *("group_id", "seq", "generation", "member_id", "instance_id"),
-        *("topics", "rack_id", "assigned", "cooperative"),
+        *("topics", "rack_id", "cooperative"),
     )
     for batch in batches:
-        yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+        columns = [batch.column(name).to_pylist() for name in names]
+        yield from zip(*columns, partition_lists(batch.column("assigned")), strict=True)
 
 
 def summary(replayed: DataFrame) -> DataFrame:

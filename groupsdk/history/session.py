@@ -29,6 +29,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 """What the history sets, and why where it is not plain."""
 
+_SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+
 CONNECTOR_EXCLUDES: Final = (
     "org.apache.hadoop:hadoop-client-api",
     "org.apache.hadoop:hadoop-client-runtime",
@@ -68,7 +70,12 @@ def build_session(
         every |= connector_settings()
     for key, value in {**every, **(settings or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if not session.sparkContext.getConf().contains(_SHUFFLE_PARTITIONS):
+        # Spark's 200 are too many by far for a few cores: most of them would be empty
+        cores = session.sparkContext.defaultParallelism
+        session.conf.set(_SHUFFLE_PARTITIONS, str(max(8, 2 * cores)))
+    return session
 
 
 def connector_settings() -> dict[str, str]:

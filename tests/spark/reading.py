@@ -15,10 +15,13 @@ def read_segments(spark: SparkSession, path: Path, kind: str = "raw") -> DataFra
     return spark.read.format(FORMAT).option("kind", kind).load(str(path))
 
 
+TOPIC_NAMES = [("5Lg8OeAMQFCUaUVBd20FiA", "jobs"), ("CaotL4xPQ2OKVZ8FhT8vWQ", "events")]
+"""The topics of the sample, which the driver of its groups wrote down."""
+
+
 def topic_names(spark: SparkSession) -> DataFrame:
-    """Name the topics of the sample, which the driver of its groups wrote down."""
-    names = [("5Lg8OeAMQFCUaUVBd20FiA", "jobs"), ("CaotL4xPQ2OKVZ8FhT8vWQ", "events")]
-    return spark.createDataFrame(names, "topic_id string, topic string")
+    """Name the topics of the sample."""
+    return spark.createDataFrame(TOPIC_NAMES, "topic_id string, topic string")
 
 
 def table(spark: SparkSession, name: str, *rows: dict[str, Any]) -> DataFrame:

@@ -35,9 +35,9 @@ def test_alerts_come_once_over_two_runs(spark: Any, tmp_path: Path) -> None:
     first = [
         ("calm", 3, "generation", "join", 1),
         ("g", 0, "generation", "join", 1),
-        ("g", 1, "generation", "unknown", 2),
-        ("g", 2, "generation", "unknown", 3),
-        ("g", 2, "storm", "unknown", 3),
+        ("g", 1, "generation", "rejoin", 2),
+        ("g", 2, "generation", "rejoin", 3),
+        ("g", 2, "storm", "rejoin", 3),
     ]
     assert plain(run(), *columns) == first
     with LogWriter(tmp_path / "two", 0, batch_records=1) as log:

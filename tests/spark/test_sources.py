@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from groupsdk.history.schemas import TABLES
-from groupsdk.history.sources.broker_log import read_broker_log, reasons
+from groupsdk.history.sources.broker_log import ends, read_broker_log, reasons
 from groupsdk.history.sources.connector import from_connector
 from tests.history.sample import BROKER_LOG, expected_generations
 from tests.spark.reading import plain
@@ -41,8 +41,13 @@ def test_the_reasons_of_the_sample_are_all_read(spark: Any) -> None:
         for each in expected_generations()
         if each["broker_reasons"]
     }
+    modern = {key: found.pop(key) for key in [*found] if key[0] == "modern"}
     assert found.keys() == expected.keys()
     assert all(found[key] in expected[key] for key in expected)
+    assert [("joins" in text, "left" in text) for _, text in sorted(modern.items())] == [
+        *[(True, False)] * 2,
+        *[(False, True)] * 2,
+    ]
 
 
 @pytest.mark.parametrize("line", [LINE, OLD_LINE])
@@ -70,11 +75,21 @@ def test_old_and_new_brokers_say_it_alike(spark: Any, line: str) -> None:
     [
         ("removing member m on heartbeat expiration.", "expiry"),
         ("explicit `LeaveGroup` request for (m) members.", "leave"),
+        ("Leader m re-joining group during Stable; client reason: not provided", "rejoin"),
+        ("Updating metadata for member m during Stable; client reason: x", "rejoin"),
         (
-            "Leader m re-joining group during Stable; client reason: not provided",
+            "Updating metadata for member m during Stable; client reason: subscription has changed",
             "subscription_change",
         ),
-        ("Updating metadata for member m during Stable; client reason: x", "subscription_change"),
+        (
+            "Leader m re-joining group during Stable; client reason: cached metadata has changed",
+            "topic_growth",
+        ),
+        (
+            "Leader m re-joining group during Stable; client reason: need to revoke partitions and re-join",
+            "cooperative_followup",
+        ),
+        ("Removing m on pending sync request expiration", "expiry"),
         (
             "Updating metadata for static member m with instance id i; client reason: x",
             "static_replaced",
@@ -86,6 +101,58 @@ def test_a_reason_names_a_cause(spark: Any, reason: str, cause: str) -> None:
     (row,) = read(spark, LINE.format(group="g", old=1, reason=reason)).collect()
     assert row.cause == cause
     assert cause in row.compatible
+
+
+MODERN = (
+    "[2026-11-21 00:29:{at}] [group-coordinator-event-processor-1] [GroupCoordinator id=1"
+    " topic=__consumer_offsets partition=1] [GroupId {group}] {said}."
+)
+EPOCHS = (
+    ("00,001", "Member a joins the consumer group using the consumer protocol"),
+    ("00,001", "Bumped group epoch to 2 with metadata hash 7"),
+    ("00,002", "Computed a new target assignment for epoch 2 with 'uniform' assignor in 4ms"),
+    (
+        "01,000",
+        "Static member b with instance id i joins the consumer group using the consumer protocol",
+    ),
+    ("01,000", "Bumped group epoch to 3 with metadata hash 7"),
+    ("02,000", "Bumped group epoch to 4 with metadata hash 8"),
+    ("03,000", "Member a fenced from the group because the member session expired"),
+    ("03,001", "Bumped group epoch to 5 with metadata hash 8"),
+    ("04,000", "Static member b with instance id i left the consumer group"),
+    ("04,000", "Bumped group epoch to 6 with metadata hash 0"),
+    ("05,000", "Member late joins the consumer group using the consumer protocol"),
+)
+
+
+def test_an_epoch_has_the_reason_that_stands_before_it(spark: Any) -> None:
+    lines = [MODERN.format(at=at, group="g", said=said) for at, said in EPOCHS]
+    # another group between them, and none of what it says
+    lines.insert(3, MODERN.format(at="00,500", group="h", said=EPOCHS[0][1]))
+    found = {row.generation: row for row in read(spark, *lines).collect()}
+    assert {number: row.cause for number, row in found.items()} == {
+        2: "join",
+        3: "join",
+        5: "expiry",
+        6: "leave",
+    }
+    assert {row.group_id for row in found.values()} == {"g"}
+    assert found[5].reason == "Member a fenced from the group because the member session expired."
+
+
+def test_why_members_are_gone_is_read(spark: Any) -> None:
+    lines = [
+        *(MODERN.format(at=at, group="g", said=said) for at, said in EPOCHS),
+        "[2026-11-21 00:29:06,000] [p] Member c in group h has failed, removing it from the group.",
+        "[2026-11-21 00:29:07,000] [p] [Group h] Member d has left group through explicit `LeaveGroup` request",
+    ]
+    frame = spark.createDataFrame([(line,) for line in lines], "value string").transform(ends)
+    assert plain(frame, "group_id", "member_id", "reason") == [
+        ("g", "a", "expiry"),
+        ("g", "b", "leave"),
+        ("h", "c", "expiry"),
+        ("h", "d", "leave"),
+    ]
 
 
 def test_the_time_of_a_log_is_that_of_its_zone(spark: Any) -> None:

@@ -8,7 +8,12 @@ from pyspark.sql import functions as f
 from pyspark.testing import assertDataFrameEqual
 
 from examples.history_log import LogWriter, Seat, commit, deletion, generation
-from groupsdk.history.tables.commits import commit_spans, offset_commits, topic_id_text
+from groupsdk.history.tables.commits import (
+    commit_parts,
+    commit_spans,
+    offset_commits,
+    topic_id_text,
+)
 from groupsdk.history.tables.following import GENERATION, MEMBER, events, of_kind
 from groupsdk.history.tables.lag import lower_bounds, sampled
 from groupsdk.history.tables.moves import moves
@@ -114,7 +119,7 @@ def test_commits_are_summed_up_between_generations(spark: Any) -> None:
         ("g", 0, 5, 9, 21),
         ("other", 0, 5, 9, 15),
     ).unionByName(commits_of(spark, ("g", 0, 6, 99, 22)).withColumn("state", f.lit("aborted")))
-    spans = commits.transform(commit_spans(generations))
+    spans = commits.transform(commit_parts).transform(commit_spans(generations))
     columns = ("group_id", "seq", "partition", "last_offset", "commits")
     assert plain(spans, *columns) == [
         ("g", -1, 0, 5, 1),

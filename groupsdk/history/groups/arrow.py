@@ -1,6 +1,7 @@
 """Put the rows of followed groups into Arrow record batches: one column for each kind of row."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, chain, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -105,6 +106,9 @@ DEPARTURE: Final = pa.struct(
         ("generation", pa.int32()),
         ("ts", _TIMESTAMP),
         *_MEMBER,
+        ("superseded", pa.bool_()),
+        ("alive_ts", _TIMESTAMP),
+        ("behind", pa.bool_()),
     ]
 )
 TOPIC: Final = pa.struct([("topic_id", pa.string()), ("topic", pa.string())])
@@ -173,7 +177,7 @@ def to_batches(rows: Iterable[Row], size: int = ROWS) -> Iterator[Any]:
 def _batch(kind: type[Any], rows: list[Any]) -> Any:
     name, declared = KINDS[kind]
     columns = [
-        pa.array(column, type=field.type)
+        partition_arrays(column) if field.type == ASSIGNED else pa.array(column, type=field.type)
         for column, field in zip(zip(*rows, strict=True), declared, strict=True)
     ]
     filled = pa.StructArray.from_arrays(columns, fields=list(declared))
@@ -193,8 +197,33 @@ def _time(milliseconds: int) -> int | None:
     return milliseconds * 1000 if 0 <= milliseconds <= LAST_MS else None
 
 
-def _lists(partitions: Partitions) -> list[dict[str, Any]]:
-    return [{"topic": topic, "partitions": numbers} for topic, numbers in partitions]
+def partition_arrays(every: Sequence[Partitions]) -> Any:
+    """Put partitions into an Arrow array of the type `ASSIGNED`, without an object for each list and topic."""
+    stops = [0, *accumulate(map(len, every))]
+    topics = [each for partitions in every for each in partitions]
+    number_stops = [0, *accumulate(len(numbers) for _, numbers in topics)]
+    numbers = pa.ListArray.from_arrays(
+        pa.array(number_stops, type=pa.int32()),
+        pa.array(list(chain.from_iterable(found for _, found in topics)), type=pa.int32()),
+    )
+    names = pa.array([topic for topic, _ in topics], type=pa.string())
+    inner = pa.StructArray.from_arrays([names, numbers], fields=list(ASSIGNED.value_type))
+    return pa.ListArray.from_arrays(pa.array(stops, type=pa.int32()), inner)
+
+
+def partition_lists(array: Any) -> Iterator[Partitions]:
+    """Take partitions out of an Arrow array of the type `ASSIGNED`."""
+    inner = array.values
+    lists = inner.field("partitions")
+    borders, flat = lists.offsets.to_pylist(), lists.values.to_pylist()
+    topics = [
+        (topic, tuple(flat[start:stop]))
+        for topic, (start, stop) in zip(
+            inner.field("topic").to_pylist(), pairwise(borders), strict=True
+        )
+    ]
+    for start, stop in pairwise(array.offsets.to_pylist()):
+        yield tuple(topics[start:stop])
 
 
 def _generation(row: GenerationRow) -> tuple[Any, ...]:
@@ -221,7 +250,7 @@ def _member_fields(row: MemberRow | MembershipRow | DepartureRow) -> tuple[Any, 
         member.session_timeout_ms,
         member.rebalance_timeout_ms,
         member.topics,
-        _lists(member.assigned),
+        member.assigned,
         member.rack_id,
         member.assignor_offered,
     )
@@ -250,7 +279,14 @@ def _membership(row: MembershipRow) -> tuple[Any, ...]:
 
 
 def _departure(row: DepartureRow) -> tuple[Any, ...]:
-    return (*row[:3], _time(row.ts_ms), *_member_fields(row))
+    return (
+        *row[:3],
+        _time(row.ts_ms),
+        *_member_fields(row),
+        row.superseded,
+        _time(row.alive_ms),
+        row.behind,
+    )
 
 
 _LAYOUTS: Final[dict[type[Any], Callable[[Any], tuple[Any, ...]]]] = {

@@ -1,18 +1,16 @@
 """Name what makes a group rebalance, and tell from two generations which of it happened."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from groupsdk.history.groups.member import Member
+from groupsdk.history.groups.member import Member, Partitions
 
 
 class Cause(StrEnum):
     """Why there is a new generation, the most telling first: that order decides which cause is the primary one."""
 
-    STATIC_REPLACED = "static_replaced"
-    """A static member came back under a new member id."""
     CLIENT_RESTART = "client_restart"
     """A member went and one of the same client and host came."""
     EXPIRY = "expiry"
@@ -21,12 +19,16 @@ class Cause(StrEnum):
     """A member said that it leaves."""
     JOIN = "join"
     """A member came that was not there."""
+    STATIC_REPLACED = "static_replaced"
+    """A static member came back under a new member id: by itself that makes no rebalance."""
     SUBSCRIPTION_CHANGE = "subscription_change"
     """A member wants other topics."""
     TOPIC_GROWTH = "topic_growth"
     """A topic has partitions that it had not before."""
     COOPERATIVE_FOLLOWUP = "cooperative_followup"
     """Members came again for what others gave up in the generation before."""
+    REJOIN = "rejoin"
+    """The same members came again and wanted the same: one of them asked for it, or had lost its place."""
     CREATED = "created"
     """The group's first record: it is empty yet."""
     UNKNOWN = "unknown"
@@ -34,14 +36,15 @@ class Cause(StrEnum):
 
 
 CONFIDENCE: Final[Mapping[Cause, float]] = {
-    Cause.STATIC_REPLACED: 0.95,
     Cause.CLIENT_RESTART: 0.8,
     Cause.EXPIRY: 0.8,
     Cause.LEAVE: 0.8,
     Cause.JOIN: 0.95,
+    Cause.STATIC_REPLACED: 0.95,
     Cause.SUBSCRIPTION_CHANGE: 0.9,
     Cause.TOPIC_GROWTH: 0.9,
     Cause.COOPERATIVE_FOLLOWUP: 0.9,
+    Cause.REJOIN: 0.7,
     Cause.CREATED: 1.0,
     Cause.UNKNOWN: 0.0,
 }
@@ -102,8 +105,10 @@ def compare(
     if not joined and not gone and not resubscribed:
         if grown:
             causes.add(Cause.TOPIC_GROWTH)
-        elif cooperative and _owns_other(before, after):
+        elif cooperative and _withheld(before, after):
             causes.add(Cause.COOPERATIVE_FOLLOWUP)
+        elif after:
+            causes.add(Cause.REJOIN)
     return Changes(joined, gone, replaced, resubscribed, in_order(causes))
 
 
@@ -137,9 +142,12 @@ def _replaced(
     return replaced
 
 
-def _owns_other(before: Mapping[str, Member], after: Mapping[str, Member]) -> bool:
-    """Tell whether someone says on joining to own other partitions than on joining the last time."""
-    return any(
-        member.owned != before[member_id].owned or member.assigned != before[member_id].assigned
-        for member_id, member in after.items()
-    )
+def _withheld(before: Mapping[str, Member], after: Mapping[str, Member]) -> bool:
+    """Tell whether partitions that someone owned on joining were given to nobody: their owner gave them up first."""
+    given = _places(member.assigned for member in before.values())
+    owned = _places(member.owned for member in before.values())
+    return not owned <= given or given < _places(member.assigned for member in after.values())
+
+
+def _places(partitions: Iterable[Partitions]) -> set[tuple[str, int]]:
+    return {(topic, number) for each in partitions for topic, numbers in each for number in numbers}

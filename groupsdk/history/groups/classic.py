@@ -1,10 +1,10 @@
 """Follow a group of the classic protocol: each record holds a whole generation."""
 
 from collections.abc import Iterator
-from statistics import pstdev
 from typing import Final
 
 from groupsdk.history.groups.causes import Cause, Changes, compare, in_order
+from groupsdk.history.groups.loads import deviation
 from groupsdk.history.groups.member import (
     CONSUMER,
     Member,
@@ -83,6 +83,12 @@ class ClassicGroup:
             causes = (Cause.CREATED,) if value.generation == 0 and not members else ()
             if value.generation == 1:
                 causes = (Cause.JOIN,)
+        elif missing:
+            # what came between may have been undone again
+            causes = tuple(cause for cause in causes if cause != Cause.REJOIN)
+        if not is_first and not self._before and not members:
+            # an empty group rebalances for somebody who comes, who was gone again before the record
+            causes = (Cause.JOIN,)
         self._changes = changes
         self._pending = self._row(
             record, value, changes, causes, is_first, missing, self._moved(record)
@@ -101,7 +107,7 @@ class ClassicGroup:
         self._members = members
         causes, changes = self._compare(value)
         self._changes = changes
-        causes = in_order({*pending.causes, *causes, *within.causes})
+        causes = in_order({*pending.causes, *causes, *within.causes} - {Cause.REJOIN})
         row = self._row(
             record,
             value,
@@ -121,13 +127,14 @@ class ClassicGroup:
         return changes.causes, changes
 
     def _grown(self) -> bool:
-        """Note the partitions; tells whether a topic that was known has more of them."""
+        """Note the partitions; tells whether a topic that was known, or at least wanted, has more of them."""
         grown = False
+        wanted = {topic for member in self._before.values() for topic in member.topics}
         for member in self._members.values():
             for topic, numbers in member.assigned:
                 seen, highest = self._seen.get(topic), numbers[-1] if numbers else -1
                 if seen is None or highest > seen:
-                    grown = grown or seen is not None
+                    grown = grown or seen is not None or topic in wanted
                     self._seen[topic] = highest
         return grown
 
@@ -168,7 +175,7 @@ class ClassicGroup:
             is_first,
             missing,
             moved,
-            pstdev(loads) if loads else 0.0,
+            deviation(loads),
             not loads,
             record.ts_ms,
             record.partition,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from statistics import pstdev
 from typing import Any, Final
 
 from groupsdk.history.groups.causes import Cause, Changes, compare, in_order
@@ -14,6 +13,7 @@ from groupsdk.history.groups.families import (
     revoking_of,
     target_of,
 )
+from groupsdk.history.groups.loads import deviation
 from groupsdk.history.groups.member import Member, Partitions
 from groupsdk.history.groups.rows import GenerationRow, GroupRecord, MemberRow, Row
 from groupsdk.history.groups.stays import Stays
@@ -38,6 +38,7 @@ class ModernGroup:
         self._targets: dict[str, Partitions] = {}
         self._planned: dict[str, Partitions] | None = None
         self._current: dict[str, tuple[int, Partitions]] = {}
+        self._answers: dict[str, tuple[int, int]] = {}
         self._left: set[str] = set()
         self._revoking: list[MemberRow] = []
         self._pending: GenerationRow | None = None
@@ -47,6 +48,7 @@ class ModernGroup:
         self._seq = 0
         self._known = False
         self._last_epoch = -1
+        self._epoch_before = -1
         self._leader_epoch = -1
 
     def take(
@@ -96,9 +98,11 @@ class ModernGroup:
         # topics that got other partitions change this hash; other topics do so too
         grown = self._hash is not None and value.metadata_hash != self._hash
         changes = compare(self._before, members, grown=grown)
-        causes = changes.causes
+        # members of these protocols cannot ask for a rebalance
+        causes = tuple(cause for cause in changes.causes if cause != Cause.REJOIN)
         if is_first:
-            causes = (Cause.JOIN,) if value.epoch == 1 else ()
+            # before Kafka 4.3 the first epoch was 1
+            causes = (Cause.JOIN,) if value.epoch in (1, 2) and members else ()
         self._hash = value.metadata_hash
         self._changes = changes
         self._pending = GenerationRow(
@@ -130,7 +134,7 @@ class ModernGroup:
         self._before = members
         self._seq += 1
         self._known = True
-        self._last_epoch = value.epoch
+        self._epoch_before, self._last_epoch = self._last_epoch, value.epoch
 
     def _assigned(self, record: GroupRecord, member_id: str, value: Any) -> None:
         pending = self._pending
@@ -140,6 +144,8 @@ class ModernGroup:
             return
         self._left.discard(member_id)
         self._current[member_id] = value.member_epoch, assigned_of(value)
+        # written as an answer to its heartbeat, and at no other time
+        self._answers[member_id] = record.ts_ms, value.member_epoch
         if pending is None:
             return
         if value.member_epoch == pending.generation:
@@ -162,11 +168,16 @@ class ModernGroup:
         offered = [each.assignor_offered for each in members.values() if each.assignor_offered]
         row = row._replace(
             n_partitions=sum(loads),
-            balance_stddev=pstdev(loads) if loads else 0.0,
+            balance_stddev=deviation(loads),
             assignor=offered[0] if offered else None,
         )
         yield row
-        yield from self._stays.update(members, self._changes, row)
+        answers = {
+            member_id: (at_ms, epoch < self._epoch_before)
+            for member_id in self._changes.gone
+            for at_ms, epoch in (self._answers.pop(member_id, (-1, self._epoch_before)),)
+        }
+        yield from self._stays.update(members, self._changes, row, answers)
         for member_id, member in members.items():
             yield self._member_row(row, TARGET, member)
             epoch, assigned = self._current.get(member_id, (-1, ()))
@@ -200,5 +211,5 @@ class ModernGroup:
         self._known = False
         self._hash = None
         self._last_epoch = -1
-        for each in (self._members, self._before, self._targets, self._current):
+        for each in (self._members, self._before, self._targets, self._current, self._answers):
             each.clear()

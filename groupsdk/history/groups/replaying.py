@@ -1,10 +1,9 @@
 """Take assignors through the generations that a group had, each beside what really happened."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
-from statistics import pstdev
 from typing import Any, Final, NamedTuple
 
 from groupsdk.assignment import (
@@ -15,6 +14,7 @@ from groupsdk.assignment import (
     Subscription,
 )
 from groupsdk.errors import ConfigError
+from groupsdk.history.groups.loads import deviation
 from groupsdk.history.groups.member import Partitions
 
 
@@ -28,6 +28,14 @@ MAX_ROUNDS: Final = 10
 
 UNKNOWN_TOPICS: Final = "the names of its topics are not known: give them as `topics`"
 """The problem of a group whose assignments name topics by ids that nothing translates."""
+
+Shares = Mapping[str, Sequence[int]]
+"""Topic to partition numbers."""
+
+_NOTHING: Final = Assignment()
+_ATOMS: Final = (bool, int, float, str, bytes)
+_CREATION: Final = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
+"""What a class changes that wants its copies to be made in its own way."""
 
 # by its place and not by an import: the library knows no assignor, and works with others' alone
 _RESOLVER: Final = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
@@ -122,28 +130,35 @@ def replay(
 class _Owners:
     """Who had each partition last."""
 
-    by_partition: dict[tuple[str, int], str] = field(default_factory=dict)
+    by_topic: dict[str, dict[int, str]] = field(default_factory=dict)
+    shares: Mapping[str, Shares] = field(default_factory=dict)
     loads: dict[str, int] = field(default_factory=dict)
 
-    def take(
-        self, shares: Mapping[str, Iterable[tuple[str, int]]], *, cooperative: bool
-    ) -> tuple[int, int]:
+    def take(self, shares: Mapping[str, Shares], *, cooperative: bool) -> tuple[int, int]:
         """Take an assignment over; gives how many partitions moved, and how many were revoked."""
-        owners, moved, from_present = self.by_partition, 0, 0
-        kept = sum(load for member_id, load in self.loads.items() if member_id in shares)
+        kept = moved = from_present = 0
         loads: dict[str, int] = {}
-        for member_id, partitions in shares.items():
-            count = 0
-            for partition in partitions:
-                count += 1
-                before = owners.get(partition)
-                if before != member_id:
-                    if before is not None:
-                        moved += 1
-                        from_present += before in shares
-                    owners[partition] = member_id
-            loads[member_id] = count
-        self.loads = loads
+        last, last_loads = self.shares, self.loads
+        for member_id, share in shares.items():
+            had = last_loads.get(member_id, 0)
+            kept += had
+            # most members have what they had, and nobody else has had it meanwhile
+            if last.get(member_id) == share:
+                loads[member_id] = had
+                continue
+            loads[member_id] = sum(map(len, share.values()))
+            for topic, numbers in share.items():
+                owners = self.by_topic.get(topic)
+                if owners is None:
+                    owners = self.by_topic[topic] = {}
+                for number in numbers:
+                    before = owners.get(number)
+                    if before != member_id:
+                        owners[number] = member_id
+                        if before is not None:
+                            moved += 1
+                            from_present += before in shares
+        self.shares, self.loads = shares, loads
         return moved, from_present if cooperative else kept
 
 
@@ -151,8 +166,10 @@ class _Contender:
     """One assignor's way through the generations of a group."""
 
     def __init__(self, assignor: AssignorLike) -> None:
-        self._assignor = assignor
         self._leader = resolve(assignor)
+        # each member gets a copy of it: looking the assignor up again takes longer than it takes to assign
+        self._unused = resolve(assignor)
+        self._copied = _plain_copy if _is_plain(self._unused) else copy.deepcopy
         self.name = self._leader.name
         self._cooperative = RebalanceProtocol.COOPERATIVE in self._leader.supported_protocols
         self._members: dict[str, PartitionAssignor] = {}
@@ -160,53 +177,88 @@ class _Contender:
         self._owners = _Owners()
         self._rounds = 0
 
-    def take(self, past: PastGeneration, cluster: Cluster, total: int) -> ReplayRow:
-        """Share a generation's partitions out."""
-        present = {member.member_id for member in past.members}
-        for gone in self._members.keys() - present:
-            del self._members[gone]
-            self._shares.pop(gone, None)
-        for member in past.members:
-            if member.member_id not in self._members:
-                self._members[member.member_id] = resolve(self._assignor)
+    def take(
+        self,
+        past: PastGeneration,
+        cluster: Cluster,
+        total: int,
+        joining: Mapping[str, Subscription],
+    ) -> ReplayRow:
+        """Share a generation's partitions out.
+
+        Args:
+            past: what the group had.
+            cluster: the topics that are subscribed to.
+            total: how many partitions they have.
+            joining: what the members join with, but for what is the assignor's own.
+        """
+        members = self._members
+        self._members = {
+            member_id: members[member_id] if member_id in members else self._copied(self._unused)
+            for member_id in joining
+        }
         try:
-            plan = self._settled(past, cluster, total)
+            plan = self._settled(cluster, total, joining)
         except Exception as error:  # noqa: BLE001 - an assignor is anybody's code; the others go on
             problem = f"{type(error).__name__}: {error}"
             return _row(past, self.name, (0, 0), [], problem)
-        changed = self._owners.take(plan, cooperative=self._cooperative)
-        return _row(past, self.name, changed, [len(each) for each in plan.values()])
+        changed = self._owners.take(
+            {member_id: share.partitions for member_id, share in plan.items()},
+            cooperative=self._cooperative,
+        )
+        return _row(past, self.name, changed, list(self._owners.loads.values()))
 
     def _settled(
-        self, past: PastGeneration, cluster: Cluster, total: int
+        self, cluster: Cluster, total: int, joining: Mapping[str, Subscription]
     ) -> Mapping[str, Assignment]:
         for _ in range(MAX_ROUNDS):
-            plan = self._leader.assign(cluster, self._joining(past))
+            plan = self._leader.assign(cluster, self._joining(joining))
             self._rounds += 1
+            self._shares = {member_id: plan.get(member_id, _NOTHING) for member_id in self._members}
             for member_id, assignor in self._members.items():
-                share = plan.get(member_id, Assignment())
-                self._shares[member_id] = share
-                assignor.on_assignment(share, self._rounds)
+                assignor.on_assignment(self._shares[member_id], self._rounds)
             # what moves is withheld until its owner has given it up, in a rebalance after this one
             if not self._cooperative or sum(len(each) for each in plan.values()) >= total:
                 break
         return self._shares
 
-    def _joining(self, past: PastGeneration) -> dict[str, Subscription]:
-        joining = {}
-        for member in past.members:
-            share = self._shares.get(member.member_id)
-            user_data = self._members[member.member_id].subscription_user_data(member.topics)
-            keeps = self._cooperative and share is not None
-            joining[member.member_id] = Subscription(
-                member.topics,
-                user_data,
-                share.partitions if share is not None and keeps else {},
-                self._rounds if keeps else -1,
-                member.rack_id,
-                member.instance_id,
-            )
-        return joining
+    def _joining(self, joining: Mapping[str, Subscription]) -> Mapping[str, Subscription]:
+        """Add what the assignor tells its leader, and what members keep."""
+        with_own = dict(joining)
+        shares = self._shares if self._cooperative else {}
+        for member_id, plain in joining.items():
+            share = shares.get(member_id)
+            user_data = self._members[member_id].subscription_user_data(plain.topics)
+            if share is not None or user_data is not None:
+                with_own[member_id] = Subscription(
+                    plain.topics,
+                    user_data,
+                    {} if share is None else share.partitions,
+                    -1 if share is None else self._rounds,
+                    plain.rack_id,
+                    plain.group_instance_id,
+                )
+        return with_own
+
+
+def _is_plain(assignor: PartitionAssignor) -> bool:
+    """Tell whether a copy of its attributes is all that there is to copy, and shares nothing that could change."""
+    own = type(assignor)
+    if any(
+        hasattr(own, name) for name in ("__deepcopy__", "__copy__", "__slots__", "__setstate__")
+    ):
+        return False
+    if any(getattr(own, name) is not getattr(object, name) for name in _CREATION):
+        return False
+    return all(each is None or type(each) in _ATOMS for each in vars(assignor).values())
+
+
+def _plain_copy(assignor: PartitionAssignor) -> PartitionAssignor:
+    """Copy what `_is_plain` allows, in a tenth of the time that `copy.copy` takes to find out how."""
+    own = type(assignor)
+    copied: PartitionAssignor = object.__new__(own)
+    vars(copied).update(vars(assignor))
+    return copied
 
 
 class _Replay:
@@ -217,28 +269,54 @@ class _Replay:
         self._contenders = [_Contender(assignor) for assignor in assignors]
         self._actual = _Owners()
         self._counts: dict[str, int] = {}
+        # what the last generation had; most of it is the same in the next one
+        self._wanted: Set[str] = frozenset()
+        self._cluster = Cluster({})
+        self._total = 0
+        self._joined: dict[str, Subscription] = {}
 
     def take(self, past: PastGeneration) -> Iterator[ReplayRow]:
         counts = self._counts
-        wanted = {topic for member in past.members for topic in member.topics}
-        assigned: dict[str, list[tuple[str, int]]] = {}
+        grown = False
+        assigned: dict[str, Shares] = {}
         for member in past.members:
-            mine = assigned[member.member_id] = []
+            assigned[member.member_id] = dict(member.assigned)
             for topic, numbers in member.assigned:
                 if numbers and numbers[-1] >= counts.get(topic, 0):
                     counts[topic] = numbers[-1] + 1
-                mine += [(topic, number) for number in numbers]
+                    grown = True
         changed = self._actual.take(assigned, cooperative=past.cooperative)
-        yield _row(past, ACTUAL, changed, [len(each) for each in assigned.values()])
-        cluster = Cluster({topic: counts[topic] for topic in sorted(wanted & counts.keys())})
-        total = sum(cluster.partition_counts.values())
-        if not total and any(assigned.values()):
+        loads = list(self._actual.loads.values())
+        yield _row(past, ACTUAL, changed, loads)
+        wanted = set().union(*{id(each.topics): each.topics for each in past.members}.values())
+        if grown or wanted != self._wanted:
+            known = {topic: counts[topic] for topic in sorted(wanted & counts.keys())}
+            self._wanted, self._cluster, self._total = wanted, Cluster(known), sum(known.values())
+        if not self._total and any(loads):
             # records of the newer protocol name topics by their ids, and subscriptions by their names
             for contender in self._contenders:
                 yield _row(past, contender.name, (0, 0), [], UNKNOWN_TOPICS)
             return
+        last = self._joined
+        joining = self._joined = {
+            member.member_id: _subscription(member, last.get(member.member_id))
+            for member in past.members
+        }
         for contender in self._contenders:
-            yield contender.take(past, cluster, total)
+            yield contender.take(past, self._cluster, self._total, joining)
+
+
+def _subscription(member: Joined, last: Subscription | None) -> Subscription:
+    """Return what a member joins with: what it joined with last, the very object, where that is equal."""
+    _, instance_id, topics, rack_id, _ = member
+    if (
+        last is not None
+        and (last.topics is topics or last.topics == topics)
+        and last.rack_id == rack_id
+        and last.group_instance_id == instance_id
+    ):
+        return last
+    return Subscription(topics, rack_id=rack_id, group_instance_id=instance_id)
 
 
 def _row(
@@ -256,7 +334,7 @@ def _row(
         *changed,
         max(loads, default=0),
         min(loads, default=0),
-        pstdev(loads) if loads else 0.0,
+        deviation(loads),
         len(past.members),
         sum(loads),
         problem,

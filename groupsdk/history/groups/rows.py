@@ -104,6 +104,12 @@ class DepartureRow(NamedTuple):
     ts_ms: int
     member: Member
     """As it was last, with what it was assigned."""
+    superseded: bool
+    """Its client, of which there was no other, had come a second time while it was still there."""
+    alive_ms: int = -1
+    """When it last answered the coordinator, where the log tells; -1 where not."""
+    behind: bool = False
+    """It had not come to the epoch before yet."""
 
 
 class TopicRow(NamedTuple):

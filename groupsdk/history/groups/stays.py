@@ -1,6 +1,6 @@
 """Keep who is in a group since when, and give a row for each stay that ends."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from groupsdk.history.groups.causes import Changes
 from groupsdk.history.groups.member import Member
@@ -15,9 +15,21 @@ class Stays:
         self._last: dict[str, tuple[Member, GenerationRow]] = {}
 
     def update(
-        self, members: Mapping[str, Member], changes: Changes, generation: GenerationRow
+        self,
+        members: Mapping[str, Member],
+        changes: Changes,
+        generation: GenerationRow,
+        answers: Mapping[str, tuple[int, bool]] | None = None,
     ) -> Iterator[MembershipRow | DepartureRow]:
-        """Take a generation's members over; gives the rows of those that are gone."""
+        """Take a generation's members over; gives the rows of those that are gone.
+
+        Args:
+            members: of the generation, by their ids.
+            changes: since the one before.
+            generation: what is said of it.
+            answers: when members last answered, and whether they were behind, where the log tells.
+        """
+        superseded = self._superseded(changes.departed)
         for member_id in changes.gone:
             member, _ = self._last[member_id]
             cause = changes.replaced.get(member_id)
@@ -29,10 +41,27 @@ class Stays:
                     generation.generation,
                     generation.ts_ms,
                     member,
+                    member_id in superseded,
+                    *(answers or {}).get(member_id, (-1, False)),
                 )
         for member_id, member in members.items():
             self._first.setdefault(member_id, generation)
             self._last[member_id] = member, generation
+
+    def _superseded(self, departed: Sequence[str]) -> set[str]:
+        """Find those whose client was there twice, and who are the older ones of the two."""
+        if not departed:
+            return set()
+        namesakes: dict[str, list[str]] = {}
+        for member_id, (member, _) in self._last.items():
+            namesakes.setdefault(member.client_id, []).append(member_id)
+        found = set()
+        for member_id in departed:
+            pair = namesakes[self._last[member_id][0].client_id]
+            since = {each: self._first[each].seq for each in pair}
+            if len(pair) == 2 and since[member_id] < max(since.values()):
+                found.add(member_id)
+        return found
 
     def end(self, reason: str, ts_ms: int) -> Iterator[MembershipRow]:
         """End every stay, as the group is deleted."""

@@ -153,7 +153,7 @@ def _values(records: Records, rows: Longs) -> Any:
     return slices(records.data, records.value_starts[rows], np.maximum(sizes, 0), sizes < 0)
 
 
-def _groups(records: Records, rows: Longs) -> Any:
+def group_ids(records: Records, rows: Longs) -> Any:
     """Cut the group out of each key, which every known type has first; null where it is not to be read."""
     starts, sizes = records.key_starts[rows], records.key_sizes[rows]
     lengths = big_endian(records.data, "i2", starts + 2)
@@ -214,17 +214,32 @@ def commit_rows(records: Records, commits: Commits, partition: int) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=COMMITS)
 
 
-def rest_rows(records: Records, commits: Commits, partition: int, place: str) -> Any:
-    """Lay all but the committed offsets out in the schema `REST`, commits that cannot be decoded with them."""
+def rest_rows(
+    records: Records,
+    commits: Commits,
+    partition: int,
+    place: str,
+    *,
+    with_transactional: bool = False,
+) -> Any:
+    """Lay all but the committed offsets out in the schema `REST`, commits that cannot be decoded with them.
+
+    Args:
+        records: what was read.
+        commits: what is committed in it.
+        partition: of the log.
+        place: where the records stand, for what cannot be decoded.
+        with_transactional: commits within transactions stay among them, undecoded.
+    """
     others = np.ones(len(records), dtype=np.bool_)
-    others[commits.rows] = False
+    others[commits.rows] = records.is_transactional[commits.rows] & with_transactional
     rows = np.flatnonzero(others)
     reasons = [commits.undecodable.get(row) for row in rows.tolist()]
     types = records.key_types()[rows]
     columns = [
         *_place(records, rows, partition),
         pa.array(types.astype(np.int16), mask=(types < 0) | records.is_control[rows]),
-        _groups(records, rows),
+        group_ids(records, rows),
         _keys(records, rows),
         _values(records, rows),
         pa.array(reasons, type=pa.string()),

@@ -52,12 +52,8 @@ def overview(data: ReportData) -> str:
         left.set_yticks(list(places), names)
         left.set_xlabel("rebalances; the colour is the commonest cause")
         for place, line in enumerate(lines):
-            left.annotate(
-                f" {line.generations}" + (f" ({line.storms} storms)" if line.storms else ""),
-                (line.generations, place),
-                va="center",
-                fontsize=8,
-            )
+            storms = f" ({line.storms} storm{'s'[: line.storms != 1]})" if line.storms else ""
+            _number(left, line.generations, place, f"{line.generations:,}{storms}")
         left.margins(x=0.25)
         right.barh(places, [line.downtime_ms / 1000 for line in lines], color="#999999")
         right.set_xlabel("seconds without commits around rebalances, summed up")
@@ -107,7 +103,10 @@ def members(page: GroupPage) -> str:
         figure = Figure(figsize=(WIDTH, 1.6 + 0.24 * max(2, len(clients))))
         axes = figure.subplots()
         reasons = set()
-        for each in page.stays:
+        _time_axis(axes, page)
+        first, last = axes.get_xlim()
+        free: dict[int, float] = {}
+        for each in sorted(page.stays, key=lambda stay: stay.end or page.end):
             row = rows[each.client_id]
             end = each.end or page.end
             start = dates.date2num(each.start)
@@ -122,8 +121,14 @@ def members(page: GroupPage) -> str:
             )
             if each.end is not None:
                 reasons.add(each.end_reason)
+                at = dates.date2num(end)
+                axes.plot([at, at], [row - 0.4, row + 0.4], color=_dark(each.end_reason), lw=0.8)
+                # a letter only where the one before leaves room for it: the table has them all
+                if at < free.get(row, first):
+                    continue
+                free[row] = at + 2 * (last - first) / _LETTERS_WIDE
                 axes.text(
-                    dates.date2num(end),
+                    at,
                     row,
                     LETTERS.get(each.end_reason, "D"),
                     ha="center",
@@ -135,7 +140,6 @@ def members(page: GroupPage) -> str:
                 )
         axes.set_yticks(list(rows.values()), [_short(client) for client in rows])
         axes.set_ylim(-0.7, len(clients) - 0.3)
-        _time_axis(axes, page)
         legend = [(f"{LETTERS.get(r, 'D')}  {r}", _dark(r)) for r in sorted(reasons)]
         _legend(figure, legend)
         return _svg(figure)
@@ -181,6 +185,8 @@ def gaps(data: ReportData) -> str:
             left.barh(place, longest / 1000, height=0.7, color=_cause(cause), alpha=0.35)
             left.barh(place, p95 / 1000, height=0.5, color=_cause(cause), alpha=0.6)
             left.barh(place, median / 1000, height=0.3, color=_cause(cause))
+            _number(left, longest / 1000, place, f"{longest / 1000:,.1f}")
+        left.margins(x=0.15)
         left.set_yticks(range(len(rows)), [row[0] for row in rows])
         left.set_xlabel("seconds without a commit: median, 95 %, longest")
         behind = data.lag[:15][::-1]
@@ -188,6 +194,8 @@ def gaps(data: ReportData) -> str:
             right.barh(place, longest, height=0.7, color="#bbbbbb")
             right.barh(place, p95, height=0.5, color="#888888")
             right.barh(place, median, height=0.3, color="#333333")
+            _number(right, longest, place, f"{longest:,}")
+        right.margins(x=0.15)
         right.set_xlim(left=0, right=None if any(row[4] for row in behind) else 1)
         right.set_yticks(range(len(behind)), [_short(f"{row[0]} ({row[1]})") for row in behind])
         right.set_xlabel("lag in records: median, 95 %, highest")
@@ -206,10 +214,13 @@ def what_if(page: GroupPage) -> str:
         left.set_yticks(list(places), [_actual(each.assignor) for each in rows])
         left.set_xlabel("partitions that moved")
         for place, each in enumerate(rows):
-            left.annotate(f" {each.moves}", (each.moves, place), va="center", fontsize=8)
+            _number(left, each.moves, place, f"{each.moves:,}")
         left.margins(x=0.15)
         uneven = [each.mean_stddev or 0.0 for each in rows]
         right.barh(places, uneven, color=colours)
+        for place, value in enumerate(uneven):
+            _number(right, value, place, f"{value:.2f}")
+        right.margins(x=0.15)
         right.set_xlim(left=0, right=None if any(uneven) else 1)
         right.set_xlabel("unevenness: mean standard deviation of partitions a member")
         return _svg(figure)
@@ -229,6 +240,11 @@ def quality(data: ReportData) -> str:
         axes.set_xlabel("offsets: records read, and missing ones (hatched)")
         _legend(figure, [("read", "#009E73"), ("missing", "#D55E00")])
         return _svg(figure)
+
+
+def _number(axes: Any, value: float, place: int, text: str) -> None:
+    """Write a bar's value behind its end, so that a bar of zero is seen as well."""
+    axes.annotate(text, (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8)
 
 
 def _generations(axes: Any, page: GroupPage) -> None:

@@ -150,7 +150,7 @@ def _costs(data: ReportData) -> str:
     gaps = [(c, n, _seconds(m), _seconds(p), _seconds(x)) for c, n, m, p, x in data.gaps]
     names = ("cause", "rebalances", "median s", "95 % s", "longest s")
     text = _table(names, gaps, open_=True)
-    text += _table(("group", "kind", "median", "95 %", "highest"), data.lag)
+    text += _table(("group", "kind", "median", "95 %", "highest"), data.lag, what="the lag")
     text += (
         "<p>The lag of the kind <i>lower_bound</i> is against the highest offset that any group had"
         " committed by then: the log does not hold the ends of partitions.</p>"
@@ -239,7 +239,7 @@ def _what_if(page: GroupPage) -> str:
     rows = [
         (
             *(each.assignor, each.generations, each.moves, each.revoked),
-            "" if each.mean_stddev is None else f"{each.mean_stddev:.3f}",
+            each.mean_stddev,
             *(each.worst_spread, each.problems, each.rank),
         )
         for each in page.what_if
@@ -315,6 +315,8 @@ def _table(
 def _cell(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f'<td class="n">{value:,}</td>'
+    if isinstance(value, float):
+        return f'<td class="n">{value:,.3f}</td>'
     return f"<td>{escape('' if value is None else str(value))}</td>"
 
 
@@ -322,12 +324,12 @@ def _time(value: datetime | None) -> str:
     return "" if value is None else f"{value:%Y-%m-%d %H:%M:%S}.{value.microsecond // 1000:03}"
 
 
-def _seconds(milliseconds: int) -> str:
-    return f"{milliseconds / 1000:,.3f}"
+def _seconds(milliseconds: int) -> float:
+    return milliseconds / 1000
 
 
-def _maybe_seconds(milliseconds: int | None) -> str:
-    return "" if milliseconds is None else _seconds(milliseconds)
+def _maybe_seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else _seconds(milliseconds)
 
 
 def _anchor(page: GroupPage) -> str:

@@ -20,6 +20,7 @@ CAUSES: Final = {
     str(Cause.SUBSCRIPTION_CHANGE): "#CC79A7",
     str(Cause.TOPIC_GROWTH): "#009E73",
     str(Cause.COOPERATIVE_FOLLOWUP): "#44AA99",
+    str(Cause.REJOIN): "#332288",
     str(Cause.CREATED): "#DDDDDD",
     str(Cause.UNKNOWN): "#777777",
 }
@@ -34,6 +35,7 @@ LETTERS: Final = {
     str(Cause.SUBSCRIPTION_CHANGE): "U",
     str(Cause.TOPIC_GROWTH): "G",
     str(Cause.COOPERATIVE_FOLLOWUP): "F",
+    str(Cause.REJOIN): "A",
     str(Cause.CREATED): "0",
     str(Cause.UNKNOWN): "?",
 }

@@ -33,7 +33,7 @@ def shape_of(kind: str) -> Any:
     return SHAPES[kind]
 
 
-def cut(records: Records, kind: str, partition: int, place: str) -> Iterator[Any]:
+def cut(kind: str, records: Records, partition: int, place: str) -> Iterator[Any]:
     """Give the records of one kind as a record batch; none where there are no records of it."""
     if kind == RAW_KIND:
         batch = raw_rows(records, partition)

@@ -1,23 +1,31 @@
 """Read segment files of `__consumer_offsets` with Spark: the Data Source "groupsdk-segments"."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
+from groupsdk.history.kernel.batches import Records
 from groupsdk.history.kernel.rows import Reject, reject_rows
 from groupsdk.history.kernel.segments import CHUNK_BYTES, Chunk, Unread, read_segment
 from groupsdk.history.sources.kinds import RAW_KIND, REST_KIND, cut, shape_of, spark_ddl
+from groupsdk.history.sources.landing import Landing
+from groupsdk.history.sources.places import file_system
 
 
 FORMAT: Final = "groupsdk-segments"
 TOPIC: Final = "__consumer_offsets"
+Cutter = Callable[[Records, int, str], Iterator[Any]]
+"""Makes rows of records, of a partition of the log and from the place that is named."""
+
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _DEPTH: Final = 3  # of a folder with the data directories of a broker
 
@@ -52,6 +60,8 @@ class SegmentsDataSource(DataSource):
         kind: "raw", "commits" or "rest": see `groupsdk.history.sources.kinds`.
         topic: the topic; `__consumer_offsets` unless given.
         chunk_bytes: how much of a file a worker reads at once.
+        land: a directory of tables, with the kind "rest" only: what is read of committed offsets is written
+            there; see `groupsdk.history.sources.landing`.
     """
 
     @classmethod
@@ -79,6 +89,12 @@ class SegmentsReader(DataSourceReader):
         self._topic = options.get("topic", TOPIC)
         self._kind = options.get("kind", RAW_KIND)
         self._chunk_bytes = int(options.get("chunk_bytes", str(CHUNK_BYTES)))
+        self._land = options.get("land")
+        if self._land and self._kind != REST_KIND:
+            raise ConfigError(
+                f"{FORMAT} has land={self._land!r} with the kind {self._kind!r}: it goes with the kind"
+                f" {REST_KIND!r}, as the others are given whole"
+            )
 
     @override
     def partitions(self) -> Sequence[InputPartition]:
@@ -90,21 +106,53 @@ class SegmentsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, SegmentPartition)
         system, _ = file_system(partition.root)
-        with system.open_input_stream(partition.segment.path) as file:
-            yield from read_rows(file, partition.segment, self._kind, chunk_bytes=self._chunk_bytes)
+        segment = partition.segment
+        with system.open_input_stream(segment.path) as file:
+            if self._land:
+                yield from land_rows(file, segment, self._land, chunk_bytes=self._chunk_bytes)
+            else:
+                yield from read_rows(file, segment, self._kind, chunk_bytes=self._chunk_bytes)
+
+
+def land_rows(
+    file: Any, segment: SegmentFile, root: str, *, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[Any]:
+    """Write the committed offsets of a segment file below `root`, and give its other rows."""
+    system, inner = file_system(root)
+    name = f"part-{segment.partition:05}-{Path(segment.path).stem}"
+    landing = Landing(system, inner, name)
+    try:
+        yield from read_rows(file, segment, REST_KIND, chunk_bytes=chunk_bytes, cutter=landing.take)
+        landing.close()
+    finally:
+        landing.abandon()
 
 
 def read_rows(
-    file: Any, segment: SegmentFile, kind: str, *, chunk_bytes: int = CHUNK_BYTES
+    file: Any,
+    segment: SegmentFile,
+    kind: str,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
+    cutter: Cutter | None = None,
 ) -> Iterator[Any]:
-    """Give the rows of a segment file as record batches of one kind."""
+    """Give the rows of a segment file as record batches of one kind.
+
+    Args:
+        file: opened for reading.
+        segment: which one it is.
+        kind: of the rows; see `groupsdk.history.sources.kinds`.
+        chunk_bytes: how much to read at once.
+        cutter: what makes rows of records, in the place of `kinds.cut`.
+    """
+    cutter = cutter or partial(cut, kind)
     for found in read_segment(file, chunk_bytes=chunk_bytes):
         rejects = []
         if isinstance(found, Unread):
             place = f"{segment.path}:{found.position}"
             rejects.append(Reject(None, place, found.reason, 0))
         else:
-            yield from cut(found.records, kind, segment.partition, segment.path)
+            yield from cutter(found.records, segment.partition, segment.path)
             rejects += _bad_batches(found, segment)
         if rejects and kind == REST_KIND:
             yield reject_rows(rejects, segment.partition)
@@ -116,19 +164,19 @@ def _bad_batches(chunk: Chunk, segment: SegmentFile) -> Iterator[Reject]:
         yield Reject(bad.base_offset, place, bad.reason, bad.records_count)
 
 
-def file_system(path: str) -> tuple[Any, str]:
-    """Return the file system that a path or URI is on, and what the path is called there.
+def land_segments(spark: SparkSession, path: str) -> Callable[[str], DataFrame]:
+    """Return what reads segment files at once, for `job.Inputs.land`.
 
-    Raises:
-        ConfigError: the URI is of no file system that is known here.
+    Args:
+        spark: the session.
+        path: of the files, as for `SegmentsDataSource`.
     """
-    if "://" not in path:
-        return fs.LocalFileSystem(), str(Path(path).expanduser().resolve())
-    try:
-        system, inner = fs.FileSystem.from_uri(path)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"no file system is known for {path}: {error}") from error
-    return system, inner
+    spark.dataSource.register(SegmentsDataSource)
+
+    def land(root: str) -> DataFrame:
+        return spark.read.format(FORMAT).option("kind", REST_KIND).option("land", root).load(path)
+
+    return land
 
 
 def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:

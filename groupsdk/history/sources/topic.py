@@ -225,7 +225,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def rows(fetched: Fetched, kind: str, topic: str, part: TopicRange) -> Iterator[Any]:
     """Give the rows of one kind that are within the range: batches are fetched as a whole."""
     place = f"{topic}-{part.partition}"
-    for batch in cut(fetched.records, kind, part.partition, place):
+    for batch in cut(kind, fetched.records, part.partition, place):
         offsets = batch.column("src_offset")
         within = pc.and_(pc.greater_equal(offsets, part.start), pc.less(offsets, part.end))
         kept = batch.filter(within)

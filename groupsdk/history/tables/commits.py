@@ -28,12 +28,25 @@ def topic_id_text(column: str) -> Column:
     return f.rtrim(f.translate(f.base64(f.col(column)), "+/=", "-_ "))
 
 
+def commit_parts(commits: DataFrame) -> DataFrame:
+    """Lay committed offsets out as the sums of `kernel.spans`, one for each commit; only what counts in the end."""
+    return commits.filter(
+        (f.col("state") == COMMITTED) & f.col("committed_offset").isNotNull()
+    ).select(
+        *("group_id", "topic", "partition"),
+        f.col("ts").alias("first_commit_ts"),
+        f.col("ts").alias("last_commit_ts"),
+        f.col("committed_offset").alias("last_offset"),
+        f.lit(1).cast("bigint").alias("commits"),
+        *("src_partition", "src_offset"),
+    )
+
+
 def commit_spans(generations: DataFrame) -> Step:
-    """Return the step from the table `offset_commits` to `commit_spans`.
+    """Return the step from the parts of spans, as `commit_parts` gives them, to the table `commit_spans`.
 
     A group's commits and generations stand in one partition of the log, so their offsets order them. What
-    was committed before the first generation, or without any, has the `seq` -1. Only what was committed in
-    the end counts.
+    was committed before the first generation, or without any, has the `seq` -1.
 
     Args:
         generations: with `group_id`, `seq`, `src_partition` and `src_offset`.
@@ -44,39 +57,18 @@ def commit_spans(generations: DataFrame) -> Step:
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
 
-    def step(commits: DataFrame) -> DataFrame:
-        given = commits.filter(
-            (f.col("state") == COMMITTED) & f.col("committed_offset").isNotNull()
-        ).select(
-            "group_id",
-            "topic",
-            "partition",
-            "ts",
-            "committed_offset",
-            "src_partition",
-            "src_offset",
-            f.lit(None).cast("bigint").alias("seq"),
-        )
-        marks = generations.select(
-            "group_id",
-            f.lit(None).cast("string").alias("topic"),
-            f.lit(None).cast("int").alias("partition"),
-            f.lit(None).cast("timestamp").alias("ts"),
-            f.lit(None).cast("bigint").alias("committed_offset"),
-            "src_partition",
-            "src_offset",
-            "seq",
-        )
+    def step(parts: DataFrame) -> DataFrame:
+        marks = generations.select("group_id", "src_partition", "src_offset", "seq")
         return (
-            given.unionByName(marks)
+            parts.unionByName(marks, allowMissingColumns=True)
             .withColumn("in_force", f.coalesce(f.last("seq", True).over(so_far), f.lit(-1)))
             .filter(f.col("seq").isNull())
             .groupBy("group_id", f.col("in_force").alias("seq"), "topic", "partition")
             .agg(
-                f.min("ts").alias("first_commit_ts"),
-                f.max("ts").alias("last_commit_ts"),
-                f.max_by("committed_offset", "src_offset").alias("last_offset"),
-                f.count("*").alias("commits"),
+                f.min("first_commit_ts").alias("first_commit_ts"),
+                f.max("last_commit_ts").alias("last_commit_ts"),
+                f.max_by("last_offset", "src_offset").alias("last_offset"),
+                f.sum("commits").alias("commits"),
                 f.min("src_partition").alias("src_partition"),
                 f.max("src_offset").alias("src_offset"),
             )

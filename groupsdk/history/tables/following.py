@@ -25,10 +25,18 @@ def events(rest: DataFrame) -> DataFrame:
     return (
         rest.filter(f.col("reason").isNull() & ~f.col("control"))
         .select(*REST.names)
-        .repartition("group_id")
+        .repartition(tasks(rest), "group_id")
         .sortWithinPartitions("group_id", "src_partition", "src_offset")
         .mapInArrow(follow, spark_ddl(EVENTS))
     )
+
+
+def tasks(frame: DataFrame) -> int:
+    """Tell in how many tasks to do what takes much time for few bytes: a number of them for each core.
+
+    Spark goes by bytes, and would do it in one.
+    """
+    return 2 * frame.sparkSession.sparkContext.defaultParallelism
 
 
 def of_kind(kind: str) -> Step:

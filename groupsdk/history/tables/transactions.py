@@ -2,7 +2,7 @@
 
 from pyspark.sql import Column, DataFrame, Window, functions as f
 
-from groupsdk.history.tables.shape import Step
+from groupsdk.history.tables.shape import Step, shaped
 
 
 COMMITTED = "committed"
@@ -28,6 +28,22 @@ def outcomes(rest: DataFrame) -> DataFrame:
         .distinct()
         .withColumn("after", f.coalesce(f.lag("before").over(of_producer), f.lit(-1)))
     )
+
+
+def split_deferred(landed: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Split what is left where committed offsets were landed.
+
+    Returns:
+        Commits within transactions, as raw records; and the records of the kind "rest".
+    """
+    deferred = (
+        f.col("transactional")
+        & ~f.col("control")
+        & f.col("reason").isNull()
+        & f.coalesce(f.col("record_type").isin(0, 1), f.lit(False))
+    )
+    raw = landed.filter(deferred).withColumn("day", f.to_date("ts"))
+    return raw.transform(shaped("raw_records")), landed.filter(~deferred)
 
 
 def with_state(ends: DataFrame) -> Step:

@@ -1,9 +1,19 @@
 """The rows of followed groups as record batches."""
 
 import pyarrow as pa
+from hypothesis import given, strategies as st
 
 from examples.history_log import Seat, deletion, generation
-from groupsdk.history.groups.arrow import EVENTS, KINDS, follow, to_batches
+from groupsdk.history.groups.arrow import (
+    ASSIGNED,
+    EVENTS,
+    KINDS,
+    follow,
+    partition_arrays,
+    partition_lists,
+    to_batches,
+)
+from groupsdk.history.groups.member import Partitions
 from groupsdk.history.kernel.batches import read_batches
 from groupsdk.history.kernel.commits import read_commits
 from groupsdk.history.kernel.rows import rest_rows
@@ -61,3 +71,21 @@ def test_records_of_the_rest_are_followed_in_a_worker() -> None:
     ]
     assert rows[1]["ts"].microsecond == 1000
     assert list(follow([])) == []
+
+
+PARTITIONS = st.lists(
+    st.tuples(st.text(max_size=3), st.lists(st.integers(0, 2**31 - 1), max_size=4).map(tuple)),
+    max_size=3,
+).map(tuple)
+
+
+@given(st.lists(PARTITIONS, max_size=6), st.integers(0, 6))
+def test_partitions_go_into_arrays_and_come_back(every: list[Partitions], start: int) -> None:
+    array = partition_arrays(every)
+    assert array.type == ASSIGNED
+    assert array == pa.array(
+        [[{"topic": topic, "partitions": found} for topic, found in each] for each in every],
+        type=ASSIGNED,
+    )
+    assert list(partition_lists(array)) == every
+    assert list(partition_lists(array.slice(start, 2))) == every[start : start + 2]

@@ -58,7 +58,7 @@ def test_the_same_members_with_other_topics() -> None:
     changes = compare(group(A), group(replace(A, topics=("t", "u"))))
     assert changes.resubscribed == ("a",)
     assert changes.causes == (Cause.SUBSCRIPTION_CHANGE,)
-    assert compare(group(A), group(replace(A, topics=("t",)))).causes == ()
+    assert compare(group(A), group(replace(A, topics=("t",)))).causes == (Cause.REJOIN,)
 
 
 def test_new_partitions_are_growth_where_nothing_else_happened() -> None:
@@ -67,10 +67,21 @@ def test_new_partitions_are_growth_where_nothing_else_happened() -> None:
 
 
 def test_the_second_round_of_a_cooperative_rebalance() -> None:
-    after = replace(A, owned=(("t", (0,)),))
-    assert compare(group(A), group(after), cooperative=True).causes == (Cause.COOPERATIVE_FOLLOWUP,)
-    assert compare(group(A), group(after)).causes == ()
-    assert compare(group(A), group(A), cooperative=True).causes == ()
+    # 2 was taken from its owner, and given to nobody yet
+    first = group(replace(A, owned=(("t", (0, 1, 2)),)), replace(B, assigned=()))
+    second = group(replace(A, owned=A.assigned), B)
+    assert compare(first, second, cooperative=True).causes == (Cause.COOPERATIVE_FOLLOWUP,)
+    assert compare(first, second).causes == (Cause.REJOIN,)
+    # of owners that do not say what they have, what is given later tells
+    unsaid = group(A, replace(B, assigned=()))
+    assert compare(unsaid, group(A, B), cooperative=True).causes == (Cause.COOPERATIVE_FOLLOWUP,)
+
+
+def test_the_same_members_that_want_the_same_came_because_one_asked() -> None:
+    again = group(replace(A, owned=A.assigned))
+    assert compare(group(A), again, cooperative=True).causes == (Cause.REJOIN,)
+    assert compare(again, again).causes == (Cause.REJOIN,)
+    assert compare({}, {}).causes == ()
 
 
 def test_several_causes_stand_with_the_most_telling_first() -> None:
@@ -80,6 +91,8 @@ def test_several_causes_stand_with_the_most_telling_first() -> None:
     )
     assert changes.causes == (Cause.STATIC_REPLACED, Cause.SUBSCRIPTION_CHANGE)
     assert in_order({Cause.JOIN, Cause.EXPIRY}) == (Cause.EXPIRY, Cause.JOIN)
+    # who replaces a static member does not make the others come: whatever else happened did
+    assert in_order({Cause.JOIN, Cause.STATIC_REPLACED}) == (Cause.JOIN, Cause.STATIC_REPLACED)
 
 
 def test_every_cause_says_how_far_it_can_be_trusted() -> None:

@@ -46,6 +46,19 @@ def test_a_group_is_made_joined_grows_and_ends() -> None:
     assert all(row.seq == 4 for row in departures(rows))
 
 
+def test_who_comes_to_an_empty_group_and_goes_before_the_record_has_come() -> None:
+    rows = walked(
+        generation("g", 0, {}),
+        generation("g", 0, {}),
+        generation("g", 1, {}),
+        generation("g", 3, {}),
+        deletion("g"),
+        generation("g", 0, {}),
+    )
+    assert causes(rows) == [["created"], ["join"], ["join"], ["created"]]
+    assert [row.missing_before for row in generations(rows)] == [0, 0, 1, 0]
+
+
 def test_what_each_member_has_stands_beside_its_generation() -> None:
     rows = walked(generation("g", 1, {"a": ONE, "b": TWO}))
     found = members(rows)
@@ -65,7 +78,7 @@ def test_the_last_record_of_a_generation_counts() -> None:
         generation("g", 2, {"a2": Seat("one", {"t": [0]}, instance_id="i"), "b": TWO}),
         generation("g", 3, {"b": TWO}),
     )
-    assert causes(rows) == [["join"], ["static_replaced", "join"], []]
+    assert causes(rows) == [["join"], ["join", "static_replaced"], []]
     second = generations(rows)[1]
     assert (second.seq, second.ts_ms, second.offset) == (1, 1000, 2)
     ends = {row.member.member_id: row.end_reason for row in memberships(rows)}
@@ -99,6 +112,20 @@ def test_a_hole_that_compaction_left_is_counted() -> None:
 def test_generations_that_count_backwards_are_no_hole() -> None:
     rows = walked(generation("g", 9, {"a": ONE}), generation("g", 2, {"a": ONE}))
     assert [row.missing_before for row in generations(rows)] == [0, 0]
+
+
+def test_the_same_members_over_a_hole_tell_nothing() -> None:
+    rows = walked(*(generation("g", number, {"a": ONE}) for number in (1, 2, 4)))
+    assert causes(rows) == [["join"], ["rejoin"], []]
+
+
+def test_a_topic_that_was_wanted_and_is_there_at_last_has_grown() -> None:
+    wanting = Seat("one", {"t": [0]}, ("t", "later"))
+    rows = walked(
+        generation("g", 1, {"a": wanting}),
+        generation("g", 2, {"a": Seat("one", {"t": [0], "later": [0]}, ("t", "later"))}),
+    )
+    assert causes(rows) == [["join"], ["topic_growth"]]
 
 
 def test_another_leader_of_the_partition_is_another_coordinator() -> None:

@@ -1,9 +1,10 @@
 """Other assignors, taken through what a group had."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from assignors.sticky import StickyAssignor
 from groupsdk.assignment import Assignment, Cluster, GroupAssignment, GroupSubscription
@@ -13,6 +14,8 @@ from groupsdk.history.groups.replaying import (
     Joined,
     PastGeneration,
     ReplayRow,
+    _is_plain,
+    _plain_copy,
     replay,
     resolve,
 )
@@ -116,3 +119,86 @@ def test_assignors_are_meant_by_name_place_class_or_object() -> None:
     assert resolve(one) is not one
     with pytest.raises(ConfigError, match="did you mean 'sticky'"):
         list(replay(HISTORY, ["stiky"]))
+
+
+def test_members_get_assignors_of_their_own() -> None:
+    class Counting(Failing):
+        """An assignor with a list, which no two members may share."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.taken: list[int] = []
+
+        @override
+        def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+            return {member_id: Assignment({"t": [0]}) for member_id in subscriptions}
+
+        @override
+        def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+            self.taken.append(generation_id)
+            assert self.taken == sorted(set(self.taken))
+
+    rows = list(replay(HISTORY, [Counting()]))
+    assert [row.problem for row in by_assignor(rows, "failing")] == [None] * len(HISTORY)
+
+
+class Plain(Failing):
+    """An assignor with nothing but a number."""
+
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        return {member_id: Assignment({"t": [0]}) for member_id in subscriptions}
+
+    @override
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+        self.calls += 1
+
+
+class OfItsOwn(Plain):
+    """An assignor that says how it is copied."""
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OfItsOwn, ()
+
+
+class Slotted(Plain):
+    """An assignor with a number beside its dictionary."""
+
+    __slots__ = ("more",)
+
+
+@pytest.mark.parametrize(("kind", "plain"), [(Plain, True), (OfItsOwn, False), (Slotted, False)])
+def test_what_is_nothing_but_its_attributes_is_copied_by_them(
+    kind: type[Plain], plain: bool
+) -> None:
+    one = kind()
+    one.calls = 5
+    assert _is_plain(one) is plain
+    if plain:
+        other = _plain_copy(one)
+        assert type(other) is kind
+        assert vars(other) == {"calls": 5}
+        other.on_assignment(Assignment(), 1)
+        assert one.calls == 5
+    rows = list(replay(HISTORY, [one]))
+    assert [row.problem for row in by_assignor(rows, "failing")] == [None] * len(HISTORY)
+    assert one.calls == 5
+
+
+def test_members_who_change_their_wishes_are_replayed_with_the_new_ones() -> None:
+    def generation(seq: int, topics: Mapping[str, tuple[str, ...]]) -> PastGeneration:
+        own = {"a": (("t", (0, 1)),), "b": (("u", (0, 1)),)}
+        members = [Joined(each, None, topics[each], None, own[each]) for each in topics]
+        return PastGeneration("g", seq, seq + 1, False, members)
+
+    both, apart = ("t", "u"), {"a": ("t",), "b": ("u",)}
+    changing = [
+        generation(0, apart),
+        generation(1, {"a": both, "b": both}),
+        generation(2, apart),
+        generation(3, {"a": ("t",), "b": ("t",)}),
+    ]
+    found = by_assignor(list(replay(changing, ["range"])), "range")
+    assert [row.moved for row in found] == [0, 2, 2, 1]
+    assert [row.n_partitions for row in found] == [4, 4, 4, 2]

@@ -1,5 +1,7 @@
 """Who was in a group from when to when."""
 
+from dataclasses import replace
+
 from groupsdk.history.groups.causes import Cause, Changes
 from groupsdk.history.groups.member import Member
 from groupsdk.history.groups.rows import DepartureRow, GenerationRow, MembershipRow
@@ -47,7 +49,7 @@ def test_a_stay_lasts_from_the_first_generation_to_the_last() -> None:
     ended = list(stays.update({"a": A}, Changes(gone=("b",)), at(2)))
     assert ended == [
         MembershipRow("g", "classic", B, 0, 1, 10, 11, 0, 2000, None, 2, 3, 100),
-        DepartureRow("g", 2, 12, 2000, B),
+        DepartureRow("g", 2, 12, 2000, B, superseded=False),
     ]
     assert [row.end_ms for row in stays.open()] == [-1]
 
@@ -70,3 +72,43 @@ def test_the_end_of_the_group_ends_every_stay() -> None:
         ("b", 5_500, "group_deleted"),
     ]
     assert list(stays.open()) == []
+
+
+def test_a_client_that_came_again_before_it_was_gone_supersedes_itself() -> None:
+    stays = Stays()
+    again = replace(B, member_id="b2")
+    list(stays.update({"a": A, "b": B}, Changes(joined=("a", "b")), at(0)))
+    list(stays.update({"a": A, "b": B, "b2": again}, Changes(joined=("b2",)), at(1)))
+    rows = [*stays.update({"b2": again}, Changes(gone=("a", "b")), at(2))]
+    told = {
+        each.member.member_id: each.superseded for each in rows if isinstance(each, DepartureRow)
+    }
+    assert told == {"a": False, "b": True}
+
+
+def test_of_clients_with_one_name_none_supersedes_another() -> None:
+    stays = Stays()
+    names = ("b", "b2", "b3")
+    crowd = {name: replace(B, member_id=name) for name in names}
+    for place, name in enumerate(names):
+        there = {each: crowd[each] for each in names[: place + 1]}
+        list(stays.update(there, Changes(joined=(name,)), at(place)))
+    _, gone = stays.update({"b2": crowd["b2"], "b3": crowd["b3"]}, Changes(gone=("b",)), at(3))
+    assert isinstance(gone, DepartureRow)
+    assert not gone.superseded
+    # and the younger one of two does not, either
+    _, younger = stays.update({"b2": crowd["b2"]}, Changes(gone=("b3",)), at(4))
+    assert isinstance(younger, DepartureRow)
+    assert not younger.superseded
+
+
+def test_a_client_that_was_there_twice_goes_at_once() -> None:
+    stays = Stays()
+    again = replace(B, member_id="b2")
+    list(stays.update({"b": B}, Changes(joined=("b",)), at(0)))
+    list(stays.update({"b": B, "b2": again}, Changes(joined=("b2",)), at(1)))
+    rows = [*stays.update({}, Changes(gone=("b", "b2")), at(2))]
+    told = {
+        each.member.member_id: each.superseded for each in rows if isinstance(each, DepartureRow)
+    }
+    assert told == {"b": True, "b2": False}

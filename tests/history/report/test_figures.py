@@ -23,7 +23,7 @@ def texts(svg: str) -> list[str]:
 def test_the_overview_names_groups_and_counts() -> None:
     found = texts(figures.overview(small_report()))
     assert "<b>g</b> $x_1$" in found
-    assert any("3 (1 storms)" in text for text in found)
+    assert any("3 (1 storm)" in text for text in found)
 
 
 def test_ownership_shows_partitions_in_order_clients_and_causes() -> None:
@@ -40,8 +40,22 @@ def test_a_period_is_shown_closer() -> None:
 
 
 def test_members_end_with_a_letter() -> None:
-    found = texts(figures.members(small_page()))
+    page = small_page()
+    apart = [each._replace(end=END) if each.member_id == "m-2" else each for each in page.stays]
+    found = texts(figures.members(replace(page, stays=apart)))
     assert {"X", "D", "L", "client-1", "client-2"} <= set(found)
+
+
+def test_letters_that_would_stand_on_each_other_are_left_out() -> None:
+    found = texts(figures.members(small_page()))
+    assert {"X", "L"} <= set(found)
+    assert "D" not in found
+
+
+def test_bars_of_nothing_have_their_number() -> None:
+    page = small_page()
+    even = [each._replace(mean_stddev=0.0) for each in page.what_if]
+    assert "0.00" in texts(figures.what_if(replace(page, what_if=even)))
 
 
 def test_causes_costs_what_if_and_quality_are_drawn() -> None:

@@ -16,13 +16,13 @@ def test_records_are_cut_into_the_shape_that_is_asked_for() -> None:
     (records,) = read_batches(build_batch([Record(n, 1, *pair) for n, pair in enumerate(pairs)]))
     found = {
         kind: [
-            row["src_offset"] for batch in cut(records, kind, 1, "") for row in batch.to_pylist()
+            row["src_offset"] for batch in cut(kind, records, 1, "") for row in batch.to_pylist()
         ]
         for kind in SHAPES
     }
     assert found == {"raw": [0, 1], "commits": [0], "rest": [1]}
     (only,) = read_batches(build_batch([Record(0, 1, *pairs[0])]))
-    assert list(cut(only, "rest", 1, "")) == []
+    assert list(cut("rest", only, 1, "")) == []
 
 
 def test_a_kind_that_is_none_says_which_there_are() -> None:

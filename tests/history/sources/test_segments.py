@@ -79,6 +79,8 @@ def test_the_copies_of_two_brokers_are_not_counted_twice(tmp_path: Path) -> None
 def test_a_path_that_is_wrong_says_so(path: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         find_segments(path)
+    with pytest.raises(ConfigError, match=r"land=.* goes with the kind 'rest'"):
+        SegmentsReader({"path": str(SEGMENTS), "kind": "commits", "land": "out"})
     with pytest.raises(ConfigError, match="needs the path"):
         SegmentsReader({})
 

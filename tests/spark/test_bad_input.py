@@ -1,0 +1,124 @@
+"""A log with everything that can be wrong with one: the tables are made all the same, and say what is missing."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.history_log import LogWriter, Seat, commit, deletion, generation
+from groupsdk.history.job import Inputs, Options, run
+from tests.spark.reading import plain, read_segments
+
+
+ONE = Seat("one", {"t": [0, 1]})
+TWO = Seat("two", {"t": [1]})
+NEWER_TYPE = (b"\x00\x63\x00\x01g", b"\x00\x00")
+NEWER_VALUE = (b"\x00\x02\x00\x05newer", b"\x00\x4d\x00\x00")
+NO_KEY = (b"", b"x")
+
+
+def write_log(root: Path) -> None:
+    """Write partitions that are each wrong in another way."""
+    with LogWriter(root, 0, batch_records=1) as log:
+        log.append(5_000, generation("holes", 1, {"a": ONE}))
+        log.append(6_000, NEWER_TYPE, NEWER_VALUE, NO_KEY)
+        # what compaction leaves: offsets and generations are missing
+        log.offset += 10
+        log.append(7_000, generation("holes", 5, {"a": ONE, "b": TWO}))
+        # the clock goes back by more than the log lasts, and before 1970
+        log.append(1_000, generation("back", 1, {"a": ONE}))
+        log.append(500, commit("back", "t", 0, 7, 500))
+        log.append(-1, generation("back", 2, {"a": ONE, "b": TWO}))
+        log.append(2_000, generation("again", 1, {"a": ONE}), deletion("again"))
+        log.append(9_000, generation("again", 1, {"b": TWO}))
+    with LogWriter(root, 1, batch_records=1) as log:
+        for number in range(1, 5):
+            log.append(number * 1_000, generation("torn", number, {"a": ONE}))
+    damage(root / "__consumer_offsets-1" / f"{0:020}.log")
+    foreign = root / "__consumer_offsets-2" / f"{0:020}.log"
+    foreign.parent.mkdir()
+    foreign.write_bytes(gzip.compress(b"no log at all" * 50))
+    empty = root / "__consumer_offsets-3" / f"{0:020}.log"
+    empty.parent.mkdir()
+    empty.write_bytes(b"")
+
+
+def damage(path: Path) -> None:
+    """Turn a bit of the second batch, and cut the last one short."""
+    data = bytearray(path.read_bytes())
+    first = 12 + int.from_bytes(data[8:12])
+    data[first + 80] ^= 1
+    path.write_bytes(data[:-3])
+
+
+@pytest.fixture(scope="module")
+def tables(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the job makes of it."""
+    root = tmp_path_factory.mktemp("bad")
+    write_log(root / "data")
+    inputs = Inputs(
+        read_segments(spark, root / "data", "commits"), read_segments(spark, root / "data", "rest")
+    )
+    return dict(run(spark, inputs, str(root / "tables"), Options(assignors=("range",))))
+
+
+def test_the_quality_says_for_each_partition_what_is_missing(tables: dict[str, Any]) -> None:
+    rows = {row.src_partition: row for row in tables["quality"].collect()}
+    holes = rows[0]
+    assert (holes.first_offset, holes.last_offset, holes.offset_gaps) == (0, 20, 10)
+    assert (holes.bad_batches, holes.missing_generations) == (0, 3)
+    # -1: a record whose key is too short to have a type
+    assert holes.unknown_types == {99: 1, -1: 1}
+    # a value of a version that is not known
+    assert holes.undecodable == 1
+    torn = rows[1]
+    assert torn.bad_batches == 2
+    assert (torn.first_offset, torn.last_offset, torn.offset_gaps) == (0, 2, 1)
+    assert torn.missing_generations == 1
+    foreign = rows[2]
+    assert foreign.bad_batches == 1
+    assert (foreign.records, foreign.first_offset) == (0, None)
+    assert 3 not in rows
+
+
+def test_each_thing_that_was_not_read_is_named_with_its_place(tables: dict[str, Any]) -> None:
+    rows = tables["rejects"].collect()
+    places: dict[int, list[tuple[str, str]]] = {row.src_partition: [] for row in rows}
+    for row in rows:
+        places[row.src_partition].append((row.place or "", row.reason))
+    assert any("checksum" in reason.lower() or "crc" in reason.lower() for _, reason in places[1])
+    assert any("ends within a batch" in reason for _, reason in places[1])
+    assert all(f"{0:020}.log" in place for place, _ in places[1] + places[2])
+    undecoded = {row.record_type: row.reason for row in rows if row.src_partition == 0}
+    assert "99" in undecoded[99]
+    assert "77" in undecoded[2]
+    assert {row.src_offset for row in rows if row.src_partition == 0} == {1, 2, 3}
+
+
+def test_what_could_be_read_is_in_the_tables(tables: dict[str, Any]) -> None:
+    found = tables["generations"]
+    columns = ("group_id", "incarnation", "generation", "n_members", "missing_before")
+    assert plain(found, *columns) == [
+        ("again", 0, 1, 1, 0),
+        ("again", 1, 1, 1, 0),
+        ("back", 0, 1, 1, 0),
+        ("back", 0, 2, 2, 0),
+        ("holes", 0, 1, 1, 0),
+        ("holes", 0, 5, 2, 3),
+        ("torn", 0, 1, 1, 0),
+        ("torn", 0, 3, 1, 1),
+    ]
+    # the log's order counts, not the clock's
+    back = {row.generation: row for row in found.filter("group_id = 'back'").collect()}
+    assert back[2].primary_cause == "join"
+    assert back[2].ts is None
+    again = tables["memberships"].filter("group_id = 'again'")
+    assert plain(again, "member_id", "end_reason") == [("a", "group_deleted"), ("b", None)]
+
+
+def test_over_a_hole_a_cause_is_trusted_less(tables: dict[str, Any]) -> None:
+    holes = {
+        row.generation: row for row in tables["generations"].filter("group_id = 'holes'").collect()
+    }
+    assert (holes[5].primary_cause, holes[5].confidence) == ("join", pytest.approx(0.475))
