@@ -25,7 +25,8 @@ app = Worker()
 _CHUNK = 65_536
 
 
-def _seconds(config: Mapping[str, str], key: str, default: float) -> float:
+def seconds(config: Mapping[str, str], key: str, default: float) -> float:
+    """Read a setting that is a number of seconds."""
     text = config.get(key, str(default))
     try:
         seconds = float(text)
@@ -38,7 +39,7 @@ def _seconds(config: Mapping[str, str], key: str, default: float) -> float:
 
 def write(config: Mapping[str, str], task: Task, context: TaskContext, **fields: object) -> None:
     """Append a line of JSON, with the fencing token by which a reader passes over what came too late."""
-    line = json.dumps({"task": task.id, "token": context.generation, **fields})
+    line = json.dumps({"task": task.id, "token": context.generation, **fields}, default=str)
     with Path(config["into"]).open("a", encoding="utf-8") as out:
         out.write(line + "\n")
 
@@ -117,7 +118,7 @@ class HttpPoller(Connector):
     @override
     def run(self, task: Task, context: TaskContext) -> None:
         state = dict(context.state or {})
-        while not context.stop.wait(_seconds(self.config, "every", 5.0)):
+        while not context.stop.wait(seconds(self.config, "every", 5.0)):
             tag = state.get("etag")
             request = urllib.request.Request(task.id, headers={"If-None-Match": tag} if tag else {})
             try:

@@ -98,7 +98,8 @@ def day(random: Random) -> tuple[list[Group], list[Event]]:
         events.append(Event(at, flapping, goes=["search-index-2"]))
         at += random.randint(15_000, 40_000)
         events.append(Event(at, flapping, comes=["search-index-2"]))
-        at += random.randint(30_000, 90_000)
+        # no session of 45 s is over sooner
+        at += random.randint(50_000, 90_000)
     events += [
         Event(12 * HOUR_MS, growing, comes=["analytics-3"]),
         Event(19 * HOUR_MS, growing, grows_to=24),

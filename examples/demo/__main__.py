@@ -143,7 +143,7 @@ def conclude(verdict: Verdict, refused: int, screen: Screen) -> int:
         screen.say("WRONG: the counts are not the truth", strong=True)
         return 1
     if not verdict.ignored:
-        screen.say("NOT SHOWN: the paused worker wrote nothing late", strong=True)
+        screen.say("NOT SHOWN: no paused worker wrote late; --seconds gives it longer", strong=True)
         return 1
     screen.say("right: every word of every text was counted exactly once", strong=True)
     return 0

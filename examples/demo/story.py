@@ -46,7 +46,7 @@ class Story:
         self._until(lambda: self._board.shared_by(*names), "worker-4 to get its share")
         self._reach(0.5)
         self._pause_and_wake(names)
-        self._until(lambda: len(self._board.done) == self._board.units, "the rest of the texts")
+        self._until(lambda: self._all_done, "the rest of the texts")
         self._screen.show(self._board)
         self._screen.say("all texts are counted; the workers leave")
         self._doomed.update(self._board.workers)
@@ -70,7 +70,12 @@ class Story:
         worker = self._board.workers[zombie]
         others = [name for name in names if name != zombie]
         self._crew.send(zombie, signal.SIGUSR1)
-        self._until(lambda: worker.status == "paused", f"{zombie} to stop before a write")
+        self._until(
+            lambda: worker.status == "paused" or self._all_done, f"{zombie} to stop before a write"
+        )
+        if worker.status != "paused":
+            self._screen.say(f"all texts were counted before {zombie} could be paused")
+            return
         self._screen.say(
             f"{zombie} is paused (SIGSTOP) past its session, between its check and a write, in"
             f" generation {worker.generation}",
@@ -86,6 +91,10 @@ class Story:
         self._until(
             lambda: self._board.shared_by(*names) and bool(worker.late), f"{zombie} to come back"
         )
+
+    @property
+    def _all_done(self) -> bool:
+        return len(self._board.done) == self._board.units
 
     def _reach(self, part: float) -> None:
         goal = part * self._board.units

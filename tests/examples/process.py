@@ -21,14 +21,15 @@ class ExampleProcess:
 
     Args:
         command: what comes after `python`: a script's path, or `-m` and a module; then arguments.
+        cwd: the directory to start it in.
     """
 
-    def __init__(self, *command: str) -> None:
+    def __init__(self, *command: str, cwd: Path = ROOT) -> None:
         self.printed: list[str] = []
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._process = subprocess.Popen(
             [sys.executable, *command],
-            cwd=ROOT,
+            cwd=cwd,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -70,6 +71,16 @@ class ExampleProcess:
             match = re.search(pattern, line)
             if match:
                 return match
+
+    def lines(self) -> list[str]:
+        """Return all that it has printed so far."""
+        while not self._lines.empty():
+            line = self._lines.get()
+            if line is None:
+                self._lines.put(None)
+                break
+            self.printed.append(line)
+        return list(self.printed)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""

@@ -1,0 +1,197 @@
+"""Runs the sink from Kafka to Parquet: each record in one file, whoever is killed or paused."""
+
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types miss its __all__
+    AdminClient,
+    NewTopic,
+)
+
+from examples.parquet_sink import ParquetSink, PartitionFiles, app
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.connect import ConnectorConfigError, TaskFencedError
+from tests.connect.workers import eventually
+from tests.examples.crew import Crew
+
+
+PARTITIONS = 2
+
+
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The bootstrap servers of a broker, of each kind."""
+    if request.param == "kafka":
+        yield request.getfixturevalue("kafka").bootstrap_servers
+        return
+    with EmbeddedBroker() as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def topic(servers: str, group_id: str) -> str:
+    """A topic of two partitions."""
+    name = f"orders-{group_id[-8:]}"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(20)
+    return name
+
+
+def produce(servers: str, topic: str, begin: int, count: int) -> None:
+    """Write numbers to both partitions."""
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(begin, begin + count):
+        for partition in range(PARTITIONS):
+            producer.produce(
+                topic, str(number), f"{partition}:{number}", partition, headers=[("n", b"x")]
+            )
+    assert producer.flush(20) == 0
+
+
+def rows(directory: Path, topic: str, partition: int) -> list[dict[str, object]]:
+    """All rows of a partition's files, whose names have to say what is in them."""
+    found: list[dict[str, object]] = []
+    for path in PartitionFiles(directory, topic, partition).files():
+        table = pyarrow.parquet.read_table(path).to_pylist()
+        first, last = map(int, path.stem.rsplit("-", 2)[1:])
+        assert (table[0]["offset"], table[-1]["offset"]) == (first, last)
+        found += table
+    return found
+
+
+def has(directory: Path, topic: str, count: int, partitions: int = PARTITIONS) -> bool:
+    """Whether so many rows are in the files of each partition."""
+    return all(len(rows(directory, topic, number)) >= count for number in range(partitions))
+
+
+def check(directory: Path, topic: str, count: int) -> None:
+    """Each record is there, once, in order."""
+    for partition in range(PARTITIONS):
+        found = rows(directory, topic, partition)
+        assert [row["offset"] for row in found] == list(range(count))
+        assert [row["key"] for row in found] == [f"{partition}:{n}".encode() for n in range(count)]
+        assert [row["value"] for row in found] == [str(n).encode() for n in range(count)]
+
+
+def config(servers: str, topic: str, directory: Path, **more: str) -> dict[str, str]:
+    """What the connector is told."""
+    return {
+        "connector.class": "ParquetSink",
+        "bootstrap.servers": servers,
+        "topics": topic,
+        "directory": str(directory),
+        "records.per.file": "50",
+        "seconds.per.file": "0.3",
+        **more,
+    }
+
+
+def test_records_are_in_files_once_over_restarts(servers: str, topic: str, tmp_path: Path) -> None:
+    produce(servers, topic, 0, 120)
+    settings = config(servers, topic, tmp_path)
+    for begin, end in ((0, 120), (120, 150)):
+        worker = app.start_standalone(tmp_path / "store.json")
+        eventually(partial(getattr, worker, "is_leader"))
+        worker.put_connector("archive", settings).result(10)
+        eventually(partial(has, tmp_path, topic, 120))
+        produce(servers, topic, max(begin, 120), end - max(begin, 120))
+        eventually(partial(has, tmp_path, topic, end))
+        assert worker.stop(20)
+    check(tmp_path, topic, 150)
+    (first, *_) = rows(tmp_path, topic, 0)
+    assert first["headers"] == [{"key": "n", "value": b"x"}]
+    assert len(PartitionFiles(tmp_path, topic, 0).files()) >= 3
+
+
+@pytest.mark.timeout(240)
+def test_records_are_in_files_once_whoever_is_killed_or_paused(
+    servers: str, topic: str, group_id: str, tmp_path: Path
+) -> None:
+    total = 0
+    paused: list[int] = []
+    with Crew("examples.parquet_sink:app", group_id, servers) as crew:
+        crew.start()
+        crew.start()
+        crew.put("archive", config(servers, topic, tmp_path, **{"records.per.file": "7"}))
+        for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL):
+            # what is said of a paused one is true until another has taken over
+            eventually(lambda: crew.owner("archive") not in paused, crew.said)
+            owner = crew.owner("archive")
+            produce(servers, topic, total, 400)
+            total += 400
+            eventually(partial(has, tmp_path, topic, total - 399, partitions=1), crew.said)
+            crew.send(owner, number)
+            if number is signal.SIGSTOP:
+                paused.append(owner)
+            crew.start()
+            produce(servers, topic, total, 100)
+            total += 100
+        for owner in paused:
+            crew.send(owner, signal.SIGCONT)
+        eventually(partial(has, tmp_path, topic, total), crew.said, 90)
+    check(tmp_path, topic, total)
+
+
+def messages(servers: str, topic: str, count: int) -> list[Message]:
+    """The first records of partition 0."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[Message] = []
+    while len(found) < count:
+        found += consumer.consume(count - len(found), 1.0)
+    consumer.close()
+    return found
+
+
+def test_a_former_owner_can_add_no_file(servers: str, topic: str, tmp_path: Path) -> None:
+    produce(servers, topic, 0, 10)
+    records = messages(servers, topic, 10)
+    files = PartitionFiles(tmp_path, topic, 0)
+    assert files.take_over(5, 0) == 0
+    assert files.publish(5, records[:4]) == 4
+    assert files.take_over(6, 0) == 4
+    with pytest.raises(TaskFencedError, match="taken over under 6, after 5"):
+        files.publish(5, records[4:8])
+    with pytest.raises(TaskFencedError, match="taken over"):
+        files.take_over(5, 0)
+    # an owner whose first run did not end, and its second
+    with pytest.raises(TaskFencedError, match="offset 3 is in a file already"):
+        files.publish(6, records[3:5])
+    assert files.publish(6, records[4:7]) == 7
+    # ended between the file and the note of it, and then between the file and its commit
+    (tmp_path / topic / f".{topic}-0.fence").write_text('{"token": 6, "next": 4}')
+    assert files.take_over(7, 4) == 7
+    # files that were taken away meanwhile
+    for each in files.files():
+        each.unlink()
+    assert files.take_over(8, 0) == 7
+    assert not list((tmp_path / topic).glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("topics", "", "topics: is missing"),
+        ("records.per.file", "0", "records.per.file: must be 1 to"),
+        ("seconds.per.file", "x", "seconds.per.file: must be seconds"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_its_name(
+    tmp_path: Path, key: str, value: str, text: str
+) -> None:
+    with pytest.raises(ConnectorConfigError, match=text):
+        ParquetSink.validate(config("localhost:1", "t", tmp_path) | {key: value})
+
+
+def test_files_of_partitions_whose_names_begin_alike_are_told_apart(tmp_path: Path) -> None:
+    for topic, name in (("a", "a-1-0-5"), ("a", "a-10-0-7"), ("a-1", "a-1-0-0-3")):
+        (tmp_path / topic).mkdir(exist_ok=True)
+        (tmp_path / topic / f"{name}.parquet").touch()
+    ends = [PartitionFiles(tmp_path, *each).take_over(1, 0) for each in (("a", 1), ("a", 10))]
+    assert ends == [6, 8]
+    assert PartitionFiles(tmp_path, "a-1", 0).take_over(1, 0) == 4
