@@ -6,6 +6,7 @@ import confluent_kafka.admin
 import pytest
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
+    ElectionType,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -91,6 +92,19 @@ def test_the_cluster_and_topics_are_described(
     described = admin.describe_topics(TopicCollection([topic]))[topic].result(TIMEOUT_S)
     assert len(described.partitions) == 4
     assert not described.is_internal
+
+
+@pytest.mark.parametrize("kind", ["PREFERRED", "UNCLEAN"])
+def test_no_leader_has_to_be_elected(admin: Any, topic: str, kind: str) -> None:
+    asked = [TopicPartition(topic, 1), TopicPartition(topic, 4), TopicPartition("none", 0)]
+    found = admin.elect_leaders(ElectionType[kind], asked).result(TIMEOUT_S)
+    codes = {(each.topic, each.partition): error.code() for each, error in found.items()}
+    assert codes == {
+        (topic, 1): KafkaError.ELECTION_NOT_NEEDED,
+        (topic, 4): KafkaError.UNKNOWN_TOPIC_OR_PART,
+        ("none", 0): KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+    assert admin.elect_leaders(ElectionType[kind]).result(TIMEOUT_S) == {}
 
 
 def test_offsets_of_partitions_are_listed_and_records_deleted(

@@ -70,8 +70,8 @@ class Worker:
 
 
 @contextmanager
-def worker(broker: EmbeddedBroker, directory: Path) -> Iterator[Worker]:
-    """Starts a worker, and ends it by force."""
+def worker(broker: EmbeddedBroker, directory: Path, **more: str) -> Iterator[Worker]:
+    """Starts a worker, and ends it by force; `more` settings have underscores for dots."""
     jars = fetch(COORDINATES)
     with ReservedPorts(1) as reserved:
         port = reserved.ports[0]
@@ -94,6 +94,7 @@ def worker(broker: EmbeddedBroker, directory: Path) -> Iterator[Worker]:
             "scheduled.rebalance.max.delay.ms": 0,
             "listeners": f"http://127.0.0.1:{port}",
             "plugin.discovery": "service_load",
+            **{key.replace("_", "."): value for key, value in more.items()},
         }
         settings = directory / "worker.properties"
         settings.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))

@@ -25,6 +25,7 @@ SCENARIOS = (
     "records",
     "groups",
     "cluster",
+    "nothing-to-tell",
     "not-served",
 )
 _TIMEOUT_MS = 50_000

@@ -28,6 +28,7 @@ _BODIES: Final = {
 }
 
 _OTHER_ERRORS: Final = {
+    68: "Kafka offers the protocol that is refused here",
     37: "Kafka has a time limit for CreatePartitions, which is 0 here, and is over",
     75: "Kafka says UNKNOWN_SERVER_ERROR of a topic without a name",
 }

@@ -36,6 +36,7 @@ import org.apache.kafka.clients.consumer.RoundRobinAssignor;
 import org.apache.kafka.clients.consumer.StickyAssignor;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartition;
@@ -52,6 +53,7 @@ import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
+import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -105,6 +107,7 @@ public class Scenarios {
             case "groups" -> groups(name);
             case "transactional-ids" -> transactionalIds(name);
             case "cluster" -> cluster();
+            case "nothing-to-tell" -> nothingToTell();
             case "not-served" -> notServed(name);
             default -> throw new IllegalArgumentException("there is no scenario " + scenario);
         }
@@ -477,12 +480,16 @@ public class Scenarios {
 
     // ---- what is not served is said, and at once
 
+    private void nothingToTell() throws Exception {
+        same(Map.of(), done(admin.electLeaders(ElectionType.PREFERRED, null).partitions()));
+        same(Map.of(), done(admin.listPartitionReassignments().reassignments()));
+        same(Map.of(), done(admin.describeClientQuotas(ClientQuotaFilter.all()).entities()));
+    }
+
     private void notServed(String name) throws Exception {
         create(name, 1);
         fails(UnsupportedVersionException.class, admin.describeMetadataQuorum().quorumInfo());
-        fails(UnsupportedVersionException.class, admin.listPartitionReassignments().reassignments());
-        fails(UnsupportedVersionException.class, admin.describeClientQuotas(
-            org.apache.kafka.common.quota.ClientQuotaFilter.all()).entities());
+        fails(UnsupportedVersionException.class, admin.describeDelegationToken().delegationTokens());
         try (var consumer = new KafkaConsumer<String, String>(
                 Map.of("bootstrap.servers", servers, "group.id", name, "group.protocol", "consumer"),
                 new StringDeserializer(), new StringDeserializer())) {

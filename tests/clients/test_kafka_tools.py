@@ -1,0 +1,195 @@
+"""Run Kafka's own command line tools on the embedded broker: what they say, and that none of them hangs."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from tests.support.java import JavaProgram
+
+
+_SOURCE = Path(__file__).parent / "java" / "Tools.java"
+_RELEASE = "4.3.1"
+_JARS = [f"org.apache.kafka:{name}:{_RELEASE}" for name in ("kafka-tools", "kafka_2.13")]
+_TIMEOUT_MS = 40_000  # the program gives a tool 30 s
+_PACKAGE = "org.apache.kafka.tools"
+TOPICS = f"{_PACKAGE}.TopicCommand"
+GROUPS = f"{_PACKAGE}.consumer.group.ConsumerGroupCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+CONSUMER = f"{_PACKAGE}.consumer.ConsoleConsumer"
+PRODUCER = f"{_PACKAGE}.ConsoleProducer"
+OFFSETS = f"{_PACKAGE}.GetOffsetShell"
+TRANSACTIONS = f"{_PACKAGE}.TransactionsCommand"
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def program(kafka_installed: None) -> Iterator[JavaProgram]:
+    """One Java process that runs one tool after the other."""
+    with JavaProgram(_SOURCE, _JARS) as running:
+        yield running
+
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(program: JavaProgram, broker: EmbeddedBroker) -> Run:
+    """Runs a tool and returns what it wrote; `status` is its exit status, `text` its input."""
+
+    def tool(name: str, *arguments: str, status: str = "0", text: str = "") -> str:
+        words = [name, text, "--bootstrap-server", broker.bootstrap_servers, *arguments]
+        assert not any("\t" in word or "\f" in word for word in words)
+        answer = program.ask("\t".join(words).replace("\n", "\f"), _TIMEOUT_MS)
+        found, _, written = answer.partition("\t")
+        written = written.replace("\f", "\n")
+        assert found == status, written
+        return written
+
+    return tool
+
+
+def rows(written: str, first: str) -> list[list[str]]:
+    """Reads the rows of a table that begin with a word."""
+    return [words for line in written.splitlines() if (words := line.split())[:1] == [first]]
+
+
+def test_topics(run: Run, group_id: str) -> None:
+    made = ("--topic", group_id, "--partitions", "3", "--config", "retention.ms=5000")
+    assert "Created topic" in run(TOPICS, "--create", *made)
+    assert "already exists" in run(TOPICS, "--create", "--topic", group_id, status="1")
+    assert group_id in run(TOPICS, "--list").splitlines()
+    shown = run(TOPICS, "--describe", "--topic", group_id)
+    assert "PartitionCount: 3" in shown
+    assert "retention.ms=5000" in shown
+    run(TOPICS, "--alter", "--topic", group_id, "--partitions", "4")
+    refused = run(TOPICS, "--alter", "--topic", group_id, "--partitions", "2", status="1")
+    assert "currently has 4 partition(s)" in refused
+    sizes = run(f"{_PACKAGE}.LogDirsCommand", "--describe", "--topic-list", group_id)
+    found = json.loads(sizes.splitlines()[-1])["brokers"]
+    names = [
+        each["partition"]
+        for broker in found
+        for directory in broker["logDirs"]
+        for each in directory["partitions"]
+    ]
+    assert sorted(names) == [f"{group_id}-{number}" for number in range(4)]
+    run(TOPICS, "--delete", "--topic", group_id)
+    assert "does not exist" in run(TOPICS, "--describe", "--topic", group_id, status="1")
+
+
+def test_settings(run: Run, topic: str) -> None:
+    of_topic = ("--entity-type", "topics", "--entity-name", topic)
+    added = "max.message.bytes=2000,cleanup.policy=[compact,delete]"
+    run(CONFIGS, "--alter", *of_topic, "--add-config", added)
+    shown = run(CONFIGS, "--describe", *of_topic)
+    assert "max.message.bytes=2000" in shown
+    assert "cleanup.policy=compact,delete" in shown
+    run(CONFIGS, "--alter", *of_topic, "--delete-config", "max.message.bytes")
+    assert "max.message.bytes" not in run(CONFIGS, "--describe", *of_topic)
+    wrong = run(CONFIGS, "--alter", *of_topic, "--add-config", "no.such=1", status="1")
+    assert "unknown topic configuration 'no.such'" in wrong
+    assert "group.max.size=" in run(CONFIGS, "--describe", "--broker", "1", "--all")
+    changed = ("--alter", "--broker", "1", "--add-config", "log.cleaner.threads=2")
+    assert "settings of BROKER '1' cannot be changed" in run(CONFIGS, *changed, status="1")
+    of_group = ("--entity-type", "groups", "--entity-name", "g")
+    setting = "consumer.session.timeout.ms=50000"
+    refused = run(CONFIGS, "--alter", *of_group, "--add-config", setting, status="1")
+    assert "settings of GROUP 'g' cannot be changed" in refused
+
+
+def test_users(run: Run, group_id: str) -> None:
+    of_user = ("--entity-type", "users", "--entity-name", group_id)
+    credential = "SCRAM-SHA-256=[iterations=8192,password=hush]"
+    run(CONFIGS, "--alter", *of_user, "--add-config", credential)
+    assert "SCRAM-SHA-256=iterations=8192" in run(CONFIGS, "--describe", *of_user)
+    run(CONFIGS, "--alter", *of_user, "--delete-config", "SCRAM-SHA-256")
+    assert "SCRAM-SHA-256" not in run(CONFIGS, "--describe", *of_user)
+
+
+def test_records_from_a_console_to_a_console(run: Run, topic: str, group_id: str) -> None:
+    text = "".join(f"key-{number}:value-{number}\n" for number in range(20))
+    keyed = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
+    run(PRODUCER, "--topic", topic, "--compression-codec", "zstd", *keyed, text=text)
+    with_keys = ("--formatter-property", "print.key=true")
+    read = run(
+        *(CONSUMER, "--topic", topic, "--group", group_id, "--from-beginning"),
+        *("--max-messages", "20", "--timeout-ms", "20000", *with_keys),
+    )
+    for number in range(20):
+        assert f"key-{number}" in read
+        assert f"value-{number}" in read
+    ends = [line.split(":") for line in run(OFFSETS, "--topic", topic).splitlines()]
+    assert sum(int(end) for name, _, end in ends if name == topic) == 20
+
+
+def test_groups(run: Run, broker: EmbeddedBroker, topic: str, group_id: str) -> None:
+    run(PRODUCER, "--topic", topic, text="one\ntwo\n")
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group_id,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    assert len(consumer.consume(2, 20)) == 2
+    consumer.commit(asynchronous=False)
+    of_group = ("--group", group_id)
+    assert group_id in run(GROUPS, "--list").splitlines()
+    (state,) = rows(run(GROUPS, "--describe", *of_group, "--state"), group_id)
+    assert state[-2:] == ["Stable", "1"]
+    (member,) = rows(run(GROUPS, "--describe", *of_group, "--members"), group_id)
+    assert member[-1] == "4"
+    reset = ("--reset-offsets", *of_group, "--topic", topic)
+    # of what Kafka refuses, this tool only writes
+    assert "is inactive, but" in run(GROUPS, *reset, "--to-earliest", "--execute")
+    assert "GroupNotEmptyException" in run(GROUPS, "--delete", *of_group)
+    consumer.close()
+    lines = rows(run(GROUPS, "--describe", *of_group), group_id)
+    assert {line[5] for line in lines} <= {"0", "-"}
+    run(GROUPS, *reset, "--to-earliest", "--execute")
+    lines = rows(run(GROUPS, "--describe", *of_group), group_id)
+    assert sum(int(line[5]) for line in lines) == 2
+    run(GROUPS, "--delete-offsets", *of_group, "--topic", topic)
+    run(GROUPS, "--delete", *of_group)
+    assert group_id not in run(GROUPS, "--list").splitlines()
+
+
+def test_transactions(run: Run, topic: str, group_id: str) -> None:
+    run(
+        *(f"{_PACKAGE}.ProducerPerformance", "--topic", topic, "--num-records", "50"),
+        *("--record-size", "100", "--throughput", "-1", "--transactional-id", group_id),
+    )
+    (listed,) = rows(run(TRANSACTIONS, "list"), group_id)
+    assert listed[-1] == "CompleteCommit"
+    described = run(TRANSACTIONS, "describe", "--transactional-id", group_id)
+    assert "CompleteCommit" in described
+    assert "ProducerId" in run(
+        TRANSACTIONS, "describe-producers", "--topic", topic, "--partition", "0"
+    )
+    run(TRANSACTIONS, "find-hanging", "--broker-id", "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (("MetadataQuorumCommand", "describe", "--status"), "DESCRIBE_QUORUM"),
+        (("FeatureCommand", "upgrade", "--feature", "group.version=1"), "UPDATE_FEATURES"),
+        (("AclCommand", "--list"), "No Authorizer is configured"),
+    ],
+)
+def test_what_is_not_there_is_said(run: Run, words: tuple[str, ...], refusal: str) -> None:
+    assert refusal in run(f"{_PACKAGE}.{words[0]}", *words[1:], status="1")
+
+
+def test_the_cluster(run: Run) -> None:
+    assert "transaction.version" in run(f"{_PACKAGE}.FeatureCommand", "describe")
+    assert "JoinGroup(11): 0 to 9" in run(f"{_PACKAGE}.BrokerApiVersionsCommand")
+    nothing = run(f"{_PACKAGE}.reassign.ReassignPartitionsCommand", "--list")
+    assert "No partition reassignments found" in nothing
