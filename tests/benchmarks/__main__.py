@@ -18,10 +18,13 @@ from tests.benchmarks import (
     broker_requests,
     broker_start,
     connect_assignor,
+    connect_workers,
     consumer_rebalance,
     consumer_throughput,
     group_formation,
     heartbeat_jitter,
+    history_decoding,
+    history_replay,
     idle_cost,
     import_cost,
     sticky_assignor,
@@ -29,7 +32,7 @@ from tests.benchmarks import (
 )
 from tests.benchmarks.observer import create_topic
 from tests.benchmarks.recording_proxy import RecordingProxy
-from tests.benchmarks.report import Result, environment, last_markdown
+from tests.benchmarks.report import Result, environment
 
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -39,12 +42,17 @@ BROKER: Final = (
     *("consumer_throughput", "consumer_rebalance"),
 )
 """What needs a Kafka."""
-EMBEDDED: Final = ("broker_start", "broker_requests", "broker_groups", "broker_data")
+EMBEDDED: Final = (
+    *("broker_start", "broker_requests", "broker_groups", "broker_data"),
+    "connect_workers",
+)
 """What starts brokers itself: ours, Kafka, and kfake where Go is at hand."""
 ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor", "connect_assignor")
 """What needs none; a JDK and Go for some of the peers."""
-TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS)
-PRINTED: Final = ("wire_codec",)
+HISTORY: Final = ("history_decoding", "history_replay")
+"""What reads logs; Spark and a JDK for the first."""
+TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS, *HISTORY)
+PRINTED: Final = ("wire_codec", "history_growth")
 """Scripts that print their own table, which is not for the README; run where they are named."""
 NAMES: Final = (*TABLES, *PRINTED)
 
@@ -60,12 +68,15 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
         "broker_requests": lambda: broker_requests.run(options, quick=quick),
         "broker_groups": lambda: broker_groups.run(options, quick=quick),
         "broker_data": lambda: broker_data.run(options, quick=quick),
+        "connect_workers": lambda: connect_workers.run(rounds=3 if quick else 10),
         "assignors": lambda: assignors.run(quick=quick),
         "sticky_assignor": lambda: sticky_assignor.run(peers=not quick, check=not quick),
         "weighted_assignor": weighted_assignor.run,
         "connect_assignor": lambda: connect_assignor.run(rounds=5 if quick else 15),
+        "history_decoding": lambda: history_decoding.run(options, quick=quick),
+        "history_replay": lambda: history_replay.run(quick=quick),
     }
-    alone = [name for name in (*EMBEDDED, *ASSIGNORS) if name in names]
+    alone = [name for name in (*EMBEDDED, *ASSIGNORS, *HISTORY) if name in names]
     return version, [*results, *(others[name]() for name in alone)]
 
 
@@ -93,18 +104,27 @@ def _run_on_kafka(names: list[str], options: list[str], *, quick: bool) -> tuple
         return kafka.version, [runs[name]() for name in BROKER if name in names]
 
 
-def write_readme(text: str, path: Path = README) -> None:
-    """Put the text between the marks of the README.
+def write_readme(head: str, tables: list[str], path: Path = README) -> None:
+    """Put tables between the marks of the README, in place of those of the same title; new ones come first.
 
     Raises:
         ValueError: the README does not have the marks.
     """
     before = path.read_text(encoding="utf-8")
-    pattern = re.compile(f"{_BEGIN}.*?{_END}", re.DOTALL)
-    if not pattern.search(before):
+    found = re.search(f"{_BEGIN}\n(.*?){_END}", before, re.DOTALL)
+    if not found:
         raise ValueError(f"{path} lacks {_BEGIN} and {_END}")
-    after = pattern.sub(lambda _: f"{_BEGIN}\n{text}{_END}", before, count=1)
-    path.write_text(after, encoding="utf-8")
+    old = {_title(each): each for each in re.split(r"^(?=\*\*)", found[1], flags=re.MULTILINE)[1:]}
+    new = {_title(each): f"{each.rstrip()}\n\n" for each in tables}
+    kept = {title: new.get(title, each) for title, each in old.items()}
+    text = "".join([f"{head}\n\n", *((new | kept) if new.keys() - kept.keys() else kept).values()])
+    path.write_text(
+        f"{before[: found.start(1)]}{text.rstrip()}\n{before[found.end(1) :]}", encoding="utf-8"
+    )
+
+
+def _title(table: str) -> str:
+    return table.partition("\n")[0]
 
 
 def main(arguments: list[str]) -> None:
@@ -115,7 +135,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "--readme",
         action="store_true",
-        help="write the tables into README.md; one that is not run now as it was run last",
+        help="write the tables into README.md; those that are not run now stay as they are",
     )
     parser.add_argument("options", nargs="*", help="after --: options of the one benchmark")
     parsed = parser.parse_args(arguments)
@@ -128,13 +148,10 @@ def main(arguments: list[str]) -> None:
     if not set(names) & set(TABLES):
         return
     version, results = run(names, parsed.options, quick=not parsed.full)
-    tables = {result.name: result.markdown() for result in results}
+    tables = [result.markdown() for result in results]
+    print("\n" + "\n".join([environment(version), "", *tables]))
     if parsed.readme:
-        tables = {name: tables.get(name) or last_markdown(name) for name in TABLES}
-    text = "\n".join([environment(version), "", *tables.values()])
-    print(f"\n{text}")
-    if parsed.readme:
-        write_readme(text)
+        write_readme(environment(version), tables)
 
 
 if __name__ == "__main__":

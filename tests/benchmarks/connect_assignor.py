@@ -9,16 +9,19 @@ rounds, which take it many times as long, are left out.
 import argparse
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 
 from assignors.java_order import java_map_order
 from groupsdk.connect.incremental_assignor import IncrementalCooperativeAssignor
 from groupsdk.connect.work import ClusterAssignment, Work
+from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.benchmarks.report import Result, spread
 from tests.connect.kafka_assignor import (
-    KafkaIncrementalAssignor,
+    KafkaAssignors,
     Round,
-    kafka_incremental_assignor,
+    kafka_assignors,
     shares,
 )
 
@@ -27,6 +30,8 @@ _DELAY_MS = 300_000
 _CONNECTORS = 100
 _TIMEOUT_MS = 600_000
 _WARM_ROUNDS = 60
+
+Weights = Mapping[ConnectorTaskId, int]
 
 
 @dataclass(frozen=True)
@@ -37,13 +42,16 @@ class Case:
     steps: list[Round]
 
 
-def _answer(assignor: IncrementalCooperativeAssignor, question: Round) -> ClusterAssignment:
+def _answer(
+    assignor: IncrementalCooperativeAssignor, question: Round, weights: Weights | None = None
+) -> ClusterAssignment:
     return assignor.assign(
         question.work(),
         question.members,
         last_completed_generation=question.last_completed_generation,
         generation=question.generation,
         now_ms=question.now_ms,
+        weights=weights,
     )
 
 
@@ -75,12 +83,27 @@ def cases(tasks: int, workers: int) -> list[Case]:
     ]
 
 
-def _ours(case: Case, rounds: int) -> list[int]:
+def weighted_cases(tasks: int, workers: int) -> list[tuple[Case, Weights]]:
+    """Build the groups whose tasks weigh differently: empty, and one that a worker joined."""
+    configured = {f"connector-{n:03}": tasks // _CONNECTORS for n in range(_CONNECTORS)}
+    names = [f"worker-{n:03}" for n in range(workers)]
+    first = Round(1, 0, 1, configured, dict.fromkeys(names, Work()))
+    chance = Random(7)
+    weights = {task: chance.randint(1, 100_000) for task in first.work().tasks}
+    held = _held(first, _answer(IncrementalCooperativeAssignor(_DELAY_MS), first, weights))
+    joined = Round(2, 1, 2, configured, {**held, "newcomer": Work()})
+    return [
+        (Case("first round, by weight", [first]), weights),
+        (Case("one joined, by weight", [first, joined]), weights),
+    ]
+
+
+def _ours(case: Case, rounds: int, weights: Weights | None = None) -> list[int]:
     times = []
     for _ in range(rounds):
         assignor = IncrementalCooperativeAssignor(_DELAY_MS)
         for step in case.steps[:-1]:
-            _answer(assignor, step)
+            _answer(assignor, step, weights)
         last = case.steps[-1]
         work = last.work()
         start = time.thread_time_ns()
@@ -90,12 +113,13 @@ def _ours(case: Case, rounds: int) -> list[int]:
             last_completed_generation=last.last_completed_generation,
             generation=last.generation,
             now_ms=last.now_ms,
+            weights=weights,
         )
         times.append(time.thread_time_ns() - start)
     return times
 
 
-def _same(case: Case, theirs: KafkaIncrementalAssignor) -> tuple[bool, int]:
+def _same(case: Case, theirs: KafkaAssignors) -> tuple[bool, int]:
     """Compare the answers to all steps; returns whether they are the same, and the moves of the last."""
     assignor = IncrementalCooperativeAssignor(_DELAY_MS, java_map_order)
     theirs.begin(_DELAY_MS)
@@ -116,7 +140,7 @@ def run(*, rounds: int = 15, tasks: int = 10_000, workers: int = 100) -> Result:
         notes=["Median (least to most) of one round without reading or writing bytes."],
         raw={},
     )
-    with kafka_incremental_assignor("-XX:TieredStopAtLevel=4", "-Xmx1g") as theirs:
+    with kafka_assignors("-XX:TieredStopAtLevel=4", "-Xmx1g") as theirs:
         for case in cases(tasks, workers):
             same, moves = _same(case, theirs)
             ours_ms = [each / 1e6 for each in _ours(case, rounds)]
@@ -128,6 +152,13 @@ def run(*, rounds: int = 15, tasks: int = 10_000, workers: int = 100) -> Result:
             result.raw[case.name] = [ours_ms, theirs_ms, moves, same]
             if statistics.median(ours_ms) > statistics.median(theirs_ms) or not same:
                 result.behind.append(case.name)
+    for case, weights in weighted_cases(tasks, workers):
+        ours_ms = [each / 1e6 for each in _ours(case, rounds, weights)]
+        assignor = IncrementalCooperativeAssignor(_DELAY_MS)
+        given = [_answer(assignor, step, weights) for step in case.steps][-1]
+        moves = sum(map(len, given.revoked.values()))
+        result.rows.append([case.name, spread(ours_ms), "-", f"{moves:,}", "-"])
+        result.raw[case.name] = [ours_ms, moves]
     return result.finish()
 
 

@@ -1,7 +1,8 @@
-"""Measure what reading a log costs, beside Kafka's own tool: `python -m tests.benchmarks.history_decoding [RECORDS]`.
+"""Measure what reading a log costs, beside Kafka's own tool: `python -m tests.benchmarks --only history_decoding`.
 
 Everything reads the same segment files. Figures are records a CPU second of all processes together (the
-JVM's and Python's), and the wall time on this machine; Spark is warmed up with a small log first.
+JVM's and Python's), and the wall time on this machine; Spark is warmed up with a small log first, as a JVM
+that compiles its code takes more CPU than what it runs.
 
 - kernel: the files to columns, in one process without Spark;
 - to Parquet: the files through Spark to the tables of committed offsets and of all other records;
@@ -13,10 +14,10 @@ import os
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,14 +25,34 @@ from groupsdk.history.kernel.commits import read_commits
 from groupsdk.history.kernel.segments import Chunk, read_segment
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
+from groupsdk.testing.local_kafka import DEFAULT_VERSION
 from tests.benchmarks.history_log import write_log
+from tests.benchmarks.report import Result
 
 
-RECORDS: Final = 2_000_000
-RELEASE: Final = "4.1.0"
+QUICK: Final = 1_000_000
+FULL: Final = 5_000_000
 WARM: Final = 100_000
 ROUNDS: Final = 3
+KERNEL_AIM: Final = 6.0
+PARQUET_AIM: Final = 2.5
+WALL_AIM_S: Final = 40.0
+WORKER_AIM_MB: Final = 400.0
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What some work took."""
+
+    records: int
+    cpu_s: float
+    wall_s: float
+
+    @property
+    def rate(self) -> float:
+        """Records a CPU second."""
+        return self.records / self.cpu_s
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -74,37 +95,46 @@ def peak_worker_mb(pid: int) -> float:
     return most / 1024
 
 
-def measured(work: Callable[[], int]) -> tuple[float, float]:
-    """Return records a CPU second, and the wall time."""
+def measured(work: Callable[[], object], records: int) -> Cost:
+    """Do some work, and tell what it took."""
     before, start = cpu_s(os.getpid()), time.perf_counter()
-    records = work()
+    work()
     wall_s = time.perf_counter() - start
-    return records / (cpu_s(os.getpid()) - before), wall_s
+    return Cost(records, cpu_s(os.getpid()) - before, wall_s)
 
 
-def kernel(root: Path) -> int:
+def middle(costs: list[Cost]) -> Cost:
+    """Take the one of the median rate."""
+    rate = statistics.median_low(cost.rate for cost in costs)
+    return next(cost for cost in costs if cost.rate == rate)
+
+
+def kernel(root: Path) -> None:
     """Read the files with the kernel alone."""
-    records = 0
     for path in sorted(root.glob("*/*.log")):
         with path.open("rb") as file:
             for found in read_segment(file):
                 assert isinstance(found, Chunk)
                 read_commits(found.records)
-                records += len(found.records)
-    return records
 
 
-def dump(root: Path, *options: str) -> tuple[float, float, int]:
-    """Let Kafka's tool print the files; returns CPU seconds, wall time and bytes printed."""
-    jars = fetch([f"org.apache.kafka:kafka_2.13:{RELEASE}"])
+def dump(root: Path, records: int, *options: str) -> tuple[Cost, int]:
+    """Let Kafka's tool print the files; returns what it took and the bytes printed."""
+    jars = fetch(
+        [
+            f"org.apache.kafka:kafka_2.13:{DEFAULT_VERSION}",
+            f"org.apache.kafka:kafka-tools:{DEFAULT_VERSION}",
+        ]
+    )
     files = ",".join(str(path) for path in sorted(root.glob("*/*.log")))
     command = [
         *(str(find_java().java), "-Xmx512m", "-cp", ":".join(map(str, jars))),
-        *("kafka.tools.DumpLogSegments", "--offsets-decoder", *options, "--files", files),
+        *("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", *options),
+        *("--files", files),
     ]
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     printed = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         while piece := process.stdout.read(1 << 20):
             printed += len(piece)
@@ -113,91 +143,125 @@ def dump(root: Path, *options: str) -> tuple[float, float, int]:
     wall_s = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used, wall_s, printed
+    return Cost(records, used, wall_s), printed
 
 
-def spark_session() -> Any:
-    """Start Spark on two cores."""
+def spark_session(master: str = "local[2]") -> Any:
+    """Start Spark, on two cores unless it is said otherwise."""
     from groupsdk.history.session import build_session
 
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",
         "spark.driver.memory": "2g",
         "spark.log.level": "ERROR",
     }
-    return build_session(master="local[2]", settings=settings)
+    return build_session(master=master, settings=settings)
 
 
 def to_parquet(spark: Any, root: Path, out: Path) -> None:
     """Write committed offsets and all other records as Parquet."""
-    from groupsdk.history.sources.segments import FORMAT, SegmentsDataSource
-    from groupsdk.history.tables.commits import offset_commits
-    from groupsdk.history.tables.transactions import outcomes
+    from groupsdk.history.sources.landing import COMMITS_FOLDER, PARTS_FOLDER
+    from groupsdk.history.sources.places import made_empty
+    from groupsdk.history.sources.segments import land_segments
 
-    spark.dataSource.register(SegmentsDataSource)
-    reader = spark.read.format(FORMAT)
-    rest_path = f"{out}/rest"
-    reader.option("kind", "rest").load(str(root)).write.mode("overwrite").parquet(rest_path)
-    ends = outcomes(spark.read.parquet(rest_path))
-    commits = reader.option("kind", "commits").load(str(root)).transform(offset_commits(ends))
-    commits.write.mode("overwrite").partitionBy("day").parquet(f"{out}/offset_commits")
+    place = made_empty(str(out), (COMMITS_FOLDER, PARTS_FOLDER))
+    assert place is not None
+    rest = land_segments(spark, str(root))(place)
+    rest.write.mode("overwrite").parquet(f"{out}/rest")
 
 
 def every_table(spark: Any, root: Path, out: Path) -> None:
     """Make every table."""
-    from groupsdk.history.job import Inputs, run
-    from groupsdk.history.sources.segments import FORMAT
+    from groupsdk.history.job import Inputs, run as run_job
+    from groupsdk.history.sources.segments import FORMAT, land_segments
 
+    land = land_segments(spark, str(root))
     reader = spark.read.format(FORMAT)
     commits = reader.option("kind", "commits").load(str(root))
     rest = reader.option("kind", "rest").load(str(root))
-    run(spark, Inputs(commits, rest), str(out))
+    run_job(spark, Inputs(commits, rest, land=land), str(out))
 
 
-def main(records: int) -> None:
-    """Measure, and print a table."""
+def run(options: list[str], *, quick: bool) -> Result:
+    """Measure everything on one log; returns the table.
+
+    Args:
+        options: how many records, in the place of the usual number.
+        quick: a million records; five otherwise.
+    """
+    wanted = int(options[0]) if options else QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="history-bench-") as scratch:
         base = Path(scratch)
         root, small = base / "log", base / "small"
-        count = write_log(root, records)
+        count = write_log(root, wanted)
         write_log(small, WARM)
         size = sum(path.stat().st_size for path in root.glob("*/*.log"))
         print(f"{count:,} records, {size / 1e6:.0f} MB", flush=True)
+        full_dump, full_bytes = dump(root, count)
+        bare, bare_bytes = dump(root, count, "--skip-record-metadata")
         kernel(small)
-        rates = [measured(lambda: kernel(root)) for _ in range(ROUNDS)]
-        show("kernel", statistics.median(rate for rate, _ in rates), min(wall for _, wall in rates))
+        alone = middle([measured(lambda: kernel(root), count) for _ in range(ROUNDS)])
         spark = spark_session()
-        to_parquet(spark, small, base / "warm")
-
-        def parquet() -> int:
-            to_parquet(spark, root, base / "out")
-            return count
-
-        rates = [measured(parquet) for _ in range(ROUNDS)]
-        show("to Parquet", statistics.median(rate for rate, _ in rates), min(w for _, w in rates))
-        every_table(spark, small, base / "tables-small")
-
-        def tables() -> int:
-            every_table(spark, root, base / "tables")
-            return count
-
-        show("every table", *measured(tables))
-        print(f"largest Python worker: {peak_worker_mb(os.getpid()):.0f} MB", flush=True)
+        every_table(spark, small, base / "warm")
+        written = middle(
+            [measured(lambda: to_parquet(spark, root, base / "out"), count) for _ in range(ROUNDS)]
+        )
+        parquet_mb = peak_worker_mb(os.getpid())
+        tables = measured(lambda: every_table(spark, root, base / "tables"), count)
+        worker_mb = max(parquet_mb, peak_worker_mb(os.getpid()))
         spark.stop()
-        for name, options in (
-            ("DumpLogSegments", ()),
-            ("without records", ("--skip-record-metadata",)),
-        ):
-            used, wall_s, printed = dump(root, *options)
-            show(f"{name} ({printed / 1e6:.0f} MB)", count / used, wall_s)
+    result = Result(
+        "history_decoding",
+        f"History: reading {count:,} records of `__consumer_offsets` ({size / 1e6:.0f} MB)",
+        ["", "records a CPU second", "DumpLogSegments' bare printing", "seconds"],
+    )
+    for name, cost in (
+        ("the kernel alone, one process without Spark", alone),
+        ("to Parquet: committed offsets, their sums, all other records", written),
+        ("every table, four assignors replayed", tables),
+        (f"DumpLogSegments, bare printing ({bare_bytes / 1e6:.0f} MB)", bare),
+        (f"DumpLogSegments, with each record's place ({full_bytes / 1e6:.0f} MB)", full_dump),
+    ):
+        times = f"{cost.rate / bare.rate:.1f} times"
+        result.rows.append((name, f"{cost.rate:,.0f}", times, f"{cost.wall_s:.1f}"))
+    result.notes.append(
+        f"One record in a hundred is a generation of eight members and forty partitions. CPU of all"
+        f" processes, the median of {ROUNDS} rounds for the kernel and to Parquet, Spark with two"
+        f" tasks at a time and warmed up; DumpLogSegments of Kafka {DEFAULT_VERSION} with its"
+        f" start. The largest Python worker took {worker_mb:.0f} MB. The load average was"
+        f" {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end: compare CPU rather than"
+        " seconds."
+    )
+    result.behind += _behind(alone, written, tables, bare, worker_mb)
+    result.raw = {
+        "records": count,
+        "worker_mb": worker_mb,
+        **{
+            name: [cost.cpu_s, cost.wall_s]
+            for name, cost in (
+                *(("kernel", alone), ("parquet", written), ("tables", tables)),
+                *(("bare", bare), ("dump", full_dump)),
+            )
+        },
+    }
+    return result.finish()
 
 
-def show(name: str, rate: float, wall_s: float) -> None:
-    """Print a line."""
-    print(f"{name:32} {rate / 1000:8.0f} k/cpu-s {wall_s:8.1f} s", flush=True)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS)
+def _behind(
+    alone: Cost, written: Cost, tables: Cost, bare: Cost, worker_mb: float
+) -> Iterator[str]:
+    for name, cost, aim in (
+        ("the kernel", alone, KERNEL_AIM),
+        ("to Parquet", written, PARQUET_AIM),
+    ):
+        if cost.rate < aim * bare.rate:
+            yield f"{name}: {cost.rate / bare.rate:.1f} times, the aim is {aim:g}"
+    seconds = tables.wall_s / tables.records * FULL
+    if seconds > WALL_AIM_S:
+        yield (
+            f"every table: {seconds:.0f} s for {FULL:,} records at this rate, the aim is"
+            f" {WALL_AIM_S:.0f} on two idle cores"
+        )
+    if worker_mb > WORKER_AIM_MB:
+        yield f"a worker takes {worker_mb:.0f} MB, the aim is {WORKER_AIM_MB:.0f}"

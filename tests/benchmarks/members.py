@@ -16,6 +16,8 @@ from typing_extensions import override
 
 BLOCK_S: Final = 5.0
 """How long one native call, or one block of an event loop, lasts."""
+_CLOSE_S: Final = 20.0
+"""How long all members together may take to close: one after the other, fifty that hang took a quarter of an hour."""
 _POLL_S = 0.1
 _PAUSE_S = 0.1
 
@@ -125,8 +127,9 @@ class ThreadedMembers(Members):
     def close(self) -> None:
         for stop in self._stops.values():
             stop.set()
+        end = time.monotonic() + _CLOSE_S
         for thread in self._threads.values():
-            thread.join(20)
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _run(self, index: int) -> None:
         stop = self._stops[index]
@@ -193,9 +196,10 @@ class LoopMembers(Members):
     def close(self) -> None:
         for index in self._stops:
             self._stops[index] = True
+        end = time.monotonic() + _CLOSE_S
         for task in self._tasks.values():
             with contextlib.suppress(TimeoutError):
-                task.result(20)
+                task.result(max(0.0, end - time.monotonic()))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
 

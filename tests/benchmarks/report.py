@@ -45,16 +45,6 @@ class Result:
         return self
 
 
-def last_markdown(name: str) -> str:
-    """Return the table of a benchmark's last run on this machine.
-
-    Raises:
-        FileNotFoundError: it has not been run here.
-    """
-    text = (DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
-    return str(json.loads(text)["markdown"])
-
-
 def spread(values: Iterable[float], digits: int = 2) -> str:
     """Return "median (least to most)"; "-" for nothing."""
     ordered = sorted(values)

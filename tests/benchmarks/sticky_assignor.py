@@ -8,8 +8,8 @@ decoding all subscriptions and encoding all assignments; "sticky" reads the user
 Kafka's class, kafka-python and aiokafka do. "MiB" is what one cooperative assignment allocates at most, its
 result included. Java's figure is the CPU time of its thread, franz-go's that of its process, both after one
 round to warm up if that took less than 5 s. A peer that takes longer than the limit is stopped, and left out
-of greater groups of the same shape. `--check` has OR-tools prove that ours is balanced and moves least; a
-peer that is not as good has a "!".
+of greater groups of the same shape. `--check` looks for a way to fairer loads, and has OR-tools find the
+fewest moves; a peer that is not as good has a "!".
 """
 
 import argparse
@@ -61,10 +61,11 @@ _NOTE = (
     ' tenth of the members. "cooperative" is `assign` alone on ready objects, as for franz-go; "with the wire"'
     ' adds decoding all subscriptions and encoding all assignments; "sticky" reads all members\' user data, as'
     " do Java (kafka-clients 4.1.0), kafka-python and aiokafka. MiB: what `assign` allocates at most, its result"
-    ' included. "checked": OR-tools proved it balanced, with the fewest moves. "!": not as balanced as ours, or'
+    ' included. "checked": a search for a way to fairer loads found none, and OR-tools no assignment with loads as'
+    ' fair and fewer moves. "!": not as balanced as ours, or'
     ' more moves (in row R franz-go is not told of the racks). "-": not run, as a smaller group of the shape took too long.'
-    ' "> 60": stopped after 60 CPU seconds, or as many as it says. Rows are of different runs, each with its peers beside it,'
-    " on a machine that did other work too."
+    ' "> 60": stopped after 60 CPU seconds, or as many as it says. The machine did other work too; figures of peers may be of'
+    " an earlier run on it, with the same groups."
 )
 _CLIENTS = "org.apache.kafka:kafka-clients:4.1.0"
 _STOPPED = (-9, -24, 137, 152)
@@ -334,7 +335,8 @@ def run(
 ) -> Result:
     """Measure the rows whose names have one of the texts, or all; each is printed when it is done.
 
-    The others are in the result as they were measured last on this machine, if they were.
+    The others are in the result as they were measured last on this machine, if they were; so are the peers
+    where they are not run.
     """
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="groupsdk-sticky-"))
@@ -347,12 +349,22 @@ def run(
             if others:
                 # The peers before the check, which leaves most garbage behind.
                 figures |= zip(_PEERS, others.times(case, *_squares_and_moves(case)), strict=True)
+            else:
+                figures |= {peer: text for peer, text in _last(row).items() if peer in _PEERS}
             if check:
                 figures["checked"] = check_ours(case)
             print(f"| {row.name} | {' | '.join(figures.values())} |", flush=True)
             _kept(row).parent.mkdir(parents=True, exist_ok=True)
             _kept(row).write_text(json.dumps(figures), encoding="utf-8")
     return _result()
+
+
+def _last(row: Row) -> dict[str, str]:
+    """Return what was measured last of a row; the group is the same in every run."""
+    figures: dict[str, str] = (
+        json.loads(_kept(row).read_text(encoding="utf-8")) if _kept(row).is_file() else {}
+    )
+    return figures
 
 
 def _kept(row: Row) -> Path:
@@ -370,8 +382,7 @@ def _result() -> Result:
         raw={},
     )
     for row in ROWS:
-        if _kept(row).is_file():
-            figures = json.loads(_kept(row).read_text(encoding="utf-8"))
+        if figures := _last(row):
             result.rows.append([row.name, *(figures.get(column, "-") for column in columns)])
             result.behind += _behind(row.name, figures)
             result.raw[row.name] = figures

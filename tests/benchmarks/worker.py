@@ -8,17 +8,20 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tests.benchmarks.members import Members, Settings
 from tests.benchmarks.report import DIRECTORY
 
 
 ROOT = Path(__file__).resolve().parents[2]
+_ANSWER_S: Final = 60.0
+"""How long a worker may take to answer, beyond what it was asked to spend: a client that hangs ends its own run only."""
 
 
 def compiled_environment() -> dict[str, str]:
@@ -62,12 +65,17 @@ class Worker:
         """Have the worker do something and return what it answers."""
         if self._process.stdin is None or self._process.stdout is None:
             raise WorkerError("no pipes")
+        spent_s = arguments.get("count", 0) * arguments.get("gap_s", 0.0)
+        watch = threading.Timer(_ANSWER_S + spent_s, self._process.kill)
+        watch.start()
         try:
             self._process.stdin.write(json.dumps({"do": what, **arguments}) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
+        finally:
+            watch.cancel()
         if not line:
             self._process.wait(10)
             tail = self._stderr.read_text(errors="replace")[-300:].strip().replace("\n", " ")
