@@ -1,12 +1,14 @@
 # Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full simulate check wheel bench format clean
+.PHONY: help demo test test-full simulate churn check wheel bench format clean
 
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
 ARGS ?=
 # For how many seconds: make simulate DURATION=600
 DURATION ?= 60
+# For how many minutes: make churn MINUTES=10
+MINUTES ?= 10
 # BOOTSTRAP=host:port names your own cluster for `make demo`, and make hands it on in the environment. Without
 # it the demo runs on the embedded broker.
 
@@ -34,6 +36,10 @@ test-full: ## run the long tests as well
 simulate: ## play random runs of members and brokers under faults for DURATION=n seconds
 	@.ci/setup python
 	@$(PYTHON) -m groupsdk.testing.simulation --duration $(DURATION)
+
+churn: ## keep a thousand Connect tasks on twenty workers through kills and changes for MINUTES=n
+	@.ci/setup python
+	@$(PYTHON) -m tests.connect.churn --minutes $(MINUTES)
 
 check: ## formatting, ruff, mypy strict and the import contracts
 	@.ci/setup lint

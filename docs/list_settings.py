@@ -9,10 +9,14 @@ from typing import Any
 from docs.regions import Pages, filled, table, write
 from groupsdk import errors
 from groupsdk.config import MemberConfig
+from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.consumer.metrics import CONSUMER_METRICS
 from groupsdk.membership.metrics import METRICS
 from groupsdk.security import SASL_MECHANISMS, SECURITY_PROTOCOLS, SecuritySettings
 
 
+_NO_KEYS = ("security", "member", "librdkafka")
+"""Fields that hold other settings."""
 _CHOICES = {"SECURITY_PROTOCOLS": SECURITY_PROTOCOLS, "SASL_MECHANISMS": SASL_MECHANISMS}
 
 
@@ -33,7 +37,9 @@ def field_texts(owner: type) -> dict[str, str]:
     return texts
 
 
-def settings_table(owner: type[MemberConfig] | type[SecuritySettings]) -> str:
+def settings_table(
+    owner: type[MemberConfig] | type[SecuritySettings] | type[ConsumerConfig],
+) -> str:
     """Return the settings of a dataclass, with defaults and explanations."""
     texts = field_texts(owner)
     rows = [
@@ -43,7 +49,7 @@ def settings_table(owner: type[MemberConfig] | type[SecuritySettings]) -> str:
             _explained(texts[each.name]),
         )
         for each in fields(owner)
-        if each.name != "security"
+        if each.name not in _NO_KEYS
     ]
     return table(("Key", "Default", "What it does"), rows)
 
@@ -66,19 +72,25 @@ def error_table() -> str:
     return table(("Exception", "", "When"), rows)
 
 
-def metric_table() -> str:
-    """Return the names of the metrics and what they mean."""
-    return table(("Metric", "Meaning"), [(f"`{name}`", text) for name, text in METRICS.items()])
+def metric_table(metrics: dict[str, str]) -> str:
+    """Return the names of metrics and what they mean."""
+    return table(("Metric", "Meaning"), [(f"`{name}`", text) for name, text in metrics.items()])
 
 
 def pages() -> Pages:
-    """Return docs/configuration.md and docs/workers.md as they have to be."""
+    """Return the pages of docs/ that list settings, errors and metrics, as they have to be."""
     settings = {
         "settings": settings_table(MemberConfig),
+        "consumer": settings_table(ConsumerConfig),
         "security": settings_table(SecuritySettings),
     }
-    lists = {"errors": error_table(), "metrics": metric_table()}
-    return filled("configuration.md", settings) | filled("workers.md", lists)
+    lists = {"errors": error_table(), "metrics": metric_table(METRICS)}
+    consumer = {"consumer-metrics": metric_table(CONSUMER_METRICS)}
+    return (
+        filled("configuration.md", settings)
+        | filled("workers.md", lists)
+        | filled("consumer.md", consumer)
+    )
 
 
 def _explained(text: str) -> str:
@@ -91,6 +103,8 @@ def _explained(text: str) -> str:
 def _default(field: "Field[Any]") -> str:
     if field.default is MISSING:
         return "required"
+    if isinstance(field.default, tuple):
+        return f"`{','.join(field.default)}`"
     return "none" if field.default is None else f"`{field.default}`"
 
 
