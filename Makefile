@@ -16,7 +16,7 @@ MINUTES ?= 10
 # whole file, and so starts the brokers of its fixtures once. WORKERS=0 runs them one after the other.
 WORKERS ?= 3
 # A test that needs a real broker fails where there is none: skipped, it would prove nothing.
-PYTEST := GROUPSDK_REQUIRE_KAFKA=1 $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
+PYTEST := GROUPSDK_REQUIRE_KAFKA=1 .ci/tests $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
