@@ -19,8 +19,6 @@ class Cause(StrEnum):
     """A member said that it leaves."""
     JOIN = "join"
     """A member came that was not there."""
-    STATIC_REPLACED = "static_replaced"
-    """A static member came back under a new member id: by itself that makes no rebalance."""
     SUBSCRIPTION_CHANGE = "subscription_change"
     """A member wants other topics."""
     TOPIC_GROWTH = "topic_growth"
@@ -31,6 +29,8 @@ class Cause(StrEnum):
     """The same members came again and wanted the same: one of them asked for it, or had lost its place."""
     CREATED = "created"
     """The group's first record: it is empty yet."""
+    STATIC_REPLACED = "static_replaced"
+    """A static member came back under a new member id: by itself that makes no rebalance, so whatever else there is did."""
     UNKNOWN = "unknown"
     """The log does not tell."""
 
@@ -40,12 +40,12 @@ CONFIDENCE: Final[Mapping[Cause, float]] = {
     Cause.EXPIRY: 0.8,
     Cause.LEAVE: 0.8,
     Cause.JOIN: 0.95,
-    Cause.STATIC_REPLACED: 0.95,
     Cause.SUBSCRIPTION_CHANGE: 0.9,
     Cause.TOPIC_GROWTH: 0.9,
     Cause.COOPERATIVE_FOLLOWUP: 0.9,
     Cause.REJOIN: 0.7,
     Cause.CREATED: 1.0,
+    Cause.STATIC_REPLACED: 0.95,
     Cause.UNKNOWN: 0.0,
 }
 """How far a cause can be trusted that was told from the log alone, from 0 to 1."""

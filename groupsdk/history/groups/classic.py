@@ -107,7 +107,9 @@ class ClassicGroup:
         self._members = members
         causes, changes = self._compare(value)
         self._changes = changes
-        causes = in_order({*pending.causes, *causes, *within.causes} - {Cause.REJOIN})
+        # compared as a whole it has a member more and one less, so it takes the first record to tell a rejoin
+        found = {*causes, *within.causes} - {Cause.REJOIN}
+        causes = in_order(found | {*pending.causes})
         row = self._row(
             record,
             value,

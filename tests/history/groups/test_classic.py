@@ -86,6 +86,17 @@ def test_the_last_record_of_a_generation_counts() -> None:
     assert [row.member.member_id for row in departures(rows)] == ["a2"]
 
 
+def test_a_static_member_that_comes_back_is_not_why_the_others_had_come_again() -> None:
+    static = Seat("one", {"t": [0]}, instance_id="i")
+    rows = walked(
+        generation("g", 1, {"a": static, "b": TWO}),
+        generation("g", 2, {"a": static, "b": TWO}),
+        generation("g", 2, {"a2": static, "b": TWO}),
+        generation("g", 3, {"a3": static, "b": TWO}),
+    )
+    assert causes(rows) == [["join"], ["rejoin", "static_replaced"], ["static_replaced"]]
+
+
 def test_a_group_that_is_made_again_is_another_incarnation() -> None:
     rows = walked(
         generation("g", 1, {"a": ONE}),
