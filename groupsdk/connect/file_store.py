@@ -78,6 +78,10 @@ class FileStore:
     def read_configs(self, timeout_ms: int) -> None:
         """Return at once: nobody else writes."""
 
+    def failing_ms(self) -> int:
+        """Return 0: nobody else writes."""
+        return 0
+
     def claim(self) -> None:
         """Do nothing: nobody else writes."""
 

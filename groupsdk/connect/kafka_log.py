@@ -1,9 +1,11 @@
 """Read compacted topics to their end and keep reading them, through confluent-kafka (Kafka's `KafkaBasedLog`)."""
 
+import contextlib
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -23,6 +25,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types m
     ResourceType,
 )
 
+from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.connect.errors import StoreError
 
@@ -39,10 +42,13 @@ _BATCH: Final = 500
 _CALL_S: Final = 15.0
 _ATTEMPT_MS: Final = 5_000
 _RETRY_S: Final = 0.1
+_BACKOFF: Final = ExponentialBackoff(100, 5_000)
 
 
 class KafkaLog:
     """All records of some compacted topics, in order, from the first on.
+
+    What librdkafka says against reading is logged, and reading begins anew where it was, after a backoff.
 
     Args:
         settings: what librdkafka's clients are made with.
@@ -74,7 +80,13 @@ class KafkaLog:
         self._consumer: Consumer | None = None
         self._positions: dict[tuple[str, int], int] = {}
         self._moved = threading.Condition()
-        self._error: Exception | None = None
+        self._troubles: dict[str, tuple[int, str]] = {}
+        """Since when a topic cannot be read, and why."""
+        self._unheard: set[tuple[str, int]] = set()
+        """Of which partitions nothing was heard since then."""
+        self._failures = 0
+        self._anew_at_ms: int | None = None
+        self._random = Random()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._read, name="groupsdk-store", daemon=True)
 
@@ -89,25 +101,7 @@ class KafkaLog:
             self._admin = AdminClient(self._settings)
             self._create(self._admin, deadline)
             self._check(self._admin)
-            self._consumer = Consumer(
-                {
-                    **self._settings,
-                    # of no group that anything could be committed for
-                    "group.id": f"groupsdk-store-{uuid.uuid4()}",
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": True,
-                    "isolation.level": "read_committed",
-                    "auto.offset.reset": "earliest",
-                    "fetch.wait.max.ms": 100,
-                }
-            )
-            self._consumer.assign(
-                [
-                    TopicPartition(topic, number, OFFSET_BEGINNING)
-                    for topic, count in self.partitions.items()
-                    for number in range(count)
-                ]
-            )
+            self._consumer = self._opened()
         except KafkaException as error:
             raise StoreError(f"the topics {', '.join(self._topics)}: {_text(error)}") from error
         self._thread.start()
@@ -115,8 +109,13 @@ class KafkaLog:
 
     @property
     def failed(self) -> bool:
-        """Whether reading has ended by itself."""
-        return self._error is not None
+        """Whether some topic cannot be read at present."""
+        return bool(self._troubles)
+
+    def failing_ms(self, topic: str) -> int:
+        """Return for how long a topic could not be read; 0 while it can."""
+        since_ms, _ = self._troubles.get(topic, (None, ""))
+        return 0 if since_ms is None else max(1, self._clock.now_ms() - since_ms)
 
     def read_to_end(self, topics: Sequence[str], timeout_ms: int) -> None:
         """Return when all records have been handed on that are there now, as far as they are committed.
@@ -141,9 +140,7 @@ class KafkaLog:
         self, ends: Mapping[tuple[str, int], int], deadline: Deadline, timeout_ms: int
     ) -> None:
         def there() -> bool:
-            return self._error is not None or all(
-                self._positions.get(each, 0) >= end for each, end in ends.items()
-            )
+            return all(self._positions.get(each, 0) >= end for each, end in ends.items())
 
         with self._moved:
             reached = self._moved.wait_for(there, deadline.remaining_ms(timeout_ms) / 1000)
@@ -152,10 +149,10 @@ class KafkaLog:
                 for (topic, number), end in ends.items()
                 if self._positions.get((topic, number), 0) < end
             }
-        if self._error is not None:
-            raise StoreError(f"reading has ended: {self._error}") from self._error
+            whys = sorted({why for _, why in self._troubles.values()})
         if not reached:
-            raise StoreError(f"not read within {timeout_ms} ms (read, end): {behind}")
+            why = f"; {', '.join(whys)}" if whys else ""
+            raise StoreError(f"not read within {timeout_ms} ms (read, end): {behind}{why}")
 
     def close(self) -> None:
         """End reading."""
@@ -169,11 +166,7 @@ class KafkaLog:
         """Ask where the partitions end; again where a broker does not know of them, or is not there."""
         assert self._admin is not None
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped there
-        asked = {
-            TopicPartition(topic, number): latest
-            for topic in topics
-            for number in range(self.partitions[topic])
-        }
+        asked = {TopicPartition(*each): latest for each in self._numbered(topics)}
         while True:
             # one attempt at least, however late it is
             timeout_s = max(1.0, deadline.remaining_ms(_ATTEMPT_MS) / 1000)
@@ -242,49 +235,121 @@ class KafkaLog:
                     " it: set it to compact"
                 )
 
+    def _opened(self) -> Consumer:
+        """Return a consumer that goes on where reading is."""
+        consumer = Consumer(
+            {
+                **self._settings,
+                # of no group that anything could be committed for
+                "group.id": f"groupsdk-store-{uuid.uuid4()}",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 100,
+            }
+        )
+        consumer.assign(
+            [
+                TopicPartition(*each, self._positions.get(each, OFFSET_BEGINNING))
+                for each in self._numbered(self._topics)
+            ]
+        )
+        return consumer
+
+    def _numbered(self, topics: Iterable[str]) -> list[tuple[str, int]]:
+        return [(topic, number) for topic in topics for number in range(self.partitions[topic])]
+
     def _read(self) -> None:
-        assert self._consumer is not None
-        try:
-            while not self._closing.is_set():
-                # waiting for a batch would wait for all of it
-                messages = self._consumer.consume(1, _POLL_S)
-                if messages:
-                    messages += self._consumer.consume(_BATCH, 0)
-                for message in messages:
-                    self._take(message)
-                if messages:
-                    with self._moved:
-                        self._moved.notify_all()
-                self._idle()
-        except Exception as error:
-            logger.exception("reading %s ends", ", ".join(self._topics))
+        while not self._closing.is_set():
+            try:
+                self._read_on()
+            except Exception as error:
+                logger.debug("reading %s", ", ".join(self._topics), exc_info=True)
+                self._trouble(self._topics, _text(error))
+                self._closing.wait(_POLL_S)
+        self._drop_consumer()
+
+    def _read_on(self) -> None:
+        if self._anew_at_ms is not None and self._clock.now_ms() >= self._anew_at_ms:
+            self._anew_at_ms = None
+            self._drop_consumer()
+        if self._consumer is None:
+            self._consumer = self._opened()
+        # waiting for a batch would wait for all of it
+        messages = self._consumer.consume(1, _POLL_S)
+        if messages:
+            messages += self._consumer.consume(_BATCH, 0)
+        for message in messages:
+            self._take(message)
+        if messages:
             with self._moved:
-                self._error = error
                 self._moved.notify_all()
-        finally:
-            self._consumer.close()
+        self._idle()
+
+    def _drop_consumer(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            # one that has failed has nothing to say that was not said before
+            with contextlib.suppress(KafkaException, RuntimeError):
+                consumer.close()
+
+    def _trouble(self, topics: Iterable[str], why: str) -> None:
+        """Take note that topics cannot be read, and have reading begin anew after a while."""
+        now_ms = self._clock.now_ms()
+        with self._moved:
+            for topic in topics:
+                since_ms, _ = self._troubles.get(topic, (now_ms, ""))
+                self._troubles[topic] = since_ms, why
+            self._unheard.update(self._numbered(topics))
+        if self._anew_at_ms is not None:
+            return
+        wait_ms = _BACKOFF.backoff_ms(self._failures, self._random)
+        self._anew_at_ms = now_ms + wait_ms
+        self._failures += 1
+        # not each time: it may last for hours
+        level = logging.WARNING if self._failures & (self._failures - 1) == 0 else logging.DEBUG
+        logger.log(
+            level,
+            "%s cannot be read (attempt %d), again in %d ms: %s",
+            ", ".join(sorted(self._troubles)),
+            self._failures,
+            wait_ms,
+            why,
+        )
+
+    def _heard(self, topic: str, number: int) -> None:
+        """Take note that a partition is read."""
+        if not self._troubles:
+            return
+        with self._moved:
+            self._unheard.discard((topic, number))
+            if topic not in self._troubles or any(each == topic for each, _ in self._unheard):
+                return
+            del self._troubles[topic]
+            if not self._troubles:
+                self._failures = 0
+                self._anew_at_ms = None
+        logger.info("%s is read again", topic)
 
     def _take(self, message: Message) -> None:
         topic, number, offset = message.topic(), message.partition(), message.offset()
         error = message.error()
-        if error is not None:
-            if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # confluent-kafka's name for it
-                logger.info("reading %s: %s", topic or "the topics", error)
-                return
-            assert topic is not None
-            assert number is not None
-            assert offset is not None
-            self._positions[topic, number] = offset
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # confluent-kafka's name for it
+            self._trouble(self._topics if topic not in self._topics else [topic], error.str())
             return
         assert topic is not None
         assert number is not None
         assert offset is not None
-        key, value = message.key(), message.value()
-        if key is not None:
-            self._on_record(
-                topic, number, _bytes(key), None if value is None else _bytes(value), offset
-            )
-        self._positions[topic, number] = offset + 1
+        if error is None:
+            key, value = message.key(), message.value()
+            if key is not None:
+                self._on_record(
+                    topic, number, _bytes(key), None if value is None else _bytes(value), offset
+                )
+            offset += 1
+        self._positions[topic, number] = offset
+        self._heard(topic, number)
 
 
 def _bytes(data: str | bytes) -> bytes:

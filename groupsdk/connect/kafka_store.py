@@ -92,6 +92,10 @@ class KafkaStore:
         """Read the configurations to their end."""
         self._log.read_to_end([self._config.config_storage_topic], timeout_ms)
 
+    def failing_ms(self) -> int:
+        """Return for how long configurations could not be read; 0 while they can."""
+        return self._log.failing_ms(self._config.config_storage_topic)
+
     def claim(self) -> None:
         """Become the only writer of configurations."""
         group = self._config.member.group_id

@@ -78,6 +78,11 @@ class LocalGroup:
         if held:
             self._listener.on_revoked(held)
 
+    def leave_group(self, reason: str) -> None:
+        """Give everything up, until the next `poll`."""
+        self.revoke_everything(reason)
+        self._rejoin.set()
+
     def holds_for(self, margin_ms: int) -> bool:
         """Tell whether nobody else can have the work: nobody is there."""
         return True

@@ -41,6 +41,10 @@ class ConnectStore(Protocol):
         """Return when all configurations are read that were there at the time of the call."""
         ...
 
+    def failing_ms(self) -> int:
+        """Return for how long configurations could not be read, as an error says; 0 while they can."""
+        ...
+
     def claim(self) -> None:
         """Become the only writer of configurations: whoever was so before can write no more."""
         ...

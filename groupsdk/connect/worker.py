@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _LONG_S: Final = 5.0
 _GUARD_S: Final = 0.1
+_AWAY_S: Final = 0.2
 
 
 class GroupSide(Protocol):
@@ -50,6 +51,7 @@ class GroupSide(Protocol):
     def wakeup(self) -> None: ...
     def request_rejoin(self, reason: str) -> None: ...
     def revoke_everything(self, why: str) -> None: ...
+    def leave_group(self, reason: str) -> None: ...
     def holds_for(self, margin_ms: int) -> bool: ...
     def generation_if_stable(self) -> Generation | None: ...
     def close(self, timeout: float = 30.0) -> None: ...
@@ -123,6 +125,7 @@ class ConnectWorker(ConnectorAdmin):
         self._configs = ClusterConfigState()
         self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._halted = False
+        self._away = False
         self._warmed: tuple[object, ...] | None = None
         self._stopping = threading.Event()
         self._stopped = threading.Event()
@@ -230,7 +233,8 @@ class ConnectWorker(ConnectorAdmin):
         try:
             while not self._stopping.is_set():
                 try:
-                    self._group.poll(self._tick())
+                    if not self._stays_away():
+                        self._group.poll(self._tick())
                 except ConnectError as error:
                     self._trouble(error)
                 except GroupSdkError as error:
@@ -242,6 +246,29 @@ class ConnectWorker(ConnectorAdmin):
             self.error = error
         finally:
             self._end()
+
+    def _stays_away(self) -> bool:
+        """Be out of the group while configurations cannot be read: nobody knows what they are by now.
+
+        As Kafka Connect's workers leave after `worker.sync.timeout.ms`; those that can read take the work over.
+        """
+        failing_ms = self._store.failing_ms()
+        if failing_ms <= (0 if self._away else self._sync_timeout_ms):
+            self._away = False
+            return False
+        if not self._away:
+            logger.error(
+                "worker %s leaves the group until configurations can be read: not for %d ms",
+                self.worker_id,
+                failing_ms,
+            )
+            self._group.leave_group("configurations cannot be read")
+            self._herder.lost()
+            self._away = True
+        while not self._requests.empty():
+            self._requests.get()()
+        self._stopping.wait(_AWAY_S)
+        return True
 
     def _trouble(self, error: Exception) -> None:
         logger.warning("worker %s: %s: %s", self.worker_id, type(error).__name__, error)

@@ -6,11 +6,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect.errors import StoreError
 from groupsdk.connect.kafka_log import KafkaLog
+from groupsdk.error_code import ErrorCode
+from tests.connect.workers import eventually
 
 
 Seen = list[tuple[str, bytes, bytes | None]]
@@ -78,6 +80,59 @@ def test_a_broker_that_is_gone_is_said_in_time() -> None:
         log.read_to_end(["t"], 1)
     with suppress(StoreError):
         log.close()
+
+
+class Broken:
+    """A consumer of which librdkafka says that it is of no use any more."""
+
+    def consume(self, *_: object) -> list[Message]:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    def close(self) -> None:
+        raise RuntimeError("it is closed already")
+
+
+def test_reading_begins_anew_where_it_was_after_an_error() -> None:
+    with EmbeddedBroker() as broker:
+        seen: Seen = []
+        log = log_of(broker.bootstrap_servers, seen, t=2)
+        log.start()
+        write(broker.bootstrap_servers, "t", *"abcd")
+        log.read_to_end(["t"], 20_000)
+        log._consumer = cast("Any", Broken())
+        write(broker.bootstrap_servers, "t", "e")
+        log.read_to_end(["t"], 20_000)
+        # each once
+        assert sorted(key for _, key, _ in seen) == [b"a", b"b", b"c", b"d", b"e"]
+        eventually(lambda: not log.failed)
+        log.close()
+
+
+def test_a_topic_that_may_not_be_read_is_said_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "groupsdk.connect.kafka_log")
+    with EmbeddedBroker() as broker:
+        seen: Seen = []
+        log = log_of(broker.bootstrap_servers, seen, t=1, other=1)
+        log.start()
+        assert log.failing_ms("t") == 0
+        refused = broker.faults.answer("Fetch", ErrorCode.TOPIC_AUTHORIZATION_FAILED, times=None)
+        eventually(lambda: log.failing_ms("t"))
+        eventually(lambda: refused.hits > 3)
+        write(broker.bootstrap_servers, "t", "a")
+        with pytest.raises(StoreError, match=r"not read within 300 ms .* authorization failed"):
+            log.read_to_end(["t"], 300)
+        # not for ever, and not all the time
+        assert refused.hits < 200
+        broker.faults.clear()
+        log.read_to_end(["t"], 20_000)
+        eventually(lambda: not log.failed)
+        assert (log.failing_ms("t"), seen) == (0, [("t", b"a", b"v")])
+        log.close()
+    said = [each.getMessage() for each in caplog.records]
+    assert any("t cannot be read (attempt 1), again in " in each for each in said)
+    assert "t is read again" in said
 
 
 class Unsure:

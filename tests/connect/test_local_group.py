@@ -32,6 +32,17 @@ def test_it_owns_everything_and_leads() -> None:
     assert stable.generation_id == 8
 
 
+def test_what_is_given_up_is_given_anew() -> None:
+    listener = Listener()
+    group = LocalGroup(listener, lambda: ClusterConfigState(1, {"a": {}}))
+    group.poll(0)
+    group.leave_group("there is a reason")
+    assert listener.told[-1] == Work(("a",), ())
+    group.poll(0)
+    given, generation = listener.told[-1]
+    assert (given.connectors, generation) == (("a",), 2)
+
+
 def test_at_the_end_everything_is_given_up() -> None:
     listener = Listener()
     group = LocalGroup(listener, lambda: ClusterConfigState(1, {"a": {}}))

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from groupsdk.connect.config_state import TargetState
 from groupsdk.connect.errors import ConnectError, RebalancingError
+from groupsdk.connect.kafka_store import KafkaStore
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import Counting, app, count, eventually, standalone, states
@@ -63,7 +65,7 @@ class Group:
         self.workers: list[ConnectWorker] = []
         self._stack = stack
 
-    def start(self, worker_id: str, **settings: int) -> ConnectWorker:
+    def start(self, worker_id: str, **settings: object) -> ConnectWorker:
         """Start one more."""
         worker = app(**settings).start(
             bootstrap_servers=self.servers, group_id=self.group_id, worker_id=worker_id
@@ -206,6 +208,33 @@ def _owners(worker: ConnectWorker) -> dict[str, str]:
         for key, status in worker.statuses().items()
         if key.startswith("status-task") and status.state.value == "RUNNING"
     }
+
+
+def test_a_worker_that_cannot_read_configurations_leaves_its_work_to_others(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # of another client id, so that it reads for itself
+    deaf = group.start("deaf", client_id="deaf", worker_sync_timeout_ms=300)
+    other = group.start("w1")
+    group.ask(lambda leader: leader.put_connector("c", {**COUNTING, "count": "2"}))
+    eventually(lambda: group.shares() == [1, 1], group.shares)
+
+    def fail() -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    store = deaf._store
+    assert isinstance(store, KafkaStore)
+    monkeypatch.setattr(store._state.log, "_read_on", fail)
+    eventually(lambda: len(other.owned.tasks) == 2, group.shares)
+    assert not deaf.owned
+    with pytest.raises(RebalancingError):
+        deaf.put_connector("d", COUNTING).result(20)
+    assert other.put_connector("c", {**COUNTING, "count": "4"}).result(20) is False
+    eventually(lambda: len(other.owned.tasks) == 4, group.shares)
+    monkeypatch.undo()
+    eventually(lambda: group.shares() == [2, 2], group.shares)
+    assert deaf.configs().connectors["c"]["count"] == "4"
+    assert Counting.most <= 1
 
 
 def test_a_worker_whose_thread_is_held_up_halts_its_tasks(group: Group) -> None:

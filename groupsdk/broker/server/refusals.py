@@ -44,6 +44,7 @@ _NOTHING_FOUND: Final[dict[str, Any]] = {
     "port": -1,
     "producer_epoch": -1,
     "producer_id": -1,
+    "records": b"",
 }
 """What stands in an answer for what an error leaves out."""
 

@@ -15,7 +15,7 @@ from groupsdk.wire.messages.add_partitions_to_txn import (
 )
 from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
-from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.offset_commit import (
@@ -66,6 +66,14 @@ def test_an_error_is_repeated_for_each_partition() -> None:
     wanted = (FetchTopic("t", partitions=(FetchPartition(7),)),)
     assert "partition_index=7, error_code=16" in text(FetchRequest(topics=wanted), 4)
     assert "topic='t'" in text(FetchRequest(topics=wanted), 11)
+
+
+def test_a_refused_fetch_has_records_of_no_bytes() -> None:
+    # as Kafka's: librdkafka takes null for a damaged answer, and asks again at once
+    wanted = (FetchTopic("t", partitions=(FetchPartition(7),)),)
+    refused = refuse(FetchRequest(topics=wanted), 16, 11)
+    assert isinstance(refused, FetchResponse)
+    assert refused.responses[0].partitions[0].records == b""
 
 
 def test_names_in_the_request_become_structs_in_the_answer() -> None:
