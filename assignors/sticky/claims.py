@@ -5,9 +5,10 @@ or have a negative number, two members may claim one, a member may come back wit
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from assignors.sticky.hands import are_tidy
 from groupsdk.assignment import Partitions
 
 
@@ -24,18 +25,20 @@ class Ownership:
         sizes: by member: number of partitions owned.
         free: topic to partitions that nobody owns, ascending; without the topics that have none.
         disputed: the topics of which some claim does not hold.
+        hands: members that own what is a hand as it stands; of the others nobody has looked.
     """
 
     owned: list[Partitions]
     sizes: list[int]
     free: dict[str, Sequence[int]]
     disputed: Set[str] = frozenset()
+    hands: Set[int] = frozenset()
 
 
 def settle(
     claims: Sequence[Partitions],
     generations: Sequence[int],
-    subscribed: Sequence[Set[str]],
+    subscribed: Sequence[Collection[str]],
     counts: Mapping[str, int],
 ) -> Ownership:
     """Find the owner of each partition (KIP-341, KAFKA-12984).
@@ -47,37 +50,71 @@ def settle(
     Args:
         claims: by member.
         generations: by member; -1 is older than every other one.
-        subscribed: by member: known topics that it subscribes to.
+        subscribed: by member: known topics that it subscribes to; equal ones are best the same object.
         counts: the known topics that have a subscriber, with their numbers of partitions.
     """
     if not any(claims):
         free: dict[str, Sequence[int]] = {topic: range(count) for topic, count in counts.items()}
         return Ownership(list(claims), [0] * len(claims), free)
-    owned = list(claims)
-    disputed: set[str] = set()
-    for member, (claim, topics) in enumerate(zip(claims, subscribed, strict=True)):
-        if not claim.keys() <= topics:
-            owned[member] = {topic: claim[topic] for topic in claim if topic in topics}
-            disputed |= claim.keys() - topics
-    free, doubtful = _check(owned, counts)
+    ownership, claimed = _gather(claims, subscribed, counts)
+    ownership.free, doubtful = _check(claimed, counts)
     if doubtful:
+        owned = ownership.owned
         for topic, taken in _resolve(owned, generations, counts, doubtful).items():
             if left := set(range(counts[topic])) - taken:
-                free[topic] = sorted(left)
-    sizes = [sum(map(len, own.values())) for own in owned]
-    return Ownership(owned, sizes, free, disputed | doubtful)
+                ownership.free[topic] = sorted(left)
+        ownership.sizes = [sum(map(len, own.values())) for own in owned]
+        ownership.disputed |= doubtful
+        ownership.hands = frozenset()
+    return ownership
+
+
+def _gather(
+    claims: Sequence[Partitions],
+    subscribed: Sequence[Collection[str]],
+    counts: Mapping[str, int],
+) -> tuple[Ownership, dict[str, list[int]]]:
+    """Go through all claims once; returns them as far as topics go, and all that is claimed, by topic."""
+    owned = list(claims)
+    sizes = [0] * len(claims)
+    disputed = set[str]()
+    hands = set[int]()
+    claimed: dict[str, list[int]] = {topic: [] for topic in counts}
+    places: list[list[int]] = []
+    names: list[str] = []
+    wanted: Collection[str] = ()
+    in_order = True
+    sets: dict[int, Set[str]] = {}
+    # Memory is what takes the time, so that all is done with a claim as long as it is at hand.
+    for member, (own, topics) in enumerate(zip(claims, subscribed, strict=True)):
+        if not own:
+            continue
+        # Members that subscribe alike often own of the same topics, and then those are looked up once.
+        if topics is not wanted or list(own) != names:
+            if id(topics) not in sets:
+                sets[id(topics)] = frozenset(topics)
+            if not own.keys() <= sets[id(topics)]:
+                known = sets[id(topics)]
+                disputed |= own.keys() - known
+                own = owned[member] = {t: own[t] for t in own if t in known}
+            names, wanted = list(own), topics
+            places = list(map(claimed.__getitem__, names))
+            in_order = names == sorted(names)
+        groups = list(own.values())
+        deque(map(list.extend, places, groups), maxlen=0)
+        size = sizes[member] = sum(map(len, groups))
+        if in_order and type(own) is dict and are_tidy(groups, size):
+            hands.add(member)
+    return Ownership(owned, sizes, {}, disputed, hands), claimed
 
 
 def _check(
-    claims: Sequence[Partitions], counts: Mapping[str, int]
+    claimed: Mapping[str, Sequence[int]], counts: Mapping[str, int]
 ) -> tuple[dict[str, Sequence[int]], set[str]]:
     """Look at each topic as a whole; returns what of those that are sound is free, and the other topics.
 
     Where all is sound, as it nearly always is, no number is looked at by itself.
     """
-    claimed: dict[str, list[int]] = {topic: [] for topic in counts}
-    for claim in claims:
-        deque(map(list.extend, map(claimed.__getitem__, claim), claim.values()), maxlen=0)
     ranges = {count: frozenset(range(count)) for count in set(counts.values())}
     free: dict[str, Sequence[int]] = {}
     doubtful = set()

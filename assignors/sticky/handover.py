@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from assignors.sticky.claims import Ownership
-from assignors.sticky.hands import Arranger, Hand
+from assignors.sticky.hands import Hand, by_topic, merged, tidy
 from assignors.sticky.pool import Pool, Singles
 from assignors.sticky.rows import Rows
 from assignors.sticky.shedding import Shedder, without
@@ -42,7 +43,7 @@ def hand_over(
         excess: member to row to how many it is to give away; it has at least as many.
         rows: the rows; without, all partitions are in row 0.
     """
-    kept, sizes = list(ownership.owned), list(ownership.sizes)
+    kept = list(ownership.owned)
     given: dict[int, dict[str, list[int]]] = {}
     shedder = Shedder()
     for member in sorted(excess):
@@ -50,7 +51,6 @@ def hand_over(
         for row, count in excess[member].items():
             shed = shedder.shed(parts[row], count)
             kept[member] = without(kept[member], shed)
-            sizes[member] -= count
             pool = given.setdefault(row, {})
             for topic, numbers in shed.items():
                 pool.setdefault(topic, []).extend(numbers)
@@ -63,14 +63,14 @@ def hand_over(
         for topic, numbers in pool.items():
             gone.setdefault(topic, []).extend(numbers)
             free[topic] = [*free.get(topic, ()), *numbers]
-    arranger = Arranger()
-    dealt = _deal(needs, pools, len(kept), arranger, rows)
+    # What is taken out of a hand leaves a hand.
+    orderly = ownership.hands
     hands = [
-        (arranger.merged(own, size, dealt[member]) if own else dealt[member])
-        if member in dealt
-        else arranger.tidy(own, size)
-        for member, (own, size) in enumerate(zip(kept, sizes, strict=True))
+        cast("Hand", own) if member in orderly else tidy(own) for member, own in enumerate(kept)
     ]
+    dealt = _deal(needs, pools, len(kept), rows)
+    for member, hand in dealt.items():
+        hands[member] = merged(hands[member], hand) if hands[member] else hand
     return Handover(hands, gone, dealt)
 
 
@@ -78,7 +78,6 @@ def _deal(
     needs: Changes,
     pools: Mapping[int, Mapping[str, Sequence[int]]],
     members: int,
-    arranger: Arranger,
     rows: Rows | None,
 ) -> dict[int, Hand]:
     """Deal from the pool of each row; returns what those get that get something."""
@@ -92,15 +91,10 @@ def _deal(
             new: dict[int, Hand] = {member: {} for member in wanted}
             Pool(pools[row], singles).deal(wanted, new)
             for member in wanted:
-                before, hand = hands[member], new[member]
-                hands[member] = arranger.merged(before, _size(before), hand) if before else hand
+                hands[member] = merged(hands[member], new[member]) if hands[member] else new[member]
         else:
             Pool(pools[row], singles).deal(wanted, hands)
     # Rows are in order of topics only where each is one topic.
     if rows and not apart and len(needs) > 1 and len(rows.row_of_topic) > len(rows.sizes):
-        hands = [arranger.tidy(hand, _size(hand)) if hand else hand for hand in hands]
+        hands = list(map(by_topic, hands))
     return {member: hand for member, hand in enumerate(hands) if hand}
-
-
-def _size(hand: Hand) -> int:
-    return sum(map(len, hand.values()))

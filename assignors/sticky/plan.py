@@ -66,8 +66,8 @@ def fairest(
     known = partition_counts(cluster)
     with without_collector():
         everyone = sorted(subscriptions)
-        subscribed = _known_topics(
-            frozenset(known), [subscriptions[member].topics for member in everyone]
+        subscribed, read = _known_topics(
+            known, [subscriptions[member].topics for member in everyone]
         )
         readers = [index for index, topics in enumerate(subscribed) if topics]
         result: dict[str, Hand] = {member: {} for member in everyone}
@@ -76,8 +76,7 @@ def fairest(
             return Plan(result)
         members = [everyone[index] for index in readers]
         wanted = [subscribed[index] for index in readers]
-        distinct = {id(topics): topics for topics in wanted}
-        counts = {topic: known[topic] for topic in set().union(*distinct.values())}
+        counts = {topic: known[topic] for topic in read}
         ownership = settle(
             [claims[member] for member in members],
             [generations[member] for member in members],
@@ -86,9 +85,9 @@ def fairest(
         )
         racks = [subscriptions[member].rack_id for member in members]
         rows = None
-        if len(distinct) > 1 or (cluster.replica_racks and any(racks)):
+        if len(set(map(id, wanted))) > 1 or (cluster.replica_racks and any(racks)):
             rows = make_rows(wanted, counts, racks, cluster.replica_racks)
-        if rows is None or (len(distinct) == 1 and not rows.have_racks):
+        if rows is None or (len(rows.sizes) == 1 and not rows.have_racks):
             shared = share_evenly(ownership, sum(counts.values()))
         else:
             shared = share_fairly(ownership, rows, moves_first=moves_first)
@@ -99,26 +98,29 @@ def fairest(
         return Plan(result, disputed, shared.given, dealt)
 
 
-def _known_topics(all_known: Set[str], subscriptions: Sequence[Sequence[str]]) -> list[Set[str]]:
-    """Return the known topics of each member; where they are equal, the same object."""
+def _known_topics(
+    known: Mapping[str, int], subscriptions: Sequence[Sequence[str]]
+) -> tuple[list[Sequence[str]], set[str]]:
+    """Return the known topics of each member, and all of these; lists that are equal are one object.
+
+    Only those that are in different orders, or of more than a few different ones of a length, may not be.
+    """
     # Many members subscribe alike. The same list again, or one with the same strings in the same order, is
     # found much sooner than by the hashes of all its topics.
-    by_identity: dict[int, Set[str]] = {}
-    alike: dict[tuple[int, str], list[tuple[Sequence[str], Set[str]]]] = {}
-    by_content: dict[Set[str], Set[str]] = {}
-    result = []
+    by_identity: dict[int, Sequence[str]] = {}
+    alike: dict[tuple[int, str], list[Sequence[str]]] = {}
     for topics in subscriptions:
-        known = by_identity.get(id(topics))
-        if known is None:
+        if id(topics) not in by_identity:
             candidates = alike.setdefault((len(topics), topics[-1] if topics else ""), [])
-            known = next((found for each, found in candidates if each == topics), None)
-            if known is None:
-                known = frozenset(topics)
-                if not known <= all_known:
-                    known &= all_known
-                known = by_content.setdefault(known, known)
-                if len(candidates) < _CANDIDATES:
-                    candidates.append((topics, known))
-            by_identity[id(topics)] = known
-        result.append(known)
-    return result
+            same = next((each for each in candidates if each == topics), topics)
+            if same is topics and len(candidates) < _CANDIDATES:
+                candidates.append(topics)
+            by_identity[id(topics)] = same
+    distinct = {id(topics): topics for topics in by_identity.values()}
+    read = set[str]().union(*distinct.values())
+    if not read <= known.keys():
+        read &= known.keys()
+        for identity, topics in distinct.items():
+            if not read.issuperset(topics):
+                distinct[identity] = [topic for topic in topics if topic in read]
+    return [distinct[id(by_identity[id(topics)])] for topics in subscriptions], read

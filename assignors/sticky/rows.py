@@ -1,7 +1,7 @@
 """The problem in numbers: which rows of alike partitions there are, and who may have them."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from assignors.sticky.bits import bitset, transpose
@@ -112,7 +112,7 @@ class Rows:
 
 
 def make_rows(
-    subscribed: Sequence[Set[str]],
+    subscribed: Sequence[Collection[str]],
     counts: Mapping[str, int],
     member_racks: Sequence[str | None],
     replica_racks: Mapping[str, Sequence[Collection[str]]],
@@ -198,7 +198,7 @@ class _Racks:
 
 
 def _readers(
-    subscribed: Sequence[Set[str]], topics: Sequence[str]
+    subscribed: Sequence[Collection[str]], topics: Sequence[str]
 ) -> tuple[dict[str, int], list[int]]:
     """Group topics by their subscribers; returns the row of each topic, and the readers of each row."""
     number = {topic: index for index, topic in enumerate(topics)}
@@ -217,7 +217,7 @@ def _readers(
     return row_of_topic, transpose([rows_of_list[each] for each in list_of], len(rows))
 
 
-def _columns(lists: Sequence[Set[str]], number: Mapping[str, int]) -> list[int]:
+def _columns(lists: Sequence[Collection[str]], number: Mapping[str, int]) -> list[int]:
     """Find for each topic, by its number, the set of the lists that it is in."""
     width = len(number)
     if sum(map(len, lists)) * _SPARSE < len(lists) * width:
@@ -230,8 +230,8 @@ def _columns(lists: Sequence[Set[str]], number: Mapping[str, int]) -> list[int]:
     lines = []
     for each in reversed(lists):
         line = bytearray(b"0") * width
-        for index in map(number.__getitem__, each):
-            line[index] = _ONE
+        for topic in each:
+            line[number[topic]] = _ONE
         lines.append(line)
     matrix = b"".join(lines)
     return [int(matrix[index::width], 2) for index in range(width)]

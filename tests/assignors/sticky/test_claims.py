@@ -23,6 +23,27 @@ def test_claims_that_hold_are_handed_back_as_they_are() -> None:
     assert not found.disputed
 
 
+def test_tells_which_claims_are_hands() -> None:
+    claims: list[Partitions] = [
+        {"t": (0, 2), "u": (1,)},
+        {"t": (1,), "u": (2,)},
+        {"u": (0,), "t": (3,)},
+        {"t": (5, 4)},
+        {"t": [6]},
+        {"t": (), "u": (3,)},
+        {},
+        {"t": (8,), "gone": (0,)},
+    ]
+    found = _settle(claims, [1] * len(claims), {"t": 9, "u": 4})
+    assert found.hands == {0, 1, 7}
+    assert found.owned[7] == {"t": (8,)}
+
+
+def test_what_is_resolved_is_no_hand() -> None:
+    found = _settle([{"t": (0, 1)}, {"t": (1, 2)}], [1, 1], {"t": 3})
+    assert not found.hands
+
+
 def test_nobody_claims_anything() -> None:
     found = _settle([{}, {}], [-1, -1], {"t": 3})
     assert found.free == {"t": range(3)}

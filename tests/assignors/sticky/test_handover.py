@@ -17,7 +17,14 @@ def test_what_one_gives_away_another_gets() -> None:
 
 def test_nothing_changes() -> None:
     own = {"t": (0, 1)}
-    assert hand_over(Ownership([own], [2], {}), {}, {}).hands[0] is own
+    assert hand_over(Ownership([own], [2], {}, hands={0}), {}, {}).hands[0] is own
+
+
+def test_what_is_no_hand_becomes_one() -> None:
+    own = {"u": [1, 0], "t": (0,), "v": ()}
+    (hand,) = hand_over(Ownership([own], [3], {}), {}, {}).hands
+    assert list(hand.items()) == [("t", (0,)), ("u", (0, 1))]
+    assert own == {"u": [1, 0], "t": (0,), "v": ()}
 
 
 def test_rows_do_not_mix() -> None:

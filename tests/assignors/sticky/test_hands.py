@@ -1,11 +1,8 @@
 """Hands have one form, whatever they were made of."""
 
-import random
-from collections.abc import Sequence
-
 from hypothesis import given, settings, strategies as st
 
-from assignors.sticky.hands import Arranger
+from assignors.sticky.hands import Hand, are_tidy, by_topic, merged, tidy
 
 
 _PARTS = st.dictionaries(
@@ -22,34 +19,36 @@ def _sorted(partitions: dict[str, list[int]]) -> list[tuple[str, tuple[int, ...]
 
 
 @settings(deadline=None)
-@given(st.lists(_PARTS, max_size=4), st.randoms(use_true_random=False))
-def test_hands_are_in_order(parts: list[dict[str, list[int]]], chance: random.Random) -> None:
-    arranger = Arranger()
-    for partitions in parts:
-        for form in (list, tuple):
-            keys = list(partitions)
-            chance.shuffle(keys)
-            shuffled: dict[str, Sequence[int]] = {key: form(partitions[key]) for key in keys}
-            hand = arranger.tidy(shuffled, _size(partitions))
-            assert list(hand.items()) == _sorted(partitions)
-            assert arranger.tidy(hand, _size(partitions)) is hand
+@given(_PARTS)
+def test_hands_are_in_order(partitions: dict[str, list[int]]) -> None:
+    before = repr(partitions)
+    hand = tidy(partitions)
+    assert list(hand.items()) == _sorted(partitions)
+    assert are_tidy(hand.values(), _size(partitions))
+    assert repr(partitions) == before
 
 
-def test_what_is_no_hand_yet_is_copied() -> None:
-    arranger = Arranger()
-    for partitions in ({"a": [0]}, {"b": (0,), "a": (0,)}, {"a": (1, 0)}, {"a": (0,), "b": ()}):
-        before = repr(partitions)
-        assert arranger.tidy(partitions, 2) is not partitions
-        assert repr(partitions) == before
+@settings(deadline=None)
+@given(_PARTS)
+def test_groups_are_tidy_as_they_stand_in_a_hand(partitions: dict[str, list[int]]) -> None:
+    groups = list(map(tuple, partitions.values()))
+    expected = all(groups) and all(list(each) == sorted(each) for each in groups)
+    assert are_tidy(groups, _size(partitions)) == expected
+    assert not partitions or not are_tidy(list(partitions.values()), _size(partitions))
+
+
+def test_topics_are_put_in_order() -> None:
+    assert list(by_topic({"b": (0,), "a": (1,)}).items()) == [("a", (1,)), ("b", (0,))]
+    hand: Hand = {"a": (1,), "b": (0,)}
+    assert by_topic(hand) is hand
 
 
 @settings(deadline=None)
 @given(_PARTS, _PARTS)
 def test_merged_is_the_union(kept: dict[str, list[int]], more: dict[str, list[int]]) -> None:
-    arranger = Arranger()
     new = {topic: [n + 10 for n in numbers] for topic, numbers in more.items()}
-    hand = arranger.tidy(new, _size(new))
-    before = dict(hand)
+    own, hand = tidy(kept), tidy(new)
+    before = dict(own), dict(hand)
     both = {t: [*kept.get(t, []), *new.get(t, [])] for t in {**kept, **new}}
-    assert list(arranger.merged(kept, _size(kept), hand).items()) == _sorted(both)
-    assert hand == before
+    assert list(merged(own, hand).items()) == _sorted(both)
+    assert (own, hand) == before
