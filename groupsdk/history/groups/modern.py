@@ -16,7 +16,7 @@ from groupsdk.history.groups.families import (
 from groupsdk.history.groups.loads import deviation
 from groupsdk.history.groups.member import Member, Partitions
 from groupsdk.history.groups.rows import GenerationRow, GroupRecord, MemberRow, Row
-from groupsdk.history.groups.stays import Stays
+from groupsdk.history.groups.stays import LastSeen, Stays
 
 
 TARGET: Final = "target"
@@ -38,7 +38,7 @@ class ModernGroup:
         self._targets: dict[str, Partitions] = {}
         self._planned: dict[str, Partitions] | None = None
         self._current: dict[str, tuple[int, Partitions]] = {}
-        self._answers: dict[str, tuple[int, int]] = {}
+        self._answers: dict[str, tuple[int, int, Partitions]] = {}
         self._left: set[str] = set()
         self._revoking: list[MemberRow] = []
         self._pending: GenerationRow | None = None
@@ -143,14 +143,14 @@ class ModernGroup:
             self._left.add(member_id)
             return
         self._left.discard(member_id)
-        self._current[member_id] = value.member_epoch, assigned_of(value)
+        assigned, revoking = assigned_of(value), revoking_of(value)
+        self._current[member_id] = value.member_epoch, assigned
         # written as an answer to its heartbeat, and at no other time
-        self._answers[member_id] = record.ts_ms, value.member_epoch
+        self._answers[member_id] = record.ts_ms, value.member_epoch, (*assigned, *revoking)
         if pending is None:
             return
         if value.member_epoch == pending.generation:
             self._pending = pending._replace(converged_ms=record.ts_ms)
-        revoking = revoking_of(value)
         if revoking and member_id in self._members:
             member = replace(self._members[member_id], assigned=revoking)
             self._revoking.append(self._member_row(pending, REVOKING, member))
@@ -172,12 +172,8 @@ class ModernGroup:
             assignor=offered[0] if offered else None,
         )
         yield row
-        answers = {
-            member_id: (at_ms, epoch < self._epoch_before)
-            for member_id in self._changes.gone
-            for at_ms, epoch in (self._answers.pop(member_id, (-1, self._epoch_before)),)
-        }
-        yield from self._stays.update(members, self._changes, row, answers)
+        last_seen = {member_id: self._last_seen(member_id) for member_id in self._changes.gone}
+        yield from self._stays.update(members, self._changes, row, last_seen)
         for member_id, member in members.items():
             yield self._member_row(row, TARGET, member)
             epoch, assigned = self._current.get(member_id, (-1, ()))
@@ -189,6 +185,13 @@ class ModernGroup:
         for member_id in self._left:
             self._current.pop(member_id, None)
         self._left.clear()
+
+    def _last_seen(self, member_id: str) -> LastSeen:
+        if member_id not in self._answers:
+            return LastSeen()
+        at_ms, epoch, held = self._answers.pop(member_id)
+        # what it was to get may have been another's until the end, who committed it
+        return LastSeen(at_ms, epoch < self._epoch_before, held)
 
     def _member_row(self, row: GenerationRow, phase: str, member: Member) -> MemberRow:
         return MemberRow(

@@ -103,7 +103,7 @@ class DepartureRow(NamedTuple):
     generation: int
     ts_ms: int
     member: Member
-    """As it was last, with what it was assigned."""
+    """As it was last, with what it had: that may be less than it was to get."""
     superseded: bool
     """Its client, of which there was no other, had come a second time while it was still there."""
     alive_ms: int = -1

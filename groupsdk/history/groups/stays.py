@@ -1,10 +1,26 @@
 """Keep who is in a group since when, and give a row for each stay that ends."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from groupsdk.history.groups.causes import Changes
-from groupsdk.history.groups.member import Member
+from groupsdk.history.groups.member import Member, Partitions
 from groupsdk.history.groups.rows import DepartureRow, GenerationRow, MembershipRow
+
+
+class LastSeen(NamedTuple):
+    """What the log tells of a member up to its end, beside what it was to get."""
+
+    at_ms: int = -1
+    """When it last answered; -1 where the log does not tell."""
+    behind: bool = False
+    """It had not come to the epoch before yet."""
+    held: Partitions | None = None
+    """What it had, and so could commit; None: what it was assigned."""
+
+
+_UNSEEN: Final = LastSeen()
 
 
 class Stays:
@@ -19,7 +35,7 @@ class Stays:
         members: Mapping[str, Member],
         changes: Changes,
         generation: GenerationRow,
-        answers: Mapping[str, tuple[int, bool]] | None = None,
+        last_seen: Mapping[str, LastSeen] | None = None,
     ) -> Iterator[MembershipRow | DepartureRow]:
         """Take a generation's members over; gives the rows of those that are gone.
 
@@ -27,7 +43,7 @@ class Stays:
             members: of the generation, by their ids.
             changes: since the one before.
             generation: what is said of it.
-            answers: when members last answered, and whether they were behind, where the log tells.
+            last_seen: of members that are gone, where the log tells.
         """
         superseded = self._superseded(changes.departed)
         for member_id in changes.gone:
@@ -35,14 +51,16 @@ class Stays:
             cause = changes.replaced.get(member_id)
             yield self._ended(member_id, generation, None if cause is None else str(cause))
             if cause is None:
+                seen = (last_seen or {}).get(member_id, _UNSEEN)
                 yield DepartureRow(
                     generation.group_id,
                     generation.seq,
                     generation.generation,
                     generation.ts_ms,
-                    member,
+                    member if seen.held is None else replace(member, assigned=seen.held),
                     member_id in superseded,
-                    *(answers or {}).get(member_id, (-1, False)),
+                    seen.at_ms,
+                    seen.behind,
                 )
         for member_id, member in members.items():
             self._first.setdefault(member_id, generation)

@@ -1,7 +1,7 @@
 """The rows of followed groups as record batches."""
 
 import pyarrow as pa
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from examples.history_log import Seat, deletion, generation
 from groupsdk.history.groups.arrow import (
@@ -79,6 +79,7 @@ PARTITIONS = st.lists(
 ).map(tuple)
 
 
+@settings(deadline=None)
 @given(st.lists(PARTITIONS, max_size=6), st.integers(0, 6))
 def test_partitions_go_into_arrays_and_come_back(every: list[Partitions], start: int) -> None:
     array = partition_arrays(every)

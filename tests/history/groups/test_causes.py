@@ -92,7 +92,7 @@ def test_several_causes_stand_with_the_most_telling_first() -> None:
     assert changes.causes == (Cause.SUBSCRIPTION_CHANGE, Cause.STATIC_REPLACED)
     assert in_order({Cause.JOIN, Cause.EXPIRY}) == (Cause.EXPIRY, Cause.JOIN)
     # who replaces a static member does not make the others come: whatever else happened did
-    assert in_order(Cause)[-2:] == (Cause.STATIC_REPLACED, Cause.UNKNOWN)
+    assert in_order(tuple(Cause))[-2:] == (Cause.STATIC_REPLACED, Cause.UNKNOWN)
 
 
 def test_every_cause_says_how_far_it_can_be_trusted() -> None:

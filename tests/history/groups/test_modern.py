@@ -70,6 +70,19 @@ def test_one_that_leaves_had_its_partitions_until_the_next_epoch() -> None:
     assert (third.gone, third.n_members, third.causes) == (1, 1, ())
 
 
+def test_one_that_is_gone_before_it_got_its_partitions_had_none_to_commit() -> None:
+    begun = [*JOINED, member("b"), epoch(2), target("a", 0), target("b", 1), targets_of(2)]
+    rows = walked(*begun, current("a", 1, [0], [1]), current("b", 2, []), *gone("b"), epoch(3))
+    assert [row.member.assigned for row in departures(rows)] == [()]
+    # and one that was to give up still has what it has
+    rows = walked(*begun, current("a", 1, [0], [1]), current("b", 2, []), *gone("a"), epoch(3))
+    (departure,) = departures(rows)
+    assert departure.member.n_partitions == 2
+    # where compaction has left nothing of it, it is what it was to get
+    rows = walked(*begun, *gone("b"), epoch(3))
+    assert [row.member.n_partitions for row in departures(rows)] == [1]
+
+
 def test_an_epoch_for_other_topics_or_more_partitions() -> None:
     rows = walked(
         *JOINED,
