@@ -240,6 +240,10 @@ class ConnectCoordinator(AbstractCoordinator):
         """Tell whether the group cannot go on without this worker for so long; any thread may ask."""
         return self._member.holds_for(margin_ms)
 
+    def held_until_ms(self) -> int | None:
+        """Return until when the group cannot go on without this worker; any thread may ask."""
+        return self._member.held_until_ms()
+
     def _revoke_what_is_lost(self) -> None:
         now_ms = self._time.now_ms()
         if not self.holds_work or self.snapshot().coordinator is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.coordinator import RebalanceListener
 from groupsdk.connect.work import NO_WORK
+from groupsdk.limits import MAX_INT64
 from groupsdk.types import Generation
 from groupsdk.wire.connect_protocol import ConnectAssignment
 
@@ -86,6 +87,10 @@ class LocalGroup:
     def holds_for(self, margin_ms: int) -> bool:
         """Tell whether nobody else can have the work: nobody is there."""
         return True
+
+    def held_until_ms(self) -> int:
+        """Return until when nobody else can have the work: for ever."""
+        return MAX_INT64
 
     def generation_if_stable(self) -> Generation | None:
         """Return the generation; None before the first."""

@@ -1,22 +1,18 @@
-"""Run one task once: in a thread, in a process, or as a coroutine."""
+"""Run one task once, in a thread or as a coroutine; `ProcessRun` does it in a process."""
 
 import asyncio
-import contextlib
-import multiprocessing
-import os
-import signal
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, fields as dataclass_fields
-from multiprocessing.connection import Connection
-from typing import Any, Final, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import override
 
 from groupsdk.connect.config_state import Config
-from groupsdk.connect.errors import ConnectError, TaskFencedError
+from groupsdk.connect.errors import TaskFencedError
 from groupsdk.connect.status import stack_trace
+from groupsdk.connect.stop_signal import AsyncStop, LeasedSignal, LeasedStop, always
 from groupsdk.connect.task import Connector, StopSignal, Task, TaskState
 
 
@@ -69,10 +65,18 @@ class _Context:
 
     def __init__(self, job: TaskJob, stop: Any, commit: Commit) -> None:
         self.stop: StopSignal = stop
-        self.generation = job.generation
+        self._lease: LeasedSignal[Any] = stop
+        self._generation = job.generation
         self.state = job.state
         self.warm = job.warm
         self._commit = commit
+
+    @property
+    def generation(self) -> int:
+        """The fencing token, for as long as the worker's session lasts."""
+        if not self._lease.holds():
+            raise TaskFencedError("the worker's session is over: the task may be another's by now")
+        return self._generation
 
     def commit(self, state: TaskState) -> None:
         """Keep a state."""
@@ -117,56 +121,11 @@ class Run(ABC):
         """End it by force; tells whether that can be done."""
 
 
-def _always() -> bool:
-    return True
-
-
-EventT = TypeVar("EventT", threading.Event, asyncio.Event)
-
-
-class _Lease(Generic[EventT]):
-    """A stop signal that is also set once the worker may not go on.
-
-    A process that was suspended goes on right where a task looks at its signal, before anything else of it can
-    tell the task to end: so the look itself asks the clock.
-
-    Args:
-        event: what it sets, and where it is set.
-        holds: tells whether tasks may go on; may be called from any thread.
-    """
-
-    def __init__(self, event: EventT, holds: Callable[[], bool]) -> None:
-        self._event: EventT = event
-        self._holds = holds
-
-    def set(self) -> None:
-        """Tell to end; for a coroutine, on its loop."""
-        self._event.set()
-
-    def is_set(self) -> bool:
-        """Tell whether to end."""
-        if not self._event.is_set() and not self._holds():
-            self._event.set()
-        return bool(self._event.is_set())
-
-
-class LeasedStop(_Lease[threading.Event]):
-    """The stop signal of a thread."""
-
-    def __init__(self, holds: Callable[[], bool]) -> None:
-        super().__init__(threading.Event(), holds)
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for so many seconds, or until told to end; tells whether that was so."""
-        self._event.wait(timeout)
-        return self.is_set()
-
-
 class ThreadRun(Run):
     """Runs in a thread of this process, which nothing can end by force."""
 
     def __init__(
-        self, job: Job, commit: Commit, ended: Ended, holds: Callable[[], bool] = _always
+        self, job: Job, commit: Commit, ended: Ended, holds: Callable[[], bool] = always
     ) -> None:
         self._stop = LeasedStop(holds)
         self._job = job
@@ -200,19 +159,6 @@ class ThreadRun(Run):
         except BaseException as error:  # noqa: BLE001  # reported as the task's failure
             trace = stack_trace(error)
         self._ended(trace)
-
-
-class AsyncStop(_Lease[asyncio.Event]):
-    """The stop signal of a coroutine, whose `wait` is awaited."""
-
-    def __init__(self, holds: Callable[[], bool] = _always) -> None:
-        super().__init__(asyncio.Event(), holds)
-
-    async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # as threading.Event
-        """Wait for so many seconds, or until told to end; tells whether that was so."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), timeout)
-        return self.is_set()
 
 
 class LoopThread:
@@ -259,7 +205,7 @@ class CoroutineRun(Run):
         commit: Commit,
         ended: Ended,
         loop: LoopThread,
-        holds: Callable[[], bool] = _always,
+        holds: Callable[[], bool] = always,
     ) -> None:
         self._job = job
         self._loop = loop.loop()
@@ -303,141 +249,6 @@ class CoroutineRun(Run):
             trace = stack_trace(error)
         self._over.set()
         self._ended(trace)
-
-
-_DEAD: Final = "the process of the task ended with status {}"
-
-
-class ProcessRun(Run):
-    """Runs in a process of its own, which ends by force when it does not obey, and when this process dies."""
-
-    def __init__(self, job: TaskJob, commit: Commit, ended: Ended) -> None:
-        # not forked: this process has threads
-        spawn = multiprocessing.get_context("spawn")
-        self._here, there = spawn.Pipe()
-        self._commit = commit
-        self._ended = ended
-        self._process = spawn.Process(target=_in_child, args=(*_shipped(job), there), daemon=True)
-        self._there = there
-        self._sending = threading.Lock()
-        self._over = threading.Event()
-
-    @override
-    def start(self) -> None:
-        self._process.start()
-        self._there.close()
-        threading.Thread(target=self._serve, name="task process", daemon=True).start()
-
-    @override
-    def stop(self) -> None:
-        self._send(("stop", None))
-
-    @override
-    def wait(self, timeout_s: float) -> bool:
-        return self._over.wait(max(0.0, timeout_s))
-
-    @override
-    def kill(self) -> bool:
-        self._process.kill()
-        return self._over.wait(5.0)
-
-    def _send(self, message: tuple[str, object]) -> None:
-        # one that has ended needs to hear nothing
-        with self._sending, contextlib.suppress(OSError):
-            self._here.send(message)
-
-    def _serve(self) -> None:
-        """Answer the child until it ends."""
-        trace: str | None = None
-        reported = False
-        with contextlib.suppress(EOFError, OSError):
-            while not reported:
-                kind, value = self._here.recv()
-                if kind == "commit":
-                    self._send(("committed", self._committed(value)))
-                else:
-                    trace, reported = value, True
-        self._process.join()
-        if not reported:
-            trace = _DEAD.format(self._process.exitcode)
-        self._here.close()
-        self._over.set()
-        self._ended(trace)
-
-    def _committed(self, state: TaskState) -> Exception | None:
-        try:
-            self._commit(state)
-        except ConnectError as error:
-            return error
-        except Exception as error:  # noqa: BLE001  # raised in the child, which may not know its class
-            return ConnectError(f"{type(error).__name__}: {error}")
-        return None
-
-
-class _ChildLink:
-    """The child's end of the pipe."""
-
-    def __init__(self, pipe: Connection) -> None:
-        self.stop = threading.Event()
-        self._pipe = pipe
-        self._sending = threading.Lock()
-        self._answered = threading.Condition()
-        self._answers: list[Exception | None] = []
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def send(self, kind: str, value: object) -> None:
-        with self._sending:
-            self._pipe.send((kind, value))
-
-    def commit(self, state: TaskState) -> None:
-        self.send("commit", dict(state))
-        with self._answered:
-            self._answered.wait_for(lambda: self._answers)
-            error = self._answers.pop()
-        if error is not None:
-            raise error
-
-    def _listen(self) -> None:
-        try:
-            while True:
-                kind, value = self._pipe.recv()
-                if kind == "stop":
-                    self.stop.set()
-                else:
-                    with self._answered:
-                        self._answers.append(value)
-                        self._answered.notify_all()
-        except (EOFError, OSError):
-            # the worker is gone, so the task is not ours any more: nothing may be done in its name
-            os._exit(70)
-
-
-def _shipped(job: TaskJob) -> tuple[Any, ...]:
-    """Return a job as it can be sent to another process, where its class may have to be made anew."""
-    fields = {each.name: getattr(job, each.name) for each in dataclass_fields(job)}
-    del fields["connector"]
-    return *job.connector.recipe(), fields
-
-
-def _in_child(
-    make: Callable[..., type[Connector]],
-    arguments: tuple[Any, ...],
-    fields: dict[str, Any],
-    pipe: Connection,
-) -> None:
-    # the worker's first signal is for the worker, which then says what is to end
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    link = _ChildLink(pipe)
-    trace = None
-    try:
-        job = TaskJob(connector=make(*arguments), **fields)
-        job.begin(link.stop, link.commit)
-    except BaseException as error:  # noqa: BLE001  # reported as the task's failure
-        trace = stack_trace(error)
-    link.send("ended", trace)
-    # without waiting for threads of the user's, which have no task any more
-    os._exit(0)
 
 
 def fenced(state: TaskState) -> None:

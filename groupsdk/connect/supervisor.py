@@ -10,11 +10,12 @@ from typing import Any
 from groupsdk.clock import Clock, Deadline
 from groupsdk.connect.config_state import ClusterConfigState, Config, RestartRequest, TargetState
 from groupsdk.connect.errors import ConnectError
+from groupsdk.connect.lease import SharedLease
+from groupsdk.connect.process_run import ProcessRun
 from groupsdk.connect.restart import RestartPolicy, RestartTracker
 from groupsdk.connect.runs import (
     CoroutineRun,
     LoopThread,
-    ProcessRun,
     Run,
     TaskJob,
     ThreadRun,
@@ -25,6 +26,7 @@ from groupsdk.connect.status import MAX_TRACE, State, Status, last_line, status_
 from groupsdk.connect.store import ConnectStore, StateKey
 from groupsdk.connect.task import CLASS_KEY, Connector, Task, TaskState, is_async
 from groupsdk.connect.work import Work
+from groupsdk.limits import MAX_INT64
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -66,6 +68,8 @@ class Supervisor:
         notify: called from any thread when `tick` has something to do.
         random: where jitter comes from.
         holds: tells, from any thread, whether tasks may go on; it calls `halt` before it says no.
+        lease: returns until when processes may go on, and until when they must have ended.
+        lapsed: called from any thread when a process found that it may not; it calls `halt`.
     """
 
     def __init__(
@@ -79,6 +83,8 @@ class Supervisor:
         notify: Callable[[], None],
         random: Random | None = None,
         holds: Callable[[], bool] = lambda: True,
+        lease: Callable[[], tuple[int, int]] = lambda: (MAX_INT64, MAX_INT64),
+        lapsed: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._classes = classes
@@ -88,6 +94,9 @@ class Supervisor:
         self._clock = clock
         self._notify = notify
         self._holds = holds
+        self._lease_times = lease
+        self._lapsed = lapsed
+        self._lease: SharedLease | None = None
         self._random = random or Random()
         self._loop = LoopThread()
         self._standbys = StandbyRuns(store, classes, policy, grace_ms, clock, notify, self._random)
@@ -167,6 +176,11 @@ class Supervisor:
             if run is not None and not slot.stopping:
                 slot.stopping = True
                 run.stop()
+
+    def renew_lease(self) -> None:
+        """Say to processes until when they may go on; from any thread, and often."""
+        if self._lease is not None:
+            self._lease.renew(*self._lease_times())
 
     def close(self) -> None:
         """Give everything up."""
@@ -304,6 +318,10 @@ class Supervisor:
                 fenced(state)
             self._store.commit(_key(slot), slot.token, state)
 
+        def lapsed() -> None:
+            if slot.open and slot.run is made[0]:
+                self._lapsed()
+
         def ended(trace: str | None) -> None:
             self._ended.put((slot, made[0], trace))
             self._notify()
@@ -312,7 +330,10 @@ class Supervisor:
         if is_async(job.connector.run):
             run = CoroutineRun(job, commit, ended, self._loop, self._holds)
         elif job.connector.host == "process":
-            run = ProcessRun(job, commit, ended)
+            if self._lease is None:
+                self._lease = SharedLease()
+            self.renew_lease()
+            run = ProcessRun(job, commit, ended, self._lease, lapsed)
         else:
             run = ThreadRun(job, commit, ended, self._holds)
         made.append(run)
@@ -321,11 +342,11 @@ class Supervisor:
     def _run_ended(self, slot: _Slot, trace: str | None, now_ms: int) -> None:
         slot.run = None
         slot.open = False
-        if trace is not None:
-            self._failed(slot, trace, now_ms - slot.started_ms)
-        elif slot.stopping:
-            # told to end by `halt`: the group decides what becomes of it
+        if slot.stopping:
+            # told to end by `halt`: the group decides what becomes of it, whatever it raised then
             self._say(slot, State.UNASSIGNED)
+        elif trace is not None:
+            self._failed(slot, trace, now_ms - slot.started_ms)
         else:
             self._say(slot, State.COMPLETED)
 

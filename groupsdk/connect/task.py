@@ -102,6 +102,9 @@ class TaskContext(Protocol):
         """The fencing token: greater than that of whoever had the task before, for as long as the group exists.
 
         Write it with each result, and have the storage refuse a smaller one after a greater one.
+
+        Raises:
+            TaskFencedError: the worker's session is over, by its own clock.
         """
         ...
 

@@ -53,8 +53,11 @@ class GroupSide(Protocol):
     def revoke_everything(self, why: str) -> None: ...
     def leave_group(self, reason: str) -> None: ...
     def holds_for(self, margin_ms: int) -> bool: ...
+    def held_until_ms(self) -> int | None: ...
     def generation_if_stable(self) -> Generation | None: ...
     def close(self, timeout: float = 30.0) -> None: ...
+    @property
+    def margin_ms(self) -> int: ...
     @property
     def is_leader(self) -> bool: ...
     @property
@@ -115,6 +118,8 @@ class ConnectWorker(ConnectorAdmin):
             self._clock,
             self._wake,
             holds=self._may_go_on,
+            lease=self._lease,
+            lapsed=self._halt,
         )
         leader = Leader(
             store, classes, permanent or {}, self.worker_id, plan_interval_ms, self._wake
@@ -386,11 +391,22 @@ class ConnectWorker(ConnectorAdmin):
 
     def _guard(self) -> None:
         """Halt all work when the session is nearly over, even while the worker's thread is held up."""
-        margin_ms = getattr(self._group, "margin_ms", 0) // 2
         while not self._stopped.wait(_GUARD_S):
-            busy = not self._halted and self._supervisor.owned().tasks
-            if busy and not self._group.holds_for(margin_ms):
+            if self._halted:
+                continue
+            if self._supervisor.owned().tasks and not self._group.holds_for(self._margin_ms):
                 self._halt()
+            else:
+                self._supervisor.renew_lease()
+
+    def _lease(self) -> tuple[int, int]:
+        """Return until when processes of tasks may go on, and until when they must have ended."""
+        until_ms = self._group.held_until_ms()
+        return (0, 0) if until_ms is None else (until_ms - self._margin_ms, until_ms)
+
+    @property
+    def _margin_ms(self) -> int:
+        return self._group.margin_ms // 2
 
     def _may_go_on(self) -> bool:
         """Tell tasks, from their threads, whether they may go on; halts all of them where not."""

@@ -177,13 +177,18 @@ class MemberBase:
 
         As `MemberSnapshot.holds`, looking ahead: who needs time to stop has to begin before the session ends.
         """
+        until_ms = self.held_until_ms()
+        return until_ms is not None and self._clock.now_ms() + margin_ms < until_ms
+
+    def held_until_ms(self) -> int | None:
+        """Return until when, by the member's clock, the group cannot go on without it; None: it can already."""
         latest = self._publication()
         if latest.error is not None or latest.view is None:
-            return False
+            return None
         # A member that joins again keeps what it does not give up: only leaving lets the group go on at once.
         if latest.handled < self._left_count:
-            return False
-        return latest.view.holds_at(self._clock.now_ms() + margin_ms)
+            return None
+        return latest.view.held_until_ms
 
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""

@@ -48,11 +48,15 @@ class MemberView:
 
         True also while it rebalances: what a member keeps meanwhile is still its own.
         """
-        return (
-            self.valid_until_ms is not None
-            and now_ms < self.valid_until_ms
-            and now_ms < self.poll_until_ms
-        )
+        until_ms = self.held_until_ms
+        return until_ms is not None and now_ms < until_ms
+
+    @property
+    def held_until_ms(self) -> int | None:
+        """Until when the group cannot have gone on without the member; None: it is no member."""
+        if self.valid_until_ms is None:
+            return None
+        return min(self.valid_until_ms, self.poll_until_ms)
 
     def believes_at(self, now_ms: int) -> bool:
         """Tell whether the member may act as one of the group at `now_ms`.

@@ -2,7 +2,8 @@
 
 `python -m tests.connect.ledger_worker NAME` runs them until SIGTERM. The environment says the rest: SERVERS, GROUP,
 LEDGER (a directory; `count` in it is the number of tasks), WORKERS, INTERVAL_MS between two writes of a task,
-SESSION_MS, DELAY_MS, STANDBY (1: each task has one), DIE_IN (a phase, see `_arm`).
+SESSION_MS, DELAY_MS, STANDBY (1: each task has one), HOST ("process": tasks run in processes), DIE_IN (a phase, see
+`_arm`).
 """
 
 import os
@@ -52,6 +53,9 @@ def make(name: str, directory: Path, interval_s: float, *, standby: bool = False
             if context.stop.wait(interval_s):
                 return
 
+    if os.environ.get("HOST") == "process":
+        app.task(host="process")(work_apart)
+        app.tasks(plan_apart)
     if standby:
 
         @app.standby()
@@ -59,6 +63,19 @@ def make(name: str, directory: Path, interval_s: float, *, standby: bool = False
             context.keep(task.id)
 
     return app
+
+
+def plan_apart() -> Iterable[Task]:
+    """Plan as many tasks as the ledger says."""
+    return [Task(f"t{n}") for n in range(int((Path(os.environ["LEDGER"]) / "count").read_text()))]
+
+
+def work_apart(task: Task, context: TaskContext) -> None:
+    """Write to the ledger and keep nothing: no answer of the worker's is waited for."""
+    ledger, name, count = FenceLedger(Path(os.environ["LEDGER"])), os.environ["NAME"], 0
+    while not context.stop.wait(0.02):
+        count += 1
+        ledger.write(task.id, name, context.generation, count, warm=False)
 
 
 def _arm(phase: str, directory: Path) -> None:
@@ -102,6 +119,7 @@ def _arm(phase: str, directory: Path) -> None:
 def main(name: str) -> None:
     """Run until told to end."""
     directory = Path(os.environ["LEDGER"])
+    os.environ["NAME"] = name
     if "DIE_IN" in os.environ:
         _arm(os.environ["DIE_IN"], directory)
     ended = threading.Event()

@@ -1,6 +1,7 @@
 """Holds how tasks are started, restarted, paused, ended and fenced."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
@@ -58,6 +59,13 @@ class Rig:
             SystemClock(),
             lambda: None,
             Random(1),
+        )
+
+    def under(self, holds: Callable[[], bool]) -> Supervisor:
+        """Another supervisor of the same store, whose tasks may go on while `holds` says so."""
+        policy, classes = RestartPolicy(), {kind.__name__: kind for kind in ALL}
+        return Supervisor(
+            self.store, classes, "w1", policy, 5_000, SystemClock(), lambda: None, holds=holds
         )
 
     def state(self) -> State | None:
@@ -136,6 +144,23 @@ def test_a_task_that_raises_at_once_is_restarted_with_its_trace_and_does_not_spi
     rig.reaches(State.FAILED, given)
     assert len(Failing.runs) == 8
     rig.supervisor.close()
+
+
+def test_what_a_halted_task_raises_is_no_failure(rig: Rig) -> None:
+    """The group decides what becomes of it: nothing restarts it meanwhile."""
+    given = configs("Acting")
+    held = threading.Event()
+    held.set()
+    supervisor = rig.under(lambda: held.is_set() or bool(supervisor.halt()))
+    supervisor.reconcile(WORK, given, 7)
+    held.clear()
+
+    def given_up() -> bool:
+        due_ms = supervisor.tick(given)
+        return rig.state() is State.UNASSIGNED and due_ms is None
+
+    eventually(given_up, rig.store.statuses)
+    supervisor.close()
 
 
 def test_between_two_runs_it_waits() -> None:

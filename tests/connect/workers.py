@@ -79,6 +79,43 @@ class Separate(Counting):
     host = "process"
 
 
+class Acting(Connector):
+    """One task that acts with its token, and never looks whether it has to end."""
+
+    tokens: ClassVar[list[int]] = []
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task("only")]
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        while True:
+            self.tokens.append(context.generation)
+            time.sleep(0.01)
+
+
+class ActingApart(Acting):
+    """The same as `Acting`, in a process."""
+
+    host = "process"
+
+
+class DeafApart(Connector):
+    """One task in a process that listens to nobody, once it has said that it runs."""
+
+    host = "process"
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task("only")]
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        context.commit({"begun": True})
+        time.sleep(60)
+
+
 class Waiting(Connector):
     """One coroutine that commits once and waits."""
 
@@ -112,7 +149,7 @@ class Stubborn(Connector):
             raise
 
 
-ALL = (Counting, Failing, Separate, Waiting, Stubborn)
+ALL = (Counting, Failing, Separate, Acting, Waiting, Stubborn)
 
 
 def app(**settings: Any) -> Worker:

@@ -37,6 +37,12 @@ def test_a_stable_member_believes_until_its_poll_deadline() -> None:
     assert not view.believes_at(60_000)
 
 
+def test_until_when_it_holds_is_the_nearer_of_session_and_poll_deadline() -> None:
+    assert STABLE.held_until_ms == 10_000
+    assert replace(STABLE, poll_until_ms=7).held_until_ms == 7
+    assert replace(STABLE, valid_until_ms=None).held_until_ms is None
+
+
 def test_without_a_proof_nothing_is_believed() -> None:
     assert not replace(STABLE, valid_until_ms=None).believes_at(0)
 

@@ -1,0 +1,203 @@
+"""Run one task once in a process of its own, which ends when the worker's session or the worker does."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import fields as dataclass_fields
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+from typing_extensions import override
+
+from groupsdk.connect.errors import ConnectError, TaskFencedError
+from groupsdk.connect.lease import SharedLease
+from groupsdk.connect.runs import Commit, Ended, Run, TaskJob
+from groupsdk.connect.status import stack_trace
+from groupsdk.connect.stop_signal import LeasedStop
+from groupsdk.connect.task import Connector, TaskState
+
+
+_DEAD: Final = "the process of the task ended with status {}"
+_ORPHAN: Final = 70
+"""The status of a process whose worker has died."""
+_LAPSED: Final = 71
+"""The status of a process whose task did not end before its worker's session did."""
+_WATCH_S: Final = 0.05
+
+
+def _nothing() -> None:
+    """Be a callback that nobody needs."""
+
+
+class ProcessRun(Run):
+    """Runs in a process of its own, which can be ended by force.
+
+    It ends by itself when this process dies, and when the lease is over, as it is when this process is suspended
+    for longer than its session.
+
+    Args:
+        job: what is to be run.
+        commit: keeps a state.
+        ended: told when it is over.
+        lease: until when it may go on.
+        lapsed: told, before `ended`, that it ended as that was over.
+    """
+
+    def __init__(
+        self,
+        job: TaskJob,
+        commit: Commit,
+        ended: Ended,
+        lease: SharedLease | None = None,
+        lapsed: Callable[[], None] = _nothing,
+    ) -> None:
+        # not forked: this process has threads
+        spawn = multiprocessing.get_context("spawn")
+        self._here, there = spawn.Pipe()
+        self._commit = commit
+        self._ended = ended
+        self._lapsed = lapsed
+        arguments = (*_shipped(job), there, lease or SharedLease())
+        self._process = spawn.Process(target=_in_child, args=arguments, daemon=True)
+        self._there = there
+        self._sending = threading.Lock()
+        self._over = threading.Event()
+
+    @override
+    def start(self) -> None:
+        self._process.start()
+        self._there.close()
+        threading.Thread(target=self._serve, name="task process", daemon=True).start()
+
+    @override
+    def stop(self) -> None:
+        self._send(("stop", None))
+
+    @override
+    def wait(self, timeout_s: float) -> bool:
+        return self._over.wait(max(0.0, timeout_s))
+
+    @override
+    def kill(self) -> bool:
+        self._process.kill()
+        return self._over.wait(5.0)
+
+    def _send(self, message: tuple[str, object]) -> None:
+        # one that has ended needs to hear nothing
+        with self._sending, contextlib.suppress(OSError):
+            self._here.send(message)
+
+    def _serve(self) -> None:
+        """Answer the child until it ends."""
+        trace: str | None = None
+        kind = ""
+        with contextlib.suppress(EOFError, OSError):
+            while kind not in ("ended", "lapsed"):
+                kind, value = self._here.recv()
+                if kind == "commit":
+                    self._send(("committed", self._committed(value)))
+                else:
+                    trace = value
+        self._process.join()
+        if kind not in ("ended", "lapsed"):
+            trace = _DEAD.format(self._process.exitcode)
+        self._here.close()
+        if kind == "lapsed" or self._process.exitcode == _LAPSED:
+            self._lapsed()
+        self._over.set()
+        self._ended(trace)
+
+    def _committed(self, state: TaskState) -> Exception | None:
+        try:
+            self._commit(state)
+        except ConnectError as error:
+            return error
+        except Exception as error:  # noqa: BLE001  # raised in the child, which may not know its class
+            return ConnectError(f"{type(error).__name__}: {error}")
+        return None
+
+
+class _ChildLink:
+    """The child's end of the pipe."""
+
+    def __init__(self, pipe: Connection, lease: SharedLease) -> None:
+        self.stop = LeasedStop(lease.holds)
+        self._lease = lease
+        self._pipe = pipe
+        self._sending = threading.Lock()
+        self._answered = threading.Condition()
+        self._answers: list[Exception | None] = []
+        for target in (self._listen, self._watch):
+            threading.Thread(target=target, daemon=True).start()
+
+    def send(self, kind: str, value: object) -> None:
+        with self._sending:
+            self._pipe.send((kind, value))
+
+    def commit(self, state: TaskState) -> None:
+        if self.stop.holds():
+            self.send("commit", dict(state))
+        with self._answered:
+            while not self._answers:
+                if not self.stop.holds():
+                    raise TaskFencedError("the worker's session is over: the state is not kept")
+                # a worker that is suspended does not answer
+                self._answered.wait(_WATCH_S)
+            error = self._answers.pop()
+        if error is not None:
+            raise error
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                kind, value = self._pipe.recv()
+                if kind == "stop":
+                    self.stop.set()
+                else:
+                    with self._answered:
+                        self._answers.append(value)
+                        self._answered.notify_all()
+        except (EOFError, OSError):
+            # the worker is gone, so the task is not ours any more: nothing may be done in its name
+            os._exit(_ORPHAN)
+
+    def _watch(self) -> None:
+        """Tell the task to end when the lease does not hold, and end it when that is over."""
+        while not self._lease.is_over():
+            # which looks at the lease
+            self.stop.is_set()
+            time.sleep(_WATCH_S)
+        os._exit(_LAPSED)
+
+
+def _shipped(job: TaskJob) -> tuple[Any, ...]:
+    """Return a job as it can be sent to another process, where its class may have to be made anew."""
+    fields = {each.name: getattr(job, each.name) for each in dataclass_fields(job)}
+    del fields["connector"]
+    return *job.connector.recipe(), fields
+
+
+def _in_child(
+    make: Callable[..., type[Connector]],
+    arguments: tuple[Any, ...],
+    fields: dict[str, Any],
+    pipe: Connection,
+    lease: SharedLease,
+) -> None:
+    # the worker's first signal is for the worker, which then says what is to end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    link = _ChildLink(pipe, lease)
+    trace = None
+    try:
+        job = TaskJob(connector=make(*arguments), **fields)
+        job.begin(link.stop, link.commit)
+    except BaseException as error:  # noqa: BLE001  # reported as the task's failure
+        trace = stack_trace(error)
+    link.send("ended" if link.stop.holds() else "lapsed", trace)
+    # without waiting for threads of the user's, which have no task any more
+    os._exit(0)
