@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.runtime.scheduler import Scheduler, Timer
 from groupsdk.broker.server.connection import Connection
+from groupsdk.broker.server.socket_transport import SocketTransport
 from groupsdk.errors import ConfigError
 
 
@@ -226,6 +227,7 @@ class Listener:
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: Any = None
+        self._watches = False  # connections read their sockets by themselves
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep: Timer | None = None
         self._closed = False
@@ -265,6 +267,7 @@ class Listener:
         """
         self._loop = loop = asyncio.get_running_loop()
         self._tls = tls
+        self._watches = tls is None and isinstance(loop, asyncio.SelectorEventLoop)
         self.soon = loop.call_soon
         assert self._socket is not None
         loop.add_reader(self._socket.fileno(), self._accept)
@@ -276,7 +279,7 @@ class Listener:
             if self._socket is None:
                 return
             try:
-                made, _address = self._socket.accept()
+                made, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -286,6 +289,9 @@ class Listener:
                 self._scheduler.after(_ACCEPT_AGAIN_MS, self._accept_again)
                 return
             made.setblocking(False)
+            if self._watches:
+                SocketTransport(self._loop, made, address, Connection(self))
+                continue
             task = self._loop.create_task(self._welcome(made))
             self._tasks.add(task)
             task.add_done_callback(partial(self._welcomed, made))
