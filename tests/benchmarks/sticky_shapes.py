@@ -39,18 +39,27 @@ ROWS = [
     Row("random", 100_000, 1_000, "leave"),
     Row("random", 100_000, 1_000, "churn"),
     Row("sparse", 100_000, 1_000, "churn"),
+    Row("sparser", 100_000, 1_000, "churn"),
     Row("tiers", 100_000, 1_000, "churn"),
+    Row("tiers", 100_000, 1_000, "redraw"),
     Row("nested", 100_000, 1_000, "churn"),
+    Row("nested", 100_000, 1_000, "redraw"),
     Row("star", 100_000, 1_000, "churn"),
     Row("chain", 100_000, 1_000, "churn"),
     Row("clusters", 100_000, 1_000, "churn"),
+    Row("clusters", 100_000, 1_000, "redraw"),
     Row("random", 1_000_000, 5_000, "leave"),
     Row("tiers", 1_000_000, 10_000, "churn"),
-    Row("sparse", 1_000_000, 5_000, "churn"),
+    Row("tiers", 1_000_000, 10_000, "redraw"),
+    Row("sparser", 1_000_000, 5_000, "churn"),
     Row("chain", 1_000_000, 5_000, "churn"),
     Row("star", 1_000_000, 5_000, "churn"),
     Row("racks", 100_000, 1_000, "leave"),
 ]
+
+
+_PLACES = ("tiers", "nested", "clusters")
+"""Shapes in which a member's place tells what it reads."""
 
 
 @dataclass(frozen=True)
@@ -76,19 +85,25 @@ def build(row: Row) -> tuple[Members, Members]:
     }
     _cover(topics, before, chance)
     after = dict(before)
-    if row.event in ("leave", "churn"):
-        # Whoever goes is drawn from all; who comes draws a subscription of the shape anew.
-        gone = chance.sample(names, max(1, row.members // 10) if row.event == "churn" else 1)
+    gone: list[str] = []
+    if row.event in ("leave", "churn", "redraw"):
+        # Whoever goes is drawn from all.
+        gone = chance.sample(names, 1 if row.event == "leave" else max(1, row.members // 10))
         if row.event == "leave" and row.shape == "random":
             gone = chance.sample(names, max(1, row.members // 100))
         for name in gone:
             del after[name]
-    if row.event in ("join", "churn"):
-        for index in range(len(before) - len(after) or 1):
-            place = chance.randrange(row.members)
-            after[f"newcomer-{index:05d}"] = (
-                lists[0] if lists else _wanted(row, topics, place, row.members, chance)
-            )
+    if row.event in ("join", "churn", "redraw"):
+        for index in range(len(gone) or 1):
+            newcomer = f"newcomer-{index:05d}"
+            if row.event == "churn" and row.shape in _PLACES:
+                # Replaced: who comes takes the place of who goes.
+                after[newcomer] = before[gone[index]]
+            else:
+                place = chance.randrange(row.members)
+                after[newcomer] = (
+                    lists[0] if lists else _wanted(row, topics, place, row.members, chance)
+                )
     _cover(topics, after, chance)
     return Members(counts, before), Members(counts, after)
 
@@ -114,7 +129,9 @@ def _topics(row: Row) -> int:
         return max(10, row.partitions // 1000)
     if row.shape == "chain":
         return row.members
-    if row.shape in ("sparse", "star"):
+    if row.shape == "sparse":
+        return row.members // 8
+    if row.shape in ("sparser", "star"):
         return row.members // 2
     return max(20, row.partitions // 200) if row.partitions <= 100_000 else 1000
 
@@ -137,7 +154,7 @@ def _wanted(
         return sorted(chance.sample(topics, chance.randint(count // 10, count // 2)))
     if row.shape == "chain":
         return [topics[index % count], topics[(index + 1) % count]][: 2 if index + 1 < count else 1]
-    if row.shape == "sparse":
+    if row.shape in ("sparse", "sparser"):
         return sorted(chance.sample(topics, chance.randint(2, 5)))
     if row.shape == "star":
         return [topics[0], *chance.sample(topics[1:], 1)]
