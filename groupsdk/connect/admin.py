@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from groupsdk.connect.config_records import (
     connector_records,
@@ -26,12 +26,13 @@ from groupsdk.connect.standby import replicas_of
 from groupsdk.connect.status import Status, status_key
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.supervisor import Supervisor
-from groupsdk.connect.task import CLASS_KEY, Connector, check_standby
+from groupsdk.connect.task import CLASS_KEY, Connector, TaskState, check_standby
 from groupsdk.connect.weights import weight_of
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
 T = TypeVar("T")
+_STATES_MS: Final = 15_000
 
 
 class ConnectorAdmin(ABC):
@@ -75,6 +76,10 @@ class ConnectorAdmin(ABC):
     def signs_requests(self) -> bool:
         """Whether workers sign what they ask of each other: with the protocol `sessioned` (KIP-507)."""
         return self.protocol == "sessioned"
+
+    @abstractmethod
+    def token_after(self, name: str) -> int | None:
+        """Return the fencing token of a generation in which nobody has a connector's tasks; None: there is none yet."""
 
     @abstractmethod
     def request(self, act: Callable[[], T]) -> "Future[T]":
@@ -211,6 +216,42 @@ class ConnectorAdmin(ABC):
             return owned
 
         return self.request(restart)
+
+    def task_states(self, name: str) -> Mapping[str, TaskState]:
+        """Return what a connector's tasks have committed, by their ids; those that are not planned any more as well.
+
+        Raises:
+            UnknownConnectorError: there is no such connector.
+        """
+        self._check_known(name)
+        return self._store.states(name)
+
+    def set_task_states(
+        self, name: str, states: Mapping[str, TaskState | None] | None
+    ) -> "Future[int]":
+        """Set what tasks of a stopped connector have committed (KIP-875); the future tells of how many.
+
+        Args:
+            name: the connector.
+            states: the states by the ids of the tasks; a state of None, and None for all, is forgotten.
+        """
+
+        def put() -> int:
+            self._check_leads()
+            self._check_known(name)
+            configs = self._store.configs()
+            if configs.target_state(name) is not TargetState.STOPPED or configs.task_ids(name):
+                raise ConnectorConfigError("offsets", f"connector {name!r} must be stopped first")
+            token = self.token_after(name)
+            if token is None:
+                raise RebalancingError(f"the tasks of {name!r} have not ended yet")
+            wanted = dict.fromkeys(self._store.states(name)) if states is None else states
+            kept = {(name, task): state for task, state in wanted.items()}
+            if kept:
+                self._store.put_states(kept, token, _STATES_MS)
+            return len(kept)
+
+        return self.request(put)
 
     def put_task_configs(self, name: str, tasks: Sequence[Config]) -> "Future[None]":
         """Set the tasks of a connector that another worker runs and has planned, as Kafka Connect's do."""

@@ -123,6 +123,28 @@ class FileStore:
         with self._lock:
             return self._states.get(key, (-1, None))[1]
 
+    def states(self, connector: str) -> Mapping[str, TaskState]:
+        """Return what was last committed for a connector's tasks."""
+        with self._lock:
+            return {
+                task: state
+                for (name, task), (_, state) in self._states.items()
+                if name == connector and state is not None
+            }
+
+    def put_states(
+        self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
+    ) -> None:
+        """Own task states, and set what was committed.
+
+        Raises:
+            TaskFencedError: one has been owned under a greater token.
+        """
+        with self._lock:
+            self.fence(states, token, timeout_ms)
+            for key, state in states.items():
+                self._keep(key, token, state)
+
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:
@@ -147,11 +169,9 @@ class FileStore:
         Raises:
             TaskFencedError: it has been owned under a greater token since.
         """
-        kept = dict(state)
         with self._lock:
             self._check_token(key, token)
-            self._append({"state": [token, list(key), kept]})
-            self._states[key] = token, kept
+            self._keep(key, token, dict(state))
 
     def last_token(self) -> int:
         """Return the greatest token so far."""
@@ -159,6 +179,10 @@ class FileStore:
             return max((token for token, _ in self._states.values()), default=-1)
 
     # Details.
+
+    def _keep(self, key: StateKey, token: int, state: TaskState | None) -> None:
+        self._append({"state": [token, list(key), state]})
+        self._states[key] = token, state
 
     def _check_token(self, key: StateKey, token: int) -> None:
         known = self._states.get(key, (-1, None))[0]
@@ -216,7 +240,7 @@ class FileStore:
                 self._states[connector, task_id] = int(token), old
         elif "state" in line:
             token, (connector, task_id), state = line["state"]
-            self._states[connector, task_id] = int(token), dict(state)
+            self._states[connector, task_id] = int(token), None if state is None else dict(state)
 
     def _append(self, line: Mapping[str, object]) -> None:
         if self._path is None:

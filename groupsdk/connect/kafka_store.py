@@ -17,7 +17,7 @@ from groupsdk.connect.errors import StoreError, StoreFencedError, TaskFencedErro
 from groupsdk.connect.kafka_log import KafkaLog
 from groupsdk.connect.kafka_state import KafkaState
 from groupsdk.connect.standby import STANDBYS_KEY, StandbyRecord
-from groupsdk.connect.state_log import state_key, state_value
+from groupsdk.connect.state_log import FORGET, state_key, state_value
 from groupsdk.connect.status import Status
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
@@ -183,6 +183,28 @@ class KafkaStore:
         with self._state.lock:
             return self._state.states.get(key)[1]
 
+    def states(self, connector: str) -> Mapping[str, TaskState]:
+        """Return what was last committed for a connector's tasks."""
+        with self._state.lock:
+            return self._state.states.of(connector)
+
+    def put_states(
+        self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
+    ) -> None:
+        """Own task states, and set what was committed.
+
+        Raises:
+            TaskFencedError: one is owned under a greater token.
+        """
+        deadline = Deadline(self._clock, timeout_ms)
+        self.fence(states, token, timeout_ms)
+        self._write_states(
+            [(key, token, FORGET if state is None else state) for key, state in states.items()],
+            deadline,
+        )
+        topic = self._config.offset_storage_topic
+        self._log.read_to_end([topic], max(1, deadline.remaining_ms(timeout_ms)))
+
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:
@@ -234,7 +256,7 @@ class KafkaStore:
     # Details.
 
     def _write_states(
-        self, states: Sequence[tuple[StateKey, int, TaskState | None]], deadline: Deadline
+        self, states: Sequence[tuple[StateKey, int, TaskState | bytes | None]], deadline: Deadline
     ) -> None:
         """Write states and return when all are kept."""
         left = len(states)
@@ -262,7 +284,7 @@ class KafkaStore:
         self,
         key: StateKey,
         token: int,
-        state: TaskState | None,
+        state: TaskState | bytes | None,
         *,
         delete: bool = False,
         on_delivery: Callable[[KafkaError | None, object], None] | None = None,
@@ -272,7 +294,7 @@ class KafkaStore:
             raise StoreError("the store is closed")
         topic = self._config.offset_storage_topic
         try:
-            data = None if delete else state_value(state)
+            data = state if isinstance(state, bytes) else None if delete else state_value(state)
         except (TypeError, ValueError) as error:
             raise StoreError(f"a state must be what JSON can carry: {error}") from error
         # all of a task's records in one partition, whatever their tokens: their order counts

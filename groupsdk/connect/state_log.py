@@ -7,7 +7,7 @@ nothing of a later one's. Once the state has been written under the new token, t
 """
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
@@ -21,7 +21,7 @@ def state_key(key: StateKey, token: int) -> bytes:
 
 
 def state_value(state: TaskState | None) -> bytes:
-    """Write the value of a record; None: a fence.
+    """Write the value of a record; None: a fence, which leaves the state as it was.
 
     Raises:
         ValueError: JSON cannot carry it.
@@ -30,6 +30,10 @@ def state_value(state: TaskState | None) -> bytes:
     return json.dumps(
         {"fence": True} if state is None else {"state": dict(state)}, allow_nan=False
     ).encode()
+
+
+FORGET: Final = json.dumps({"state": None}).encode()
+"""The value of a record after which nothing was committed."""
 
 
 class StateLog:
@@ -58,13 +62,21 @@ class StateLog:
         owner, known = self._states.get(name, (-1, None))
         if token < owner:
             return
-        state = content.get("state")
-        self._states[name] = token, state if isinstance(state, dict) else known
+        state = content.get("state", known)
+        self._states[name] = token, state if isinstance(state, dict | None) else known
         self.last_token = max(self.last_token, token)
 
     def get(self, key: StateKey) -> tuple[int, TaskState | None]:
         """Return the token that owns a task, -1 for none, and its state, None for none."""
         return self._states.get(key, (-1, None))
+
+    def of(self, connector: str) -> dict[str, TaskState]:
+        """Return the states of a connector's tasks, by their ids."""
+        return {
+            task: state
+            for (name, task), (_, state) in self._states.items()
+            if name == connector and state is not None
+        }
 
     def outdated(self, key: StateKey) -> list[int]:
         """Return the tokens of records that no longer count."""

@@ -81,6 +81,16 @@ class ConnectStore(Protocol):
         """Return what was last committed for a task, as far as it is read; None for nothing."""
         ...
 
+    def states(self, connector: str) -> Mapping[str, TaskState]:
+        """Return what was last committed for a connector's tasks, by their ids, planned or not."""
+        ...
+
+    def put_states(
+        self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
+    ) -> None:
+        """Own task states, and set what was committed, in place of an owner; None: nothing was."""
+        ...
+
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:

@@ -206,6 +206,17 @@ class ConnectWorker(ConnectorAdmin):
         self._post(again)
 
     @override
+    def token_after(self, name: str) -> int | None:
+        """Return the fencing token of a generation in which nobody has a connector's tasks; None: not yet."""
+        stable = self._group.generation_if_stable()
+        if stable is None or not self._herder.resolved:
+            return None
+        shares = (self._group.shares or {"": self.owned}).values()
+        if any(task.connector == name for work in shares for task in work.tasks):
+            return None
+        return fencing_token(self._configs, stable.generation_id)
+
+    @override
     def request(self, act: Callable[[], T]) -> "Future[T]":
         """Run something between two steps of the worker, and return its future result."""
         future: Future[T] = Future()

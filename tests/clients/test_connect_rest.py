@@ -73,7 +73,7 @@ def shape_of(data: bytes) -> Any:
 
 
 def _shape(value: Any, key: str = "") -> Any:
-    if isinstance(value, dict) and "connector.class" in value:
+    if isinstance(value, dict) and ("connector.class" in value or key in ("partition", "offset")):
         return "name" in value
     if isinstance(value, dict):
         return {
@@ -142,6 +142,8 @@ def test_a_connectors_life_looks_the_same(sides: tuple[Side, Side]) -> None:
     assert (created.code, created.located) == (201, True)
     assert same("POST", "/connectors", {"name": "c", "config": _CONFIG}).code == 409
     until("/connectors/c/status", "RUNNING", "RUNNING")
+    # not while it runs
+    assert same("DELETE", "/connectors/c/offsets").code == 400
     for path in (
         "/connectors",
         "/connectors/c",
@@ -164,6 +166,16 @@ def test_a_connectors_life_looks_the_same(sides: tuple[Side, Side]) -> None:
     assert same("POST", "/connectors/c/tasks/0/restart").code == 204
     assert same("PUT", "/connectors/c/stop").code == 204
     until("/connectors/c/status", "STOPPED")
+    for side in sides:
+
+        def known(side: Side = side) -> bool:
+            return bool(side.ask("GET", "/connectors/c/offsets").shape["offsets"])
+
+        eventually(known)
+    assert same("GET", "/connectors/c/offsets").code == 200
+    assert same("PATCH", "/connectors/c/offsets", {"offsets": []}).code == 400
+    assert same("DELETE", "/connectors/c/offsets").code == 200
+    assert same("GET", "/connectors/c/offsets").shape == {"offsets": []}
     assert same("DELETE", "/connectors/c").code == 204
     assert same("DELETE", "/connectors/c").code == 404
     body = {"name": "c", "config": _CONFIG, "initial_state": "STOPPED"}
@@ -194,6 +206,9 @@ def test_a_connectors_life_looks_the_same(sides: tuple[Side, Side]) -> None:
         ("POST", "/connectors/none/tasks/0/restart", None, 404),
         ("DELETE", "/connectors/none", None, 404),
         ("PATCH", "/connectors/none/config", {}, 404),
+        ("GET", "/connectors/none/offsets", None, 404),
+        ("DELETE", "/connectors/none/offsets", None, 404),
+        ("PATCH", "/connectors/none/offsets", {"offsets": []}, 400),
         ("PUT", "/connectors/e/config", {}, 400),
         ("PUT", "/connectors/e/config", {"connector.class": "Nope"}, 400),
         ("PUT", "/connectors/e/config", {"connector.class": "Nope", "name": "other"}, 400),

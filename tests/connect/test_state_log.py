@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.connect.state_log import StateLog, state_key, state_value
+from groupsdk.connect.state_log import FORGET, StateLog, state_key, state_value
 from groupsdk.connect.task import TaskState
 
 
@@ -34,6 +34,17 @@ def test_the_last_state_counts() -> None:
         {"n": 2},
     )
     assert StateLog().get(KEY) == (-1, None)
+
+
+def test_what_is_forgotten_is_no_state_and_what_comes_late_is_void() -> None:
+    log = read([(3, {"n": 1}, False), (4, None, False)])
+    assert log.of("crawler") == {"site-1": {"n": 1}}
+    log.apply(state_key(KEY, 4), FORGET)
+    log.apply(state_key(KEY, 3), state_value({"late": True}))
+    assert log.get(KEY) == (4, None)
+    assert log.of("crawler") == {}
+    log.apply(state_key(KEY, 5), state_value(None))
+    assert log.get(KEY) == (5, None)
 
 
 def test_a_new_owner_takes_the_state_over_and_what_comes_late_is_void() -> None:

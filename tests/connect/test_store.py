@@ -114,6 +114,26 @@ def test_a_former_owner_commits_nothing_more(open_store: OpenStore) -> None:
     assert store.fence([KEY], 5, 10_000) == {KEY: {"n": 1}}
 
 
+def test_states_are_set_in_place_of_an_owner(open_store: OpenStore) -> None:
+    store, other, new = open_store(), ("a", "t1"), ("a", "t2")
+    store.fence([KEY, other, ("b", "t0")], 3, 10_000)
+    store.commit(KEY, 3, {"n": 1})
+    store.commit(other, 3, {"n": 1})
+    store.commit(("b", "t0"), 3, {"n": 1})
+    store.put_states({KEY: {"n": 7}, other: None, new: {"n": 8}}, 4, 10_000)
+    assert store.states("a") == {"t0": {"n": 7}, "t2": {"n": 8}}
+    with pytest.raises(TaskFencedError):
+        store.commit(other, 3, {"n": 99})
+    with pytest.raises(TaskFencedError):
+        store.put_states({KEY: None}, 3, 10_000)
+    store.close()
+    again = open_store()
+    assert again.states("a") == {"t0": {"n": 7}, "t2": {"n": 8}}
+    assert again.fence([KEY, other, new], 5, 10_000) == {KEY: {"n": 7}, new: {"n": 8}}
+    assert again.state(other) is None
+    assert again.states("b") == {"t0": {"n": 1}}
+
+
 def test_a_state_that_json_cannot_carry_is_refused(open_store: OpenStore, tmp_path: Path) -> None:
     store = open_store()
     store.fence([KEY], 3, 10_000)

@@ -166,6 +166,25 @@ def test_weights_are_balanced_and_others_interrupt_nothing(group: Group) -> None
     assert Counting.most <= 1
 
 
+def test_states_are_set_while_nobody_has_the_tasks(group: Group) -> None:
+    group.start("w0")
+    group.start("w1")
+    group.ask(lambda leader: leader.put_connector("c", COUNTING))
+    eventually(lambda: group.shares() == [2, 2], group.shares)
+    group.ask(lambda leader: leader.set_target_state("c", TargetState.STOPPED))
+    # refused until they have ended
+    wanted = {"t0": {"count": 10_000}, "t1": None}
+    assert group.ask(lambda leader: leader.set_task_states("c", wanted)) == 2
+    assert group.shares() == [0, 0]
+    states = group.leader().task_states("c")
+    assert states["t0"] == {"count": 10_000}
+    assert set(states) <= {"t0", "t2", "t3"}
+    group.ask(lambda leader: leader.set_target_state("c", TargetState.STARTED))
+    eventually(lambda: group.shares() == [2, 2], group.shares)
+    eventually(lambda: all(count(each, "c") > 10_000 for each in group.workers))
+    eventually(lambda: all(0 < count(each, "c", "t1") < 10_000 for each in group.workers))
+
+
 def test_a_full_restart_comes_back_with_the_same_configurations_and_states(group: Group) -> None:
     worker = group.start("w0")
     group.ask(lambda leader: leader.put_connector("c", COUNTING))

@@ -36,6 +36,7 @@ from groupsdk.connect.rest.authentication import BasicAuthentication
 from groupsdk.connect.rest.body import BadRequestError, json_object, read_body
 from groupsdk.connect.rest.forward import forward
 from groupsdk.connect.rest.internal import InternalRequests
+from groupsdk.connect.rest.offsets import OffsetRequests
 from groupsdk.connect.rest.openapi import PAGE, document
 from groupsdk.connect.rest.plugins import definitions, listed, validated
 from groupsdk.connect.rest.settings import RestSettings
@@ -90,6 +91,10 @@ class RestApi:
             *(
                 self._route(path, handler, method)
                 for method, path, handler in InternalRequests(self._worker).routes()
+            ),
+            *(
+                self._route(path, handler, method)
+                for method, path, handler in OffsetRequests(self._worker).routes()
             ),
             self._route(name, self.show),
             self._route(name, self.delete, "DELETE"),

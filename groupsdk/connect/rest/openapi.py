@@ -36,6 +36,38 @@ OPERATIONS: Final = (
         {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
     ),
     ("get", "/connectors/{name}/status", "Show what it and its tasks do, and where", 200, None),
+    ("get", "/connectors/{name}/offsets", "Show what its tasks have committed", 200, None),
+    (
+        "patch",
+        "/connectors/{name}/offsets",
+        "Set what some of its tasks have committed, when it is stopped; null forgets it",
+        200,
+        {
+            "type": "object",
+            "properties": {
+                "offsets": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "partition": {
+                                "type": "object",
+                                "properties": {"task": {"type": "string"}},
+                            },
+                            "offset": {"type": ["object", "null"]},
+                        },
+                    },
+                }
+            },
+        },
+    ),
+    (
+        "delete",
+        "/connectors/{name}/offsets",
+        "Forget what its tasks have committed, when it is stopped",
+        200,
+        None,
+    ),
     ("get", "/connectors/{name}/tasks", "Show its tasks with their configurations", 200, None),
     ("put", "/connectors/{name}/pause", "Hold its tasks still", 202, None),
     ("put", "/connectors/{name}/stop", "End its tasks until it is resumed", 204, None),
