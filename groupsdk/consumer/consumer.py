@@ -1,7 +1,7 @@
 """Read records as a member of a group: `GroupConsumer`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 from confluent_kafka import (
     Consumer,
@@ -21,6 +21,7 @@ from groupsdk.consumer.listener import (
     RebalanceListener,
 )
 from groupsdk.consumer.natives import PartitionLike, native, offsets_of, plain
+from groupsdk.consumer.read_loop import ReadLoop
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession
 from groupsdk.consumer.subscription import TopicLike, TopicSubscription
@@ -29,15 +30,6 @@ from groupsdk.errors import ConfigError
 from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import Generation, GroupMembershipOperation
-
-
-_SLICE_MS: Final = 50
-"""How long librdkafka is waited for before the membership is looked after again."""
-_REBALANCE_SLICE_MS: Final = 5
-_STEP_MS: Final = 5
-_FRESH_MS: Final = 25
-"""How long the membership may go without a look while records keep coming and the engine shows nothing new."""
-_IDLE_MS: Final = 200
 
 
 class GroupConsumer:
@@ -79,9 +71,8 @@ class GroupConsumer:
         )
         self._session = self._make_session()
         self._guard = OneUser()
-        self._woken = self._closing = self._closed = False
-        self._fresh_until_ms = 0
-        self._seen = -1
+        self._loop = ReadLoop(self._session, self._reader, self._guard, self._clock)
+        self._closing = self._closed = False
 
     def _make_native(self, settings: dict[str, Any]) -> Consumer:
         try:
@@ -160,8 +151,7 @@ class GroupConsumer:
             GroupSdkError: what went wrong with the membership.
             Exception: whatever the listener raised.
         """
-        record: Message | None = self._read(timeout, self._reader.poll)
-        return record
+        return self._loop.read(timeout, self._reader.poll)
 
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Message]:
         """Return up to so many records, librdkafka's own list of them.
@@ -177,7 +167,7 @@ class GroupConsumer:
             GroupSdkError: what went wrong with the membership.
             Exception: whatever the listener raised.
         """
-        return self._read(timeout, lambda s: self._reader.consume(num_messages, s)) or []
+        return self._loop.read(timeout, lambda s: self._reader.consume(num_messages, s)) or []
 
     def __iter__(self) -> Iterator[Message]:
         """Yield records until the consumer is closed or woken.
@@ -193,55 +183,6 @@ class GroupConsumer:
             if error is not None:
                 raise KafkaException(error)
             yield message
-
-    def _read(self, timeout: float | None, read: Callable[[float], Any]) -> Any:
-        """Read what there is; look after the membership before that, every few milliseconds."""
-        timeout_ms = checked_timeout_ms(timeout)
-        endless = timeout is None or timeout < 0
-        deadline = Deadline(self._clock, None if endless else timeout_ms)
-        found = None
-        outer = self._guard.enter(driving=True)
-        try:
-            self._reader.count_processed()
-            # a whole look costs as much as librdkafka takes for a hundred records
-            member = self._session.member
-            if member.version == self._seen and self._clock.now_ms() < self._fresh_until_ms:
-                found = read(deadline.remaining_ms(_STEP_MS) / 1000)
-            if not found:
-                found = self._look_and_read(deadline, read)
-        finally:
-            self._guard.leave(outer)
-        self._reader.handed_out()
-        return found
-
-    def _look_and_read(self, deadline: Deadline, read: Callable[[float], Any]) -> Any:
-        """Look after the membership, then read; repeat until there is something, or time is over."""
-        self._fresh_until_ms = 0
-        session = self._session
-        if session.coordinator.subscription is None:
-            raise ConfigError("nothing is subscribed to: call subscribe() before poll()")
-        wait_ms = 0
-        while True:
-            self._seen = session.member.version
-            session.step(wait_ms)
-            if self._closed:  # by a listener
-                return None
-            if session.may_read():
-                wait_ms = 0
-                now_ms = self._clock.now_ms()
-                self._fresh_until_ms = now_ms + _FRESH_MS
-                self._reader.refresh_mark(now_ms)
-                found = read(deadline.remaining_ms(self._slice_ms()) / 1000)
-                if found:
-                    return found
-            else:
-                wait_ms = deadline.remaining_ms(_IDLE_MS)
-            if self._take_wakeup() or deadline.expired:
-                return None
-
-    def _slice_ms(self) -> int:
-        busy = self._session.member.snapshot().rejoin_pending or self._reader.waiting
-        return _REBALANCE_SLICE_MS if busy else _SLICE_MS
 
     # Positions.
 
@@ -398,8 +339,7 @@ class GroupConsumer:
 
     def wakeup(self) -> None:
         """Make a waiting `poll` or `consume` return soon, once; signal handlers may call it."""
-        self._woken = True
-        self._session.member.wakeup()
+        self._loop.wakeup()
 
     def close(
         self,
@@ -442,7 +382,3 @@ class GroupConsumer:
     def _timeout_ms(self, timeout: float | None) -> int:
         given = checked_timeout_ms(timeout)
         return self._config.default_api_timeout_ms if given is None else given
-
-    def _take_wakeup(self) -> bool:
-        woken, self._woken = self._woken, False
-        return woken

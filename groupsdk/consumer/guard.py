@@ -33,12 +33,12 @@ class OneUser:
             EngineError: this is a fork of the consumer's process.
             MemberClosedError: the consumer is closed.
         """
-        if self.forked:  # first: the lock may be held for ever here
+        if os.getpid() != self._pid:  # first: the lock may be held for ever here
             raise EngineError(
                 "the process has forked since the consumer was made, and its heartbeat and librdkafka stayed in"
                 " the parent; make consumers after forking"
             )
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             raise ConcurrentUseError(
                 "another thread is using the consumer (wakeup() makes a waiting one return)"
             )

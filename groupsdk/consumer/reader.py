@@ -52,11 +52,19 @@ class Reader:
         self._reset = reset
         self._known_topics: set[str] = set()
         self._seeks: dict[TopicPartition, int] = {}
-        self._starts: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        self._starts: dict[TopicPartition, OffsetAndMetadata] = {}
+        """Where reading began; negative for librdkafka's words such as OFFSET_END."""
         self._last: Sequence[Message] = ()
+        """What was handed out last; a list is the user's, who may change it."""
+        self._last_count = 0
         self._interrupted = False
         """Whether a read has begun and `handed_out` was not called: records may have reached nobody."""
         self._mark: list[NativePartition] | None = None
+        """Where reading stood at some read; None: to be noted before the next one."""
+        self._marked: Sequence[NativePartition] = ()
+        """The mark that the last read began with."""
+        self._marks_all = False
+        """Whether it tells a place for each partition."""
         self._marked_ms = 0
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
@@ -97,7 +105,7 @@ class Reader:
             NoOffsetError: there is none, and auto.offset.reset is "none"; those partitions go on waiting.
         """
         natives = []
-        starts: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        starts: dict[TopicPartition, OffsetAndMetadata] = {}
         without = []
         for partition in sorted(self.waiting & (committed.keys() | self._seeks.keys())):
             topic, number = partition
@@ -105,7 +113,7 @@ class Reader:
             if partition in self._seeks:
                 offset = self._seeks[partition]
                 natives.append(NativePartition(topic, number, offset))
-                starts[partition] = OffsetAndMetadata(offset) if offset >= 0 else None
+                starts[partition] = OffsetAndMetadata(offset)
             elif found is not None:
                 natives.append(
                     NativePartition(topic, number, found.offset, leader_epoch=found.leader_epoch)
@@ -116,7 +124,7 @@ class Reader:
             else:
                 offset = OFFSET_BEGINNING if self._reset == "earliest" else OFFSET_END
                 natives.append(NativePartition(topic, number, offset))
-                starts[partition] = None
+                starts[partition] = OffsetAndMetadata(offset)
         if natives:
             self._learn_leaders({each.topic for each in natives})
             self.native.incremental_assign(natives)
@@ -148,6 +156,7 @@ class Reader:
         self._before_reading()
         batch = self.native.consume(count, timeout_s)
         self._last = batch
+        self._last_count = len(batch)
         self._interrupted = bool(batch)
         return batch
 
@@ -155,8 +164,11 @@ class Reader:
         """Return one record that librdkafka has; `handed_out` has to be told when the user has it."""
         self._before_reading()
         message = self.native.poll(timeout_s)
-        self._last = () if message is None else (message,)
-        self._interrupted = message is not None
+        if message is None:
+            self._interrupted = False
+        else:
+            self._last = (message,)
+            self._last_count = 1
         return message
 
     def _before_reading(self) -> None:
@@ -164,12 +176,17 @@ class Reader:
             self._go_back()
         if self._mark is None:
             self._mark = self.native.position(_natives(self.reading)) if self.reading else []
-        self._last = ()
+            self._marked = self._mark
+            self._marks_all = all(_is_place(self._last_known(each)) for each in self._mark)
+        self._forget_last()
         self._interrupted = True
 
     def handed_out(self) -> None:
         """Note that what was read has reached the user."""
-        self._last = tuple(self._last)  # the list is the user's from now on
+        if not self._marks_all:
+            # A copy of each batch would take some percent of the time. As long as there is a mark for all, a
+            # list that the user has changed can be told, and the mark taken in its place.
+            self._last = tuple(self._last)
         self._interrupted = False
 
     def refresh_mark(self, now_ms: int) -> None:
@@ -187,28 +204,33 @@ class Reader:
         """Count what was handed out last as processed; what reached nobody is read again."""
         if self._interrupted:
             self._go_back()
-        self._last = ()
+        self._forget_last()
 
     def _go_back(self) -> None:
         """Read again all since the mark: what an interrupted read has lost is among it."""
-        marked, self._mark = self._mark or (), None
-        self._last = ()
+        self._mark = None
+        self._forget_last()
         self._interrupted = False
-        for each in marked:
+        for each in self._marked:
             where = _plain(each)
-            start = self._starts.get(where)
-            offset = each.offset
-            if offset < 0:
-                offset = OFFSET_BEGINNING if start is None else start.offset
-            # what began at the end, and of which nothing had come, goes on where the end is now
-            if where in self.reading and (offset >= 0 or self._reset == "earliest"):
-                self.seek(where, offset)
+            if where in self.reading:
+                offset = self._last_known(each)
+                # what began at the end, and of which nothing had come, goes on where the end is now
+                if _is_place(offset):
+                    self.seek(where, offset)
+
+    def _last_known(self, marked: NativePartition) -> int:
+        return marked.offset if marked.offset >= 0 else self._starts[_plain(marked)].offset
 
     def give_back(self) -> None:
         """Read again what was read last, of partitions that are still read."""
         if self._interrupted:
             self._go_back()
-        last, self._last = self._last, ()
+        last, count = self._last, self._last_count
+        self._forget_last()
+        if len(last) != count or not all(hasattr(each, "offset") for each in last):
+            self._go_back()
+            return
         first: dict[TopicPartition, int] = {}
         for message in last:
             topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -218,6 +240,10 @@ class Reader:
             first[where] = min(offset, first.get(where, offset))
         for where in sorted(first.keys() & self.reading):
             self.seek(where, first[where])
+
+    def _forget_last(self) -> None:
+        self._last = ()
+        self._last_count = 0
 
     def positions(
         self, partitions: Iterable[TopicPartition]
@@ -234,7 +260,8 @@ class Reader:
                 epoch = cast("int | None", native.leader_epoch)  # whatever the stub says
                 found[partition] = OffsetAndMetadata(native.offset, -1 if epoch is None else epoch)
             else:
-                found[partition] = self._starts.get(partition)
+                start = self._starts[partition]
+                found[partition] = start if start.offset >= 0 else None
         for partition in asked:
             if partition not in found:
                 offset = self._seeks.get(partition, -1)
@@ -252,7 +279,7 @@ class Reader:
         elif partition in self.reading:
             self._mark = None
             self.native.seek(NativePartition(partition.topic, partition.partition, offset))
-            self._starts[partition] = OffsetAndMetadata(offset) if offset >= 0 else None
+            self._starts[partition] = OffsetAndMetadata(offset)
         else:
             raise ValueError(f"{name_of(partition)} is not assigned to this consumer")
 
@@ -291,6 +318,11 @@ class Reader:
 
 def _natives(partitions: Iterable[TopicPartition]) -> list[NativePartition]:
     return [NativePartition(topic, number) for topic, number in sorted(partitions)]
+
+
+def _is_place(offset: int) -> bool:
+    """Tell whether an offset always means the same record."""
+    return offset >= 0 or offset == OFFSET_BEGINNING
 
 
 def _plain(native: NativePartition) -> TopicPartition:

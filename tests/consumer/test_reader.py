@@ -189,3 +189,33 @@ def test_what_is_given_back_is_read_again_where_it_is_still_read() -> None:
     reader.count_processed()
     reader.give_back()
     assert reader.consume(10, 0) == []
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_what_is_given_back_comes_again_whatever_became_of_the_list(reset: str) -> None:
+    reader, native = made(reset)
+    reader.take([T0, T1])
+    reader.begin({T0: OffsetAndMetadata(1), T1: None})
+    native.ends[T0] = native.ends[T1] = 3
+    for change in (list.clear, list.pop, lambda batch: batch.__setitem__(0, "done"), len):
+        batch = reader.consume(10, 0)
+        reader.handed_out()
+        change(batch)
+        reader.give_back()
+    again = sorted(str(each.value()) for each in reader.consume(10, 0))
+    assert again == [f"b'{name}'" for name in ("t-0@1", "t-0@2", "t-1@0", "t-1@1", "t-1@2")]
+
+
+def test_an_interrupted_read_does_not_go_back_to_the_beginning_of_what_was_to_begin_at_the_end() -> (
+    None
+):
+    reader, native = made("earliest")
+    native.ends[T0] = 5
+    reader.take([T0])
+    reader.seek(T0, OFFSET_END)
+    reader.begin({})
+    native.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        reader.consume(10, 0)
+    assert reader.consume(10, 0) == []
+    assert reader.positions([T0]) == {T0: None}
