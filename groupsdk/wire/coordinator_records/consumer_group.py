@@ -120,6 +120,8 @@ class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue):
     """The epoch of a group's target assignment."""
 
     assignment_epoch: Int32 = 0
+    assignment_timestamp: Annotated[Int64, tagged(0)] = 0
+    """From Kafka 4.3 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,16 @@ class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey):
 
 
 @dataclass(frozen=True, slots=True)
+class CurrentTopicPartitions(Struct):
+    """Name partitions of one topic that a member has."""
+
+    topic_id: UUID = NO_UUID
+    partitions: tuple[Int32, ...] = ()
+    assignment_epochs: Annotated[tuple[Int32, ...] | None, nullable(), tagged(0)] = ()
+    """In which epoch it was assigned each of them, from Kafka 4.3 on."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
     """What a member is assigned, and on which way to its target it is."""
 
@@ -158,8 +170,8 @@ class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
     previous_member_epoch: Int32 = 0
     state: Int8 = 0
     """0 stable, 1 unrevoked partitions, 2 unreleased partitions."""
-    assigned_partitions: tuple[TopicPartitions, ...] = ()
-    partitions_pending_revocation: tuple[TopicPartitions, ...] = ()
+    assigned_partitions: tuple[CurrentTopicPartitions, ...] = ()
+    partitions_pending_revocation: tuple[CurrentTopicPartitions, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

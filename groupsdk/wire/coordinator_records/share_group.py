@@ -6,7 +6,7 @@ from uuid import UUID
 
 from groupsdk.wire.coordinator_records.consumer_group import TopicPartitions
 from groupsdk.wire.coordinator_records.declaration import CoordinatorKey, CoordinatorValue
-from groupsdk.wire.schema import NO_UUID, Int8, Int32, Int64, Struct, nullable
+from groupsdk.wire.schema import NO_UUID, Int8, Int32, Int64, Struct, nullable, tagged
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue):
     """The epoch of a share group's target assignment."""
 
     assignment_epoch: Int32 = 0
+    assignment_timestamp: Annotated[Int64, tagged(0)] = 0
+    """From Kafka 4.3 on."""
 
 
 @dataclass(frozen=True, slots=True)

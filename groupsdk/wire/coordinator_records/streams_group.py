@@ -4,15 +4,25 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from groupsdk.wire.coordinator_records.declaration import CoordinatorKey, CoordinatorValue
-from groupsdk.wire.schema import Int8, Int16, Int32, Int64, Struct, UInt16, nullable
+from groupsdk.wire.schema import Int8, Int16, Int32, Int64, Struct, UInt16, nullable, tagged
+
+
+@dataclass(frozen=True, slots=True)
+class LastAssignmentConfig(Struct):
+    """Say with which setting of the group tasks were assigned."""
+
+    key: str = ""
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupMetadataValue(CoordinatorValue):
-    """The epoch of a streams group."""
+    """The epoch of a streams group; the tagged fields are there from Kafka 4.2 on."""
 
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
+    validated_topology_epoch: Annotated[Int32, tagged(0)] = -1
+    last_assignment_configs: Annotated[tuple[LastAssignmentConfig, ...], tagged(1)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,8 @@ class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue):
     """The epoch of a streams group's target assignment."""
 
     assignment_epoch: Int32 = 0
+    assignment_timestamp: Annotated[Int64, tagged(0)] = 0
+    """From Kafka 4.3 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +125,28 @@ class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey):
 
 
 @dataclass(frozen=True, slots=True)
+class CurrentTaskIds(Struct):
+    """Name tasks of one subtopology that a member has."""
+
+    subtopology_id: str = ""
+    partitions: tuple[Int32, ...] = ()
+    assignment_epochs: Annotated[tuple[Int32, ...] | None, nullable(), tagged(0)] = ()
+    """In which epoch it was assigned each of them, from Kafka 4.2 on."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):
     """The tasks that a member of a streams group is assigned, or has to give up."""
 
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
     state: Int8 = 0
-    active_tasks: tuple[TaskIds, ...] = ()
-    standby_tasks: tuple[TaskIds, ...] = ()
-    warmup_tasks: tuple[TaskIds, ...] = ()
-    active_tasks_pending_revocation: tuple[TaskIds, ...] = ()
-    standby_tasks_pending_revocation: tuple[TaskIds, ...] = ()
-    warmup_tasks_pending_revocation: tuple[TaskIds, ...] = ()
+    active_tasks: tuple[CurrentTaskIds, ...] = ()
+    standby_tasks: tuple[CurrentTaskIds, ...] = ()
+    warmup_tasks: tuple[CurrentTaskIds, ...] = ()
+    active_tasks_pending_revocation: tuple[CurrentTaskIds, ...] = ()
+    standby_tasks_pending_revocation: tuple[CurrentTaskIds, ...] = ()
+    warmup_tasks_pending_revocation: tuple[CurrentTaskIds, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
+    CurrentTopicPartitions,
     TopicPartitions,
 )
 from groupsdk.wire.coordinator_records.offsets_log import write
@@ -24,9 +25,9 @@ TOPIC = UUID(int=5)
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABQ"
 
 
-def of_topic(partitions: Sequence[int]) -> tuple[TopicPartitions, ...]:
+def held(partitions: Sequence[int]) -> tuple[CurrentTopicPartitions, ...]:
     """Name partitions of the one topic there is."""
-    return (TopicPartitions(TOPIC, tuple(partitions)),) if partitions else ()
+    return (CurrentTopicPartitions(TOPIC, tuple(partitions)),) if partitions else ()
 
 
 def member(member_id: str, *, topics: Sequence[str] = ("t",), instance: str | None = None) -> Pair:
@@ -61,7 +62,8 @@ def epoch(number: int, metadata_hash: int = 9) -> Pair:
 
 def target(member_id: str, *partitions: int) -> Pair:
     """Write what a member is to have."""
-    value = ConsumerGroupTargetAssignmentMemberValue(of_topic(partitions))
+    topics = (TopicPartitions(TOPIC, partitions),) if partitions else ()
+    value = ConsumerGroupTargetAssignmentMemberValue(topics)
     return write(ConsumerGroupTargetAssignmentMemberKey("g", member_id), value)
 
 
@@ -76,7 +78,7 @@ def current(
 ) -> Pair:
     """Write what a member has."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
-        number, number - 1, 1 if revoking else 0, of_topic(partitions), of_topic(revoking)
+        number, number - 1, 1 if revoking else 0, held(partitions), held(revoking)
     )
     return write(ConsumerGroupCurrentMemberAssignmentKey("g", member_id), value)
 

@@ -17,6 +17,7 @@ from groupsdk.wire.coordinator_records.consumer_group import (
 )
 from groupsdk.wire.coordinator_records.offsets_log import KEYS
 from groupsdk.wire.coordinator_records.streams_group import (
+    CurrentTaskIds,
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupTargetAssignmentMemberValue,
     TaskIds,
@@ -54,8 +55,9 @@ def test_active_tasks_stand_by_their_subtopology() -> None:
     tasks = (TaskIds("1", (3, 0)), TaskIds("0", (1,)))
     expected = (("0", (1,)), ("1", (0, 3)))
     assert target_of(StreamsGroupTargetAssignmentMemberValue(tasks)) == expected
+    held = (CurrentTaskIds("1", (3, 0), (5, 4)), CurrentTaskIds("0", (1,)))
     value = StreamsGroupCurrentMemberAssignmentValue(
-        active_tasks=tasks, active_tasks_pending_revocation=tasks[:1]
+        active_tasks=held, active_tasks_pending_revocation=held[:1]
     )
     assert assigned_of(value) == expected
     assert revoking_of(value) == (("1", (0, 3)),)

@@ -24,7 +24,7 @@ from tests.support.java import JavaProgram
 from tests.wire.coordinator_records import vectors
 
 
-RELEASE = "4.1.0"
+RELEASE = "4.3.1"
 """The release of Kafka to compare with."""
 
 GOLDEN = Path(__file__).parent / "golden_records.json.gz"

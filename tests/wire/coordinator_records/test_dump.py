@@ -181,13 +181,15 @@ def test_kafkas_own_tool_prints_the_same(
     path = tmp_path / f"{topic}-0" / f"{0:020}.log"
     path.parent.mkdir()
     path.write_bytes(typical_segment(keys))
-    jars = fetch([f"org.apache.kafka:kafka_2.13:{RELEASE}"])
+    jars = fetch(
+        [f"org.apache.kafka:kafka_2.13:{RELEASE}", f"org.apache.kafka:kafka-tools:{RELEASE}"]
+    )
 
     done = subprocess.run(
         [
             *(str(find_java().java), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"),
             *("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8"),
-            *("-cp", ":".join(map(str, jars)), "kafka.tools.DumpLogSegments"),
+            *("-cp", ":".join(map(str, jars)), "org.apache.kafka.tools.DumpLogSegments"),
             *(decoder, "--files", str(path)),
         ],
         capture_output=True,
