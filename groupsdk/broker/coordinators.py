@@ -251,16 +251,14 @@ _partition = lru_cache(4096)(partition_for)
 
 def group_coordinators(cluster: "Cluster") -> Coordinators:
     """Make the coordinators of groups."""
-    from uuid import uuid4
-
     from groupsdk.broker.groups.config import GroupConfig
+    from groupsdk.broker.groups.member_ids import random_uuids
     from groupsdk.broker.groups.shard import GroupCoordinatorShard
 
     gather_ms = 0 if cluster.has_virtual_time else _GATHER_MS  # nobody may move a virtual clock on
     config = GroupConfig(**settings_for(GroupConfig, cluster), gather_ms=gather_ms)
-    return Coordinators(
-        cluster, OFFSETS_TOPIC, lambda _: GroupCoordinatorShard(config, lambda: str(uuid4()))
-    )
+    new_uuid = random_uuids().__next__
+    return Coordinators(cluster, OFFSETS_TOPIC, lambda _: GroupCoordinatorShard(config, new_uuid))
 
 
 def settings_for(kind: type[Any], cluster: "Cluster") -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Generate the function that decodes one message class in one version."""
 
 import struct
-import sys
 from typing import cast
 from uuid import UUID
 
@@ -20,6 +19,7 @@ from groupsdk.wire.schema import (
     declared_fields,
 )
 from groupsdk.wire.source import SourceWriter
+from groupsdk.wire.twin import has_lock, open_twin
 
 
 def compile_decoder(message: type[Message], version: int, *, lenient: bool = False) -> Decode:
@@ -33,26 +33,6 @@ def compile_decoder(message: type[Message], version: int, *, lenient: bool = Fal
             together have at most `MAX_REQUEST_ELEMENTS` elements then.
     """
     return _Decoder(message, version, lenient=lenient).compile()
-
-
-def _open_twin(declared: type[Struct]) -> type:
-    """Make a class of the same layout whose fields can be set.
-
-    A frozen dataclass sets its fields by slow calls. An instance of its twin is filled by plain
-    assignments and then given its real class, which Python allows between classes of one layout; a
-    decoded struct takes about half the time so.
-
-    Only with the interpreter's lock: without it, Python stops all threads to change a class.
-    """
-    return type(
-        f"Open{declared.__name__}",
-        declared.__bases__,
-        {
-            "__slots__": declared.__dict__["__slots__"],
-            "__setattr__": object.__setattr__,
-            "__delattr__": object.__delattr__,
-        },
-    )
 
 
 class _Decoder(SourceWriter):
@@ -79,7 +59,7 @@ class _Decoder(SourceWriter):
             unpack_from=struct.unpack_from,
         )
         self._waiting: list[tuple[str, str]] = []  # (format, variable) of integers not read yet
-        self._has_gil: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+        self._has_lock = has_lock()
 
     def compile(self) -> Decode:
         """Generate and execute the function."""
@@ -136,11 +116,11 @@ class _Decoder(SourceWriter):
         name = declared.__name__
         values["unknown_tagged_fields"] = unknown
         self.names[name] = declared
-        if not self._has_gil:
+        if not self._has_lock:
             given = ", ".join(f"{field_name}={value}" for field_name, value in values.items())
             self.line(f"{result} = {name}({given})")
             return result
-        self.names[f"Open{name}"] = _open_twin(declared)
+        self.names[f"Open{name}"] = open_twin(declared)
         self.line(f"{result} = new(Open{name})")
         for field_name, value in values.items():
             self.line(f"{result}.{field_name} = {value}")

@@ -376,7 +376,7 @@ def test_without_the_interpreters_lock_the_constructor_makes_the_same(
     expected = decode(type(message), version, encoded)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-        patch.setattr(decoder, "_open_twin", None)  # nothing of it is used
+        patch.setattr(decoder, "open_twin", None)  # nothing of it is used
         made = compile_decoder(type(message), version)(encoded, 0)
     assert made == expected
     assert type(made) is type(expected)

@@ -7,10 +7,16 @@ from groupsdk.wire.messages.heartbeat import HeartbeatResponse
 from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from groupsdk.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
 from groupsdk.wire.messages.sync_group import SyncGroupResponse
+from groupsdk.wire.twin import maker
 
 
 _PER_MEMBER_LEAVE = 3
 _NULLABLE_PROTOCOL_NAME = 7
+
+# several are made for every member of every generation
+_new_join = maker(JoinGroupResponse)
+_new_member = maker(JoinGroupResponseMember)
+_new_sync = maker(SyncGroupResponse)
 
 _HEARTBEATS = {code: HeartbeatResponse(error_code=code) for code in ErrorCode}
 
@@ -22,7 +28,7 @@ def heartbeat_answer(error: ErrorCode) -> HeartbeatResponse:
 
 def join_error(error: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
     """Refuse a join."""
-    return JoinGroupResponse(
+    return _new_join(
         error_code=error,
         protocol_name=_protocol_name(None, api_version),
         member_id=member_id,
@@ -48,7 +54,7 @@ def join_answer(
         members: whether to show it the members.
         skip_assignment: whether to tell the leader that it need not assign (KIP-814).
     """
-    return JoinGroupResponse(
+    return _new_join(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
         protocol_name=_protocol_name(group.protocol_name, api_version),
@@ -61,12 +67,12 @@ def join_answer(
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
     """Refuse a sync."""
-    return SyncGroupResponse(error_code=error)
+    return _new_sync(error_code=error)
 
 
 def sync_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     """Give a member its assignment."""
-    return SyncGroupResponse(
+    return _new_sync(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
         assignment=assignment,
@@ -87,12 +93,10 @@ def leave_answer(
 def _members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
     name = group.protocol_name
     return tuple(
-        JoinGroupResponseMember(
-            member_id=each.member_id,
-            group_instance_id=each.instance_id,
-            metadata=metadata_of(each.protocols, name),
-        )
-        for each in group.members.values()
+        [
+            _new_member(each.member_id, each.instance_id, metadata_of(each.protocols, name))
+            for each in group.members.values()
+        ]
     )
 
 

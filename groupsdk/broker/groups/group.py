@@ -1,6 +1,6 @@
 """Hold one classic group: its state, its members, and the counts by which it decides."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from groupsdk.broker.groups.deadlines import NEVER, Deadline
 from groupsdk.broker.groups.member import GroupMember, Parked, PendingMember
@@ -247,14 +247,17 @@ class ClassicGroup(Deadline):
 
     # Its protocols.
 
-    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+    def supports(self, protocol_type: str, names: Sequence[str]) -> bool:
         """Tell whether a member of this type with these protocols can be in the group."""
         if self.state is GroupState.EMPTY:
-            return bool(protocol_type) and any(True for _ in names)
+            return bool(protocol_type and names)
         if self.protocol_type != protocol_type:
             return False
         count, supported = len(self.members), self.supported
-        return any(supported.get(name, 0) == count for name in names)
+        for name in names:  # noqa: SIM110 - any() takes twice the time, for every join
+            if supported.get(name, 0) == count:
+                return True
+        return False
 
     def set_protocols(self, member: GroupMember, protocols: Protocols) -> None:
         """Take note of what a member offers now."""

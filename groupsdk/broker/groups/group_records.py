@@ -13,6 +13,10 @@ from groupsdk.wire.coordinator_records.group_metadata import (
     GroupMetadataValue,
     MemberMetadata,
 )
+from groupsdk.wire.twin import maker
+
+
+_new_member = maker(MemberMetadata)
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
@@ -28,7 +32,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
             current_state_timestamp=group.state_timestamp_ms,
             members=tuple(
                 [
-                    MemberMetadata(
+                    _new_member(
                         member_id=each.member_id,
                         group_instance_id=each.instance_id,
                         client_id=each.client_id,

@@ -203,9 +203,9 @@ class CoordinatorRuntime:
         gathering = self._gathering
         if (
             gathering is not None
+            and gathering.may_wait(request)
             and self._crowded is not None
             and self._crowded()
-            and gathering.may_wait(request)
         ):
             self._gathered.append((request, context))
             if len(self._gathered) == 1:

@@ -67,6 +67,7 @@ class Connection(asyncio.Protocol):
         "authenticator",
         "client_host",
         "closed",
+        "heard",
         "listener_name",
         "node",
         "on_lost",
@@ -82,6 +83,9 @@ class Connection(asyncio.Protocol):
         self.peer = "127.0.0.1"
         self.closed = False
         self.active_ms = 0
+        """When the listener last found that something was heard."""
+        self.heard = False
+        """Whether something was heard since: that costs less than to read the clock for every request."""
         self.authenticator: Any = None
         self.listener_name = listener.address.name
         self.on_lost: Callable[[], None] | None = None
@@ -123,7 +127,7 @@ class Connection(asyncio.Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         """Take bytes in and serve the requests that are complete."""
-        self.active_ms = self._listener.now_ms()
+        self.heard = True
         if self._busy or self._blocked or self._buffer:
             self._buffer += data
             if self._busy or self._blocked:

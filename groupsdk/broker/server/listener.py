@@ -366,8 +366,10 @@ class Listener:
         self._sweep = self._scheduler.after(delay_ms, self._sweep_idle)
 
     def _sweep_idle(self) -> None:
-        latest_ms = self.now_ms() - self._idle_ms
+        now_ms = self.now_ms()
         for connection in list(self.connections):
-            if connection.active_ms <= latest_ms:
+            if connection.heard:
+                connection.heard, connection.active_ms = False, now_ms
+            elif connection.active_ms <= now_ms - self._idle_ms:
                 connection.expire(f"idle for connections.max.idle.ms={self._idle_ms}")
         self._arm_sweep()

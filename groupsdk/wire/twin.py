@@ -1,0 +1,59 @@
+"""Make instances of the declared structs fast: a frozen dataclass sets each of its fields by a slow call."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+from groupsdk.wire.schema import Struct, declared_fields
+
+
+P = ParamSpec("P")
+S = TypeVar("S", bound=Struct)
+
+_OTHERS: Final = "unknown_tagged_fields"
+
+
+def has_lock() -> bool:
+    """Tell whether the interpreter has its lock: without it, Python stops all threads to change a class."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+def open_twin(declared: type[Struct]) -> type:
+    """Make a class of the same layout whose fields can be set.
+
+    An instance of the twin is filled by plain assignments and then given its real class, which Python
+    allows between classes of one layout; that takes about half the time, or less. Not without the
+    interpreter's lock.
+    """
+    return type(
+        f"Open{declared.__name__}",
+        declared.__bases__,
+        {
+            "__slots__": declared.__dict__["__slots__"],
+            "__setattr__": object.__setattr__,
+            "__delattr__": object.__delattr__,
+        },
+    )
+
+
+def maker(declared: Callable[P, S]) -> Callable[P, S]:
+    """Return a function that takes what a struct's class takes and makes the same, in a quarter of the time.
+
+    For what is made for every request; it takes no unknown tagged fields.
+    """
+    if not has_lock():
+        return declared
+    kind = cast("type[Struct]", declared)
+    names = [each.name for each in declared_fields(kind)]
+    namespace: dict[str, Any] = {"new": object.__new__, "Open": open_twin(kind), "Real": kind}
+    namespace |= {f"default_{each.name}": each.default for each in declared_fields(kind)}
+    lines = [
+        f"def make({', '.join(f'{name}=default_{name}' for name in names)}):",
+        "    made = new(Open)",
+        *(f"    made.{name} = {name}" for name in names),
+        f"    made.{_OTHERS} = ()",
+        "    made.__class__ = Real",
+        "    return made",
+    ]
+    exec(compile("\n".join(lines), f"<make {kind.__name__}>", "exec"), namespace)
+    return cast("Callable[P, S]", namespace["make"])

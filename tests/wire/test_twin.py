@@ -1,0 +1,59 @@
+"""Instances made through a class's twin."""
+
+import pickle
+import sys
+from dataclasses import FrozenInstanceError
+
+import pytest
+from hypothesis import given
+
+from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from groupsdk.wire.schema import Message, declared_fields
+from groupsdk.wire.twin import maker, open_twin
+from tests.wire.strategies import versioned_messages
+
+
+@given(versioned_messages())
+def test_it_makes_what_the_class_makes(case: tuple[int, Message]) -> None:
+    _, message = case
+    kind = type(message)
+    given = {each.name: getattr(message, each.name) for each in declared_fields(kind)}
+
+    made = maker(kind)(**given)
+
+    assert made == kind(**given)
+    assert type(made) is kind
+    assert repr(made) == repr(kind(**given))
+    assert hash(made) == hash(kind(**given))
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_what_is_not_given_is_as_declared() -> None:
+    make = maker(JoinGroupResponse)
+
+    assert make() == JoinGroupResponse()
+    assert make(1, 2, leader="a") == JoinGroupResponse(1, 2, leader="a")
+
+
+def test_it_cannot_be_changed_either() -> None:
+    made = maker(JoinGroupResponseMember)("a")
+
+    with pytest.raises(FrozenInstanceError):
+        made.member_id = "b"  # type: ignore[misc]
+
+
+def test_without_the_interpreters_lock_the_class_makes_its_instances(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+
+    assert maker(JoinGroupResponse) is JoinGroupResponse
+
+
+def test_a_twin_has_the_layout_of_its_class() -> None:
+    twin = open_twin(JoinGroupResponseMember)()
+    for each in ("member_id", "group_instance_id", "metadata", "unknown_tagged_fields"):
+        setattr(twin, each, None)
+    twin.__class__ = JoinGroupResponseMember
+
+    assert repr(twin) == repr(JoinGroupResponseMember(None, None, None))  # type: ignore[arg-type]
