@@ -1,13 +1,16 @@
 """Change connectors while workers run: what REST and programs ask of a worker."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from groupsdk.connect.config_records import (
+    ClusterRequest,
     connector_records,
     fencing_record,
+    logger_record,
     restart_record,
     target_state_record,
     task_records,
@@ -21,6 +24,7 @@ from groupsdk.connect.errors import (
     UnknownConnectorError,
 )
 from groupsdk.connect.leader import Leader
+from groupsdk.connect.loggers import LoggerLevel, Loggers, level_name
 from groupsdk.connect.session_key import SessionKeySettings
 from groupsdk.connect.standby import replicas_of
 from groupsdk.connect.status import Status, status_key
@@ -30,6 +34,8 @@ from groupsdk.connect.task import CLASS_KEY, Connector, TaskState, check_standby
 from groupsdk.connect.weights import weight_of
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _STATES_MS: Final = 15_000
@@ -52,6 +58,8 @@ class ConnectorAdmin(ABC):
     ) -> None:
         self.session_keys = session_keys
         """How workers of the group sign what they ask of each other."""
+        self.loggers = Loggers()
+        """The loggers of this process."""
         self._store = store
         self._classes = dict(classes)
         self._supervisor = supervisor
@@ -205,6 +213,20 @@ class ConnectorAdmin(ABC):
 
         return self.request(put)
 
+    def set_logger_level(self, name: str, level: str) -> "Future[None]":
+        """Set the level of a logger on all workers that run at present (KIP-976).
+
+        Raises:
+            UnknownConnectorError: there is no such level.
+        """
+        request = LoggerLevel(name, level_name(level))
+
+        def put() -> None:
+            self._check_leads()
+            self._leader.write([logger_record(request)])
+
+        return self.request(put)
+
     def restart_task(self, task: ConnectorTaskId) -> "Future[bool]":
         """Restart one task, if this worker runs it; the future tells whether it does."""
 
@@ -276,6 +298,16 @@ class ConnectorAdmin(ABC):
             self._leader.write([fencing_record(name, configs.task_counts.get(name, 0))])
 
         return self.request(fence)
+
+    def _requested(self, request: ClusterRequest) -> None:
+        """Do what all workers are asked for; called on any thread."""
+        if isinstance(request, RestartRequest):
+            self.request(lambda: self._supervisor.restart(request, self._store.configs()))
+            return
+        try:
+            self.loggers.set(request.logger, request.level)
+        except UnknownConnectorError as error:
+            logger.info("a request of the group's is passed over: %s", error)
 
     def _check_leads(self) -> None:
         if self.leader_url is None:

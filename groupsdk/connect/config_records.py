@@ -16,6 +16,7 @@ from groupsdk.connect.config_state import (
     RestartRequest,
     TargetState,
 )
+from groupsdk.connect.loggers import LoggerLevel
 from groupsdk.connect.session_key import SESSION_KEY, SessionKey
 from groupsdk.limits import MAX_INT32
 from groupsdk.wire.connect_protocol import ConnectorTaskId
@@ -28,6 +29,9 @@ Record = tuple[str, object | None]
 
 EPOCH_KEY: Final = "groupsdk-epoch"
 """Ours, which Kafka Connect passes over: how often the group's generations began anew."""
+ClusterRequest = RestartRequest | LoggerLevel
+"""What all workers are asked to do once."""
+_LOGGER: Final = "logger-cluster-"
 MAX_TASKS: Final = 1_000_000
 _TASK_KEY: Final = re.compile(r"task-(.+)-(\d{1,7})", re.DOTALL)
 
@@ -63,6 +67,11 @@ def restart_record(request: RestartRequest) -> Record:
 def fencing_record(name: str, count: int) -> Record:
     """Return what says that the producers of so many tasks of a connector were fenced (KIP-618)."""
     return f"tasks-fencing-{name}", {"task-count": count}
+
+
+def logger_record(request: LoggerLevel) -> Record:
+    """Return what asks all workers to set a logger's level (KIP-976)."""
+    return f"{_LOGGER}{request.logger}", {"level": request.level}
 
 
 def epoch_record(epoch: int) -> Record:
@@ -103,8 +112,8 @@ class ConfigLog:
         self._fenced: dict[str, int] = {}
         self._snapshot: ClusterConfigState | None = None
 
-    def apply(self, key: str, value: object | None, offset: int) -> RestartRequest | None:
-        """Take the next record; returns a request to restart, which counts only for those who are there."""
+    def apply(self, key: str, value: object | None, offset: int) -> ClusterRequest | None:
+        """Take the next record; returns a request to all workers, which counts only for those who are there."""
         self._offset = max(self._offset, offset + 1)
         self._snapshot = None
         for prefix, take in (
@@ -118,6 +127,8 @@ class ConfigLog:
                 return None
         if key.startswith("restart-connector-"):
             return _restart(key.removeprefix("restart-connector-"), value)
+        if key.startswith(_LOGGER):
+            return _logger_level(key.removeprefix(_LOGGER), value)
         if key == EPOCH_KEY:
             # as the high part of a token, which has 64 bits
             self._epoch = max(self._epoch, _number(value, "epoch", MAX_INT32) or 0)
@@ -125,7 +136,7 @@ class ConfigLog:
             self._take_session_key(value, offset)
         elif (match := _TASK_KEY.fullmatch(key)) is not None:
             self._task(match[1], int(match[2]), value)
-        elif not key.startswith("logger-cluster-"):
+        else:
             logger.info("config record %r at offset %d is of no known kind", key, offset)
         return None
 
@@ -219,6 +230,11 @@ def _number(value: object | None, key: str, most: int) -> int | None:
     if not isinstance(number, int) or isinstance(number, bool):
         return None
     return number if 0 <= number <= most else None
+
+
+def _logger_level(name: str, value: object | None) -> LoggerLevel | None:
+    level = value.get("level") if isinstance(value, dict) else None
+    return LoggerLevel(name, level) if isinstance(level, str) else None
 
 
 def _restart(name: str, value: object | None) -> RestartRequest | None:

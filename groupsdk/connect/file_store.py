@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groupsdk.connect.config_records import ConfigLog, Record
-from groupsdk.connect.config_state import ClusterConfigState, RestartRequest
+from groupsdk.connect.config_records import ClusterRequest, ConfigLog, Record
+from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.errors import StoreError, TaskFencedError
 from groupsdk.connect.standby import StandbyRecord
 from groupsdk.connect.status import Status
@@ -41,7 +41,7 @@ class FileStore:
 
     def __init__(self, path: Path | str | None = None) -> None:
         self.on_change: Callable[[], None] = _nothing
-        self.on_restart: Callable[[RestartRequest], None] = _nothing
+        self.on_request: Callable[[ClusterRequest], None] = _nothing
         self._path = None if path is None else Path(path)
         self._lock = threading.RLock()
         self._configs = ConfigLog()
@@ -93,7 +93,7 @@ class FileStore:
         self.on_change()
         for request in requests:
             if request is not None:
-                self.on_restart(request)
+                self.on_request(request)
 
     def fence_producers(self, connector: str, count: int) -> None:
         """Do nothing: there are no producers where there is no Kafka."""
@@ -191,7 +191,7 @@ class FileStore:
                 f"task {key[1]!r} of connector {key[0]!r} was taken over under {known}, after {token}"
             )
 
-    def _take_config(self, key: str, value: object | None) -> RestartRequest | None:
+    def _take_config(self, key: str, value: object | None) -> ClusterRequest | None:
         request = self._configs.apply(key, value, self._offset)
         self._offset += 1
         if value is None:

@@ -14,8 +14,7 @@ from confluent_kafka import Producer
 
 from groupsdk.clock import Clock
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import ConfigLog, decode_value
-from groupsdk.connect.config_state import RestartRequest
+from groupsdk.connect.config_records import ClusterRequest, ConfigLog, decode_value
 from groupsdk.connect.errors import StoreError
 from groupsdk.connect.kafka_log import KafkaLog
 from groupsdk.connect.standby import STANDBYS_KEY, StandbyRecord
@@ -66,9 +65,9 @@ class KafkaState:
         self._starting = threading.Lock()
         self._failed = False
         self._changed = False
-        self._requests: list[RestartRequest] = []
+        self._requests: list[ClusterRequest] = []
         self._listeners: dict[
-            object, tuple[Callable[[], None], Callable[[RestartRequest], None]]
+            object, tuple[Callable[[], None], Callable[[ClusterRequest], None]]
         ] = {}
         self._poller = threading.Thread(target=self._poll, name="groupsdk-store-poll", daemon=True)
 
@@ -146,11 +145,11 @@ class KafkaState:
         self,
         who: object,
         on_change: Callable[[], None],
-        on_restart: Callable[[RestartRequest], None],
+        on_request: Callable[[ClusterRequest], None],
     ) -> None:
         """Tell somebody, from the reader's thread, of what is read from now on."""
         with self.lock:
-            self._listeners = {**self._listeners, who: (on_change, on_restart)}
+            self._listeners = {**self._listeners, who: (on_change, on_request)}
 
     def unlisten(self, who: object) -> None:
         """Tell it no more."""
@@ -181,12 +180,12 @@ class KafkaState:
             changed, self._changed = self._changed, False
             requests, self._requests = self._requests, []
             listeners = list(self._listeners.values())
-        for on_change, on_restart in listeners:
+        for on_change, on_request in listeners:
             try:
                 if changed:
                     on_change()
                 for request in requests:
-                    on_restart(request)
+                    on_request(request)
             except Exception:
                 logger.exception("a worker could not be told of what is new; others are")
 

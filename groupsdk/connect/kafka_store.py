@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import Record
-from groupsdk.connect.config_state import ClusterConfigState, RestartRequest
+from groupsdk.connect.config_records import ClusterRequest, Record
+from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.errors import StoreError, StoreFencedError, TaskFencedError
 from groupsdk.connect.kafka_log import KafkaLog
 from groupsdk.connect.kafka_state import KafkaState
@@ -53,7 +53,7 @@ class KafkaStore:
 
     def __init__(self, config: ConnectConfig, clock: Clock | None = None) -> None:
         self.on_change: Callable[[], None] = _nothing
-        self.on_restart: Callable[[RestartRequest], None] = _nothing
+        self.on_request: Callable[[ClusterRequest], None] = _nothing
         self._config = config
         self._clock = clock or SystemClock()
         self._writer: Producer | None = None
@@ -65,7 +65,7 @@ class KafkaStore:
         self._state = KafkaState.shared(self._state)
         self._started = True
         # the callbacks that are set by then, or later
-        self._state.listen(self, lambda: self.on_change(), lambda request: self.on_restart(request))
+        self._state.listen(self, lambda: self.on_change(), lambda request: self.on_request(request))
 
     def close(self) -> None:
         """Write out what is left, and end."""

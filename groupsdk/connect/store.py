@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from groupsdk.connect.config_records import Record
-from groupsdk.connect.config_state import ClusterConfigState, RestartRequest
+from groupsdk.connect.config_records import ClusterRequest, Record
+from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.standby import StandbyRecord
 from groupsdk.connect.status import Status
 from groupsdk.connect.task import TaskState
@@ -22,8 +22,8 @@ class ConnectStore(Protocol):
 
     on_change: Callable[[], None]
     """Called, from any thread, when configurations have changed."""
-    on_restart: Callable[[RestartRequest], None]
-    """Called, from any thread, when someone asks for a restart; never for what was asked before `start`."""
+    on_request: Callable[[ClusterRequest], None]
+    """Called, from any thread, when all workers are asked for something; never for what was asked before `start`."""
 
     def start(self) -> None:
         """Make what is missing, and read everything to its end."""

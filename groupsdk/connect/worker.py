@@ -136,9 +136,7 @@ class ConnectWorker(ConnectorAdmin):
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="groupsdk-worker", daemon=True)
         store.on_change = self._wake
-        store.on_restart = lambda request: self._post(
-            lambda: self._supervisor.restart(request, self._configs)
-        )
+        store.on_request = self._requested
 
     # For the user.
 

@@ -12,7 +12,7 @@ import pytest
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import SystemClock
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import connector_records, restart_record
+from groupsdk.connect.config_records import ClusterRequest, connector_records, restart_record
 from groupsdk.connect.config_state import RestartRequest
 from groupsdk.connect.errors import StoreError
 from groupsdk.connect.kafka_state import KafkaState
@@ -61,11 +61,11 @@ def test_many_workers_have_one_reader_and_the_last_one_ends_it(broker: EmbeddedB
 
 def test_each_is_told_of_changes_until_it_ends(broker: EmbeddedBroker) -> None:
     stores = [KafkaStore(config(broker)) for _ in range(2)]
-    told: list[tuple[int, RestartRequest | None]] = []
+    told: list[tuple[int, ClusterRequest | None]] = []
     with ExitStack() as stack:
         for number, store in enumerate(stores):
             store.on_change = lambda number=number: told.append((number, None))  # type: ignore[misc]  # bound now
-            store.on_restart = lambda request, number=number: told.append((number, request))  # type: ignore[misc]  # bound now
+            store.on_request = lambda request, number=number: told.append((number, request))  # type: ignore[misc]  # bound now
             stack.callback(store.close)
             store.start()
         stores[0].claim()
@@ -137,7 +137,7 @@ def test_no_record_ends_the_reading() -> None:
 def test_a_worker_that_cannot_be_told_keeps_nothing_from_others() -> None:
     settings = ConnectConfig.of(bootstrap_servers="127.0.0.1:1", group_id="g")
     state = KafkaState(settings, SystemClock())
-    told: list[RestartRequest | None] = []
+    told: list[ClusterRequest | None] = []
 
     def fail(*_: object) -> None:
         raise RuntimeError("the worker has ended")

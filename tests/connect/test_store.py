@@ -8,7 +8,12 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import connector_records, restart_record, task_records
+from groupsdk.connect.config_records import (
+    ClusterRequest,
+    connector_records,
+    restart_record,
+    task_records,
+)
 from groupsdk.connect.config_state import RestartRequest
 from groupsdk.connect.errors import StoreError, TaskFencedError
 from groupsdk.connect.file_store import FileStore
@@ -78,13 +83,13 @@ def test_a_restart_is_asked_for_once_and_not_again_by_who_comes_later(
 ) -> None:
     store = open_store()
     store.claim()
-    asked: list[RestartRequest] = []
-    store.on_restart = asked.append
+    asked: list[ClusterRequest] = []
+    store.on_request = asked.append
     store.write_configs([restart_record(RestartRequest("a", True))])
     eventually(lambda: asked == [RestartRequest("a", True)])
     store.close()
     later = open_store()
-    later.on_restart = asked.append
+    later.on_request = asked.append
     later.read_configs(10_000)
     assert len(asked) == 1
 

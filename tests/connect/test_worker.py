@@ -1,5 +1,6 @@
 """Holds workers together: alone with a file, and several of them on brokers."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -164,6 +165,16 @@ def test_weights_are_balanced_and_others_interrupt_nothing(group: Group) -> None
     assert heaviest.statuses()["status-task-c-0"] == before
     eventually(lambda: len(_owners(heaviest)) == 4, heaviest.statuses)
     assert Counting.most <= 1
+
+
+def test_a_loggers_level_is_set_by_all_workers(group: Group) -> None:
+    name = "tests.of.all.workers"
+    workers = [group.start(f"w{n}", client_id=f"w{n}") for n in range(2)]
+    group.ask(lambda leader: leader.set_logger_level(name, "ERROR"))
+    for each in workers:
+        eventually(lambda: each.loggers.all().get(name, {}).get("last_modified"))  # noqa: B023  # used at once
+    assert logging.getLogger(name).level == logging.ERROR
+    logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 def test_states_are_set_while_nobody_has_the_tasks(group: Group) -> None:

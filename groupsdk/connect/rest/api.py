@@ -36,6 +36,7 @@ from groupsdk.connect.rest.authentication import BasicAuthentication
 from groupsdk.connect.rest.body import BadRequestError, json_object, read_body
 from groupsdk.connect.rest.forward import forward
 from groupsdk.connect.rest.internal import InternalRequests
+from groupsdk.connect.rest.loggers import LoggerRequests
 from groupsdk.connect.rest.offsets import OffsetRequests
 from groupsdk.connect.rest.openapi import PAGE, document
 from groupsdk.connect.rest.plugins import definitions, listed, validated
@@ -94,8 +95,11 @@ class RestApi:
             ),
             *(
                 self._route(path, handler, method)
-                for method, path, handler in OffsetRequests(self._worker).routes()
+                for requests in (OffsetRequests(self._worker), LoggerRequests(self._worker))
+                for method, path, handler in requests.routes()
             ),
+            self._route(f"{name}/topics", self.topics),
+            self._route(f"{name}/topics/reset", self.topics, "PUT"),
             self._route(name, self.show),
             self._route(name, self.delete, "DELETE"),
             self._route(f"{name}/config", self.show_config),
@@ -275,6 +279,10 @@ class RestApi:
         if not include:
             return Response(status_code=204)
         return JSONResponse(self._status(self._name(request)), 202)
+
+    async def topics(self, request: Request) -> Response:
+        """Say that topics are not known, as Kafka Connect's workers do with `topic.tracking.enable=false`."""
+        return error_answer(403, "topics are not tracked: tasks write where they like")
 
     def _target(self, target: TargetState) -> Handler:
         async def put(request: Request) -> Response:

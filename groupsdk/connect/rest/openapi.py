@@ -7,6 +7,12 @@ from groupsdk.version import __version__
 
 
 _CONFIG: Final = {"type": "object", "additionalProperties": {"type": "string"}}
+_PARAMETERS: Final = (
+    ("name", "string"),
+    ("kind", "string"),
+    ("logger", "string"),
+    ("number", "integer"),
+)
 OPERATIONS: Final = (
     ("get", "/", "Say which version this is", 200, None),
     ("get", "/connectors", "List connectors; ?expand=status&expand=info says more", 200, None),
@@ -68,6 +74,8 @@ OPERATIONS: Final = (
         200,
         None,
     ),
+    ("get", "/connectors/{name}/topics", "Say that topics are not tracked", 403, None),
+    ("put", "/connectors/{name}/topics/reset", "Say that topics are not tracked", 403, None),
     ("get", "/connectors/{name}/tasks", "Show its tasks with their configurations", 200, None),
     ("put", "/connectors/{name}/pause", "Hold its tasks still", 202, None),
     ("put", "/connectors/{name}/stop", "End its tasks until it is resumed", 204, None),
@@ -95,6 +103,15 @@ OPERATIONS: Final = (
         204,
         None,
     ),
+    ("get", "/admin/loggers", "List the loggers that have a level of their own", 200, None),
+    ("get", "/admin/loggers/{logger}", "Show the level of a logger", 200, None),
+    (
+        "put",
+        "/admin/loggers/{logger}",
+        "Set the level of a logger and those below it; ?scope=cluster on all workers",
+        200,
+        {"type": "object", "properties": {"level": {"type": "string"}}},
+    ),
     ("get", "/health", "Tell whether the worker does what it is asked", 200, None),
     ("get", "/connector-plugins", "List the classes that configurations may name", 200, None),
     ("get", "/connector-plugins/{kind}/config", "Show which keys a class needs", 200, None),
@@ -116,7 +133,7 @@ def document() -> dict[str, Any]:
             "summary": summary,
             "parameters": [
                 {"name": name, "in": "path", "required": True, "schema": {"type": kind}}
-                for name, kind in (("name", "string"), ("kind", "string"), ("number", "integer"))
+                for name, kind in _PARAMETERS
                 if f"{{{name}}}" in path
             ],
             "responses": {

@@ -151,6 +151,8 @@ def test_it_says_that_it_is_well(ask: Client) -> None:
             "initial_",
         ),
         ("PATCH", "/connectors/none/config", {}, 404, "there is no connector 'none'"),
+        ("GET", "/connectors/c/topics", None, 403, "topics are not tracked"),
+        ("PUT", "/connectors/c/topics/reset", None, 403, "topics are not tracked"),
         ("GET", "/nowhere", None, 404, "HTTP 404 Not Found"),
         ("DELETE", "/connectors", None, 405, "HTTP 405 Method Not Allowed"),
         ("GET", "/connectors/c/tasks/x/status", None, 404, "HTTP 404"),
