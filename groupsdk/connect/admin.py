@@ -4,7 +4,8 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Final, Literal, TypeVar
 
 from groupsdk.connect.config_records import (
     ClusterRequest,
@@ -39,6 +40,14 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _STATES_MS: Final = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a worker is (KIP-1017)."""
+
+    status: Literal["starting", "healthy", "unhealthy"]
+    message: str
 
 
 class ConnectorAdmin(ABC):
@@ -84,6 +93,10 @@ class ConnectorAdmin(ABC):
     def signs_requests(self) -> bool:
         """Whether workers sign what they ask of each other: with the protocol `sessioned` (KIP-507)."""
         return self.protocol == "sessioned"
+
+    @abstractmethod
+    def health(self) -> Health:
+        """Say whether this worker takes part in the group."""
 
     @abstractmethod
     def token_after(self, name: str) -> int | None:

@@ -13,6 +13,7 @@ from groupsdk.connect.config_state import ClusterConfigState, Config
 from groupsdk.connect.coordinator import ConnectCoordinator, RebalanceListener
 from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.file_store import FileStore
+from groupsdk.connect.group_side import GroupSide
 from groupsdk.connect.local_group import LocalGroup
 from groupsdk.connect.restart import RestartPolicy
 from groupsdk.connect.standby import REPLICAS_KEY, replicas_of
@@ -29,7 +30,7 @@ from groupsdk.connect.task import (
     is_async,
 )
 from groupsdk.connect.weights import weight_of
-from groupsdk.connect.worker import ConnectWorker, GroupSide
+from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError
 
 

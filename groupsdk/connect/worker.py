@@ -8,21 +8,21 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from typing_extensions import override
 
 from groupsdk.clock import Clock, SystemClock, WallClock
-from groupsdk.connect.admin import ConnectorAdmin
+from groupsdk.connect.admin import ConnectorAdmin, Health
 from groupsdk.connect.config_state import (
     ClusterConfigState,
     Config,
     RestartRequest,
 )
-from groupsdk.connect.coordinator import RebalanceListener
 from groupsdk.connect.errors import (
     ConnectError,
 )
+from groupsdk.connect.group_side import OpenGroup
 from groupsdk.connect.herder import Herder, ReadConfigs, Reconcile, Rejoin
 from groupsdk.connect.leader import Leader, fencing_token
 from groupsdk.connect.restart import RestartPolicy
@@ -32,7 +32,6 @@ from groupsdk.connect.supervisor import Supervisor
 from groupsdk.connect.task import Connector
 from groupsdk.connect.work import Work
 from groupsdk.errors import GroupSdkError
-from groupsdk.types import Generation
 from groupsdk.wire.connect_protocol import ConnectAssignment, ConnectorTaskId
 
 
@@ -42,33 +41,6 @@ T = TypeVar("T")
 _LONG_S: Final = 5.0
 _GUARD_S: Final = 0.1
 _AWAY_S: Final = 0.2
-
-
-class GroupSide(Protocol):
-    """The worker's membership: a `ConnectCoordinator`, or a `LocalGroup`."""
-
-    def poll(self, timeout: float = 0.0) -> bool: ...
-    def wakeup(self) -> None: ...
-    def request_rejoin(self, reason: str) -> None: ...
-    def revoke_everything(self, why: str) -> None: ...
-    def leave_group(self, reason: str) -> None: ...
-    def holds_for(self, margin_ms: int) -> bool: ...
-    def held_until_ms(self) -> int | None: ...
-    def generation_if_stable(self) -> Generation | None: ...
-    def close(self, timeout: float = 30.0) -> None: ...
-    @property
-    def margin_ms(self) -> int: ...
-    @property
-    def is_leader(self) -> bool: ...
-    @property
-    def leader_url(self) -> str | None: ...
-    @property
-    def protocol(self) -> str: ...
-    @property
-    def shares(self) -> Mapping[str, Work] | None: ...
-
-
-OpenGroup = Callable[[RebalanceListener, Callable[[], ClusterConfigState]], GroupSide]
 
 
 class ConnectWorker(ConnectorAdmin):
@@ -131,6 +103,7 @@ class ConnectWorker(ConnectorAdmin):
         self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._halted = False
         self._away = False
+        self._ready = False
         self._warmed: tuple[object, ...] | None = None
         self._stopping = threading.Event()
         self._stopped = threading.Event()
@@ -181,6 +154,20 @@ class ConnectWorker(ConnectorAdmin):
     def protocol(self) -> str:
         """The rebalance protocol that the group has agreed on; "" where there is no group."""
         return self._group.protocol
+
+    @override
+    def health(self) -> Health:
+        """Say whether this worker takes part in the group."""
+        if self._stopped.is_set():
+            why = "" if self.error is None else f": {type(self.error).__name__}: {self.error}"
+            return Health("unhealthy", f"the worker has ended{why}")
+        if self._away:
+            return Health(
+                "unhealthy", "the worker is out of the group: it cannot read configurations"
+            )
+        if not self._ready:
+            return Health("starting", "the worker has no place in the group yet")
+        return Health("healthy", "the worker takes part in the group")
 
     @property
     def owned(self) -> Work:
@@ -372,6 +359,7 @@ class ConnectWorker(ConnectorAdmin):
                 self._leader.begin_epoch()
                 return
         self._supervisor.reconcile(work, self._configs, token)
+        self._ready = True
         if self._group.is_leader:
             self._leader.plan_at_ms = self._clock.now_ms()
 

@@ -257,6 +257,7 @@ def test_a_worker_that_cannot_read_configurations_leaves_its_work_to_others(
     monkeypatch.setattr(store._state.log, "_read_on", fail)
     eventually(lambda: len(other.owned.tasks) == 2, group.shares)
     assert not deaf.owned
+    assert (deaf.health().status, other.health().status) == ("unhealthy", "healthy")
     with pytest.raises(RebalancingError):
         deaf.put_connector("d", COUNTING).result(20)
     assert other.put_connector("c", {**COUNTING, "count": "4"}).result(20) is False

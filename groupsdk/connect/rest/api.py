@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from groupsdk.connect.admin import ConnectorAdmin
+from groupsdk.connect.admin import ConnectorAdmin, Health
 from groupsdk.connect.config_state import RestartRequest, TargetState
 from groupsdk.connect.errors import (
     ConnectError,
@@ -51,6 +52,7 @@ FORWARD: Final = "forward"
 """Says in a query whether a request may be sent on, so that it is not for ever: as Kafka Connect's workers say it."""
 _TIMEOUT_S: Final = 60.0
 _HEALTH_S: Final = 10.0
+_HEALTH_CODES: Final = {"healthy": 200, "starting": 503, "unhealthy": 500}
 _INITIAL: Final = {
     "RUNNING": TargetState.STARTED,
     "PAUSED": TargetState.PAUSED,
@@ -307,13 +309,13 @@ class RestApi:
 
     async def health(self, request: Request) -> Response:
         """Tell whether the worker does what it is asked (KIP-1017)."""
-        asked = asyncio.wrap_future(self._worker.request(lambda: None))
+        asked = asyncio.wrap_future(self._worker.request(self._worker.health))
         try:
-            await asyncio.wait_for(asked, _HEALTH_S)
+            health = await asyncio.wait_for(asked, _HEALTH_S)
         except TimeoutError:
             said = f"the worker has not answered within {_HEALTH_S:g} s"
-            return JSONResponse({"status": "unhealthy", "message": said}, 500)
-        return JSONResponse({"status": "healthy", "message": "the worker answers"})
+            health = Health("unhealthy", said)
+        return JSONResponse(asdict(health), _HEALTH_CODES[health.status])
 
     async def openapi(self, request: Request) -> Response:
         """Describe all this for programs."""

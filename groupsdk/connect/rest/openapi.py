@@ -112,7 +112,7 @@ OPERATIONS: Final = (
         200,
         {"type": "object", "properties": {"level": {"type": "string"}}},
     ),
-    ("get", "/health", "Tell whether the worker does what it is asked", 200, None),
+    ("get", "/health", "Tell whether the worker takes part in the group", 200, None),
     ("get", "/connector-plugins", "List the classes that configurations may name", 200, None),
     ("get", "/connector-plugins/{kind}/config", "Show which keys a class needs", 200, None),
     (

@@ -127,9 +127,21 @@ def test_a_configuration_can_be_tried(ask: Client) -> None:
     assert ask("GET", "/connectors") == (200, [])
 
 
-def test_it_says_that_it_is_well(ask: Client) -> None:
-    code, said = ask("GET", "/health")
-    assert (code, said["status"]) == (200, "healthy")
+def test_it_says_how_it_is() -> None:
+    with standalone() as worker:
+        server = RestServer(worker, RestSettings(port=0))
+        server.start()
+        ask = Client(server)
+        # KIP-1017: 503 until it takes part, 500 when it does not any more
+        eventually(lambda: ask("GET", "/health")[0] == 200)
+        assert ask("GET", "/health")[1]["status"] == "healthy"
+        worker._ready = False
+        code, said = ask("GET", "/health")
+        assert (code, said["status"]) == (503, "starting")
+        assert worker.stop(20)
+        code, said = ask("GET", "/health")
+        assert (code, said) == (500, {"status": "unhealthy", "message": "the worker has ended"})
+        server.stop()
 
 
 @pytest.mark.parametrize(
