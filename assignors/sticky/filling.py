@@ -7,6 +7,9 @@ from assignors.sticky.bits import bitset, first, positions
 from assignors.sticky.rows import Counts
 
 
+_ROUNDS = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Poured:
     """What members got.
@@ -71,6 +74,47 @@ def pour(supplies: Sequence[int], readers: Sequence[int], loads: list[int]) -> P
         for member in positions(group):
             loads[member] = level
     return poured
+
+
+def even_out(poured: Poured, readers: Sequence[int], loads: list[int]) -> None:
+    """Let members above the mean pass what they got on to members below it, where these read it.
+
+    Mostly that balances what pouring has left uneven, and takes much less than a flow. At most so many rounds
+    as there are in `_ROUNDS`, each of which looks at every row once.
+
+    Args:
+        poured: changed.
+        readers: as for `pour`.
+        loads: changed.
+    """
+    top = -(-sum(loads) // len(loads))
+    # The mean itself may lie between two loads: nobody is to have less than the lower one either.
+    for level in (top, top - 1):
+        over = bitset([member for member, load in enumerate(loads) if load > level])
+        under = bitset([member for member, load in enumerate(loads) if load < level])
+        for _ in range(_ROUNDS):
+            if not over or not under:
+                break
+            for row, takers in poured.takers.items():
+                count = min((readers[row] & under).bit_count(), (takers & over).bit_count())
+                if not count:
+                    continue
+                gains = poured.gains[row]
+                poorer, poor = first(readers[row] & under, count)
+                richer, _ = first(takers & over, count)
+                poured.takers[row] |= poor
+                # One each, as a topic is to be spread.
+                for giver, taker in zip(richer, poorer, strict=True):
+                    if gains[giver] == 1:
+                        del gains[giver]
+                        poured.takers[row] ^= 1 << giver
+                    else:
+                        gains[giver] -= 1
+                    gains[taker] = gains.get(taker, 0) + 1
+                    loads[giver] -= 1
+                    loads[taker] += 1
+                over ^= bitset([member for member in richer if loads[member] == level])
+                under ^= bitset([member for member in poorer if loads[member] == level])
 
 
 def _flood(supply: int, readers: int, at_level: dict[int, int]) -> tuple[list[int], int, int]:

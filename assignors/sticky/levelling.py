@@ -4,7 +4,7 @@ A maximum flow. A unit leaves a member by any row of which the member has some, 
 row; so a path from a member with too many to one with too few runs member, row, member, row, member.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from assignors.sticky.bits import bitset, lowest, positions, transpose
 from assignors.sticky.rows import Counts
@@ -33,7 +33,8 @@ class Leveller:
         owned: by member: how many of each row it owns; moved only where nothing else helps.
         shares: changed.
         loads: changed.
-        gained: by member: the set of rows of which it has more than it owns to begin with; without, of none.
+        gained: returns by member the set of rows of which it has more than it owns to begin with; without,
+            that is of none.
     """
 
     __slots__ = (
@@ -57,14 +58,14 @@ class Leveller:
         owned: ByMember[Counts],
         shares: ByMember[Counts],
         loads: list[int],
-        gained: ByMember[int] | None = None,
+        gained: Callable[[], Sequence[int]] | None = None,
     ) -> None:
         self._readers = readers
         self._owned = owned
         self.shares = shares
         self.loads = loads
         self._rows_read: list[int] | None = None
-        self._gained: ByMember[int] = [0] * len(loads) if gained is None else gained
+        self._gained = gained or (lambda: [0] * len(loads))
         self.moved: dict[int, set[int]] = {}
         self.givers: set[int] = set()
         self.takers: dict[int, int] = {}
@@ -99,7 +100,14 @@ class Leveller:
             reserve: by member: how many of each row it is not to give away.
         """
         self._reserve = reserve
-        self._holds = [-1] * len(self.loads)
+        if reserve is None:
+            self._holds = [-1] * len(self.loads)
+        elif self._under:
+            self._holds = list(self._gained())
+            for member in self.moved:
+                self._holds[member] = -1
+        else:
+            return 0
         searches = 0
         while True:
             over[:] = [member for member in over if self.loads[member] > top]
@@ -134,16 +142,7 @@ class Leveller:
         seen_rows = 0
         all_rows = (1 << len(readers)) - 1
         while True:
-            rows = 0
-            unseen = all_rows & ~seen_rows
-            for index, member in enumerate(frontier):
-                # What a member holds takes more to find than what it reads.
-                if index >= _UNASKED and not self._reads()[member] & unseen & ~rows:
-                    continue
-                rows |= self._held(member) & unseen
-                if rows == unseen:
-                    # Where everybody reads much, a few members have some of everything.
-                    break
+            rows = self._rows_beyond(frontier, all_rows & ~seen_rows)
             if not rows:
                 return [], [], mask & ~todo
             seen_rows |= rows
@@ -159,8 +158,26 @@ class Leveller:
             if found & self._under:
                 member_layers.append(0)
                 return row_layers, member_layers, 0
+            if not todo:
+                return [], [], mask
             member_layers.append(found)
             frontier = positions(found)
+
+    def _rows_beyond(self, frontier: Sequence[int], unseen: int) -> int:
+        """Return which of some rows any of some members can give of."""
+        rows = 0
+        for index, member in enumerate(frontier):
+            held = self._holds[member]
+            if held == -1:
+                # What a member holds takes more to find than what it reads.
+                if index >= _UNASKED and not self._reads()[member] & unseen & ~rows:
+                    continue
+                held = self._held(member)
+            rows |= held & unseen
+            if rows == unseen:
+                # Where everybody reads much, a few members have some of everything.
+                break
+        return rows
 
     def _augment(
         self,
@@ -289,7 +306,7 @@ class Leveller:
             if self._reserve is None:
                 held = bitset(self.shares[member])
             else:
-                held = self._gained[member]
+                held = self._gained()[member]
                 for row in self.moved.get(member, ()):
                     bit = 1 << row
                     if self._spare(member, row) > 0:

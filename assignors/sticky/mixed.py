@@ -7,7 +7,7 @@ from assignors.sticky.bits import bitset, positions
 from assignors.sticky.blocks import Block, find_blocks
 from assignors.sticky.cheapest import CheapestFlow
 from assignors.sticky.claims import Ownership
-from assignors.sticky.filling import pour
+from assignors.sticky.filling import even_out, pour
 from assignors.sticky.handover import Handover, hand_over
 from assignors.sticky.levelling import Leveller
 from assignors.sticky.rows import Counts, Rows
@@ -29,7 +29,9 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> Hand
     unowned = rows.count(ownership.free)
     supplies = [unowned.get(row, 0) for row in range(len(rows.sizes))]
     loads = list(ownership.sizes)
-    start = Start(ownership.owned, rows, pour(supplies, rows.readers, loads))
+    poured = pour(supplies, rows.readers, loads)
+    even_out(poured, rows.readers, loads)
+    start = Start(ownership.owned, rows, poured)
     leveller = Leveller(rows.readers, start.owned, start.shares, loads, start.gained)
     for block in find_blocks(leveller, range(len(loads))):
         if not _is_cheapest(block, leveller, ownership.sizes, start.owned, rows):

@@ -44,7 +44,6 @@ class Start:
     Attributes:
         owned: by member: how many of each row it owns.
         shares: by member: how many of each row it has; equal to `owned` and what was poured until changed.
-        gained: by member: the set of rows of which something was poured onto it.
 
     Args:
         partitions: by member: what it owns.
@@ -52,15 +51,22 @@ class Start:
         poured: what was poured; taken over.
     """
 
-    __slots__ = ("_gained", "_poured", "gained", "owned", "shares")
+    __slots__ = ("_gained", "_poured", "_size", "owned", "shares")
 
     def __init__(self, partitions: Sequence[Partitions], rows: Rows, poured: Poured) -> None:
-        members = len(partitions)
+        self._size = len(rows.sizes), len(partitions)
         self._poured = poured
         self._gained: list[int] | None = None
         self.owned = _Made[Counts](lambda member: rows.count(partitions[member]))
         self.shares = _Made[Counts](self._share)
-        self.gained = _Made[int](lambda member: self._all_gained(len(rows.sizes), members)[member])
+
+    def gained(self) -> Sequence[int]:
+        """Return by member the set of rows of which something was poured onto it."""
+        if self._gained is None:
+            rows, members = self._size
+            takers = self._poured.takers
+            self._gained = transpose([takers.get(row, 0) for row in range(rows)], members)
+        return self._gained
 
     def changes(
         self, moved: Mapping[int, Iterable[int]]
@@ -93,12 +99,6 @@ class Start:
 
     def _share(self, member: int) -> Counts:
         share = dict(self.owned[member])
-        for row in positions(self.gained[member]):
+        for row in positions(self.gained()[member]):
             share[row] = share.get(row, 0) + self._poured.gains[row][member]
         return share
-
-    def _all_gained(self, rows: int, members: int) -> list[int]:
-        if self._gained is None:
-            takers = self._poured.takers
-            self._gained = transpose([takers.get(row, 0) for row in range(rows)], members)
-        return self._gained

@@ -3,7 +3,7 @@
 from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.bits import bitset
-from assignors.sticky.filling import pour
+from assignors.sticky.filling import Poured, even_out, pour
 
 
 def test_fills_up_the_low_ones_first() -> None:
@@ -47,3 +47,50 @@ def test_is_like_one_after_the_other_to_the_lowest(
         for member, gain in gains.items():
             gained[member] += gain
     assert [load - old for load, old in zip(loads, before, strict=True)] == gained
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 12), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 25), st.sets(st.integers(0, 5), min_size=1)), max_size=5),
+)
+def test_evening_out_moves_what_was_poured_and_nothing_else(
+    before: list[int], rows: list[tuple[int, set[int]]]
+) -> None:
+    rows = [
+        (supply, readers)
+        for supply, wanted in rows
+        if (readers := {m for m in wanted if m < len(before)})
+    ]
+    sets = [bitset(readers) for _, readers in rows]
+    loads = list(before)
+    poured = pour([supply for supply, _ in rows], sets, loads)
+    top = -(-sum(loads) // len(loads))
+    uneven = sum(abs(load - top) for load in loads)
+    even_out(poured, sets, loads)
+    assert sum(abs(load - top) for load in loads) <= uneven
+    gained = [0] * len(loads)
+    for row, (supply, readers) in enumerate(rows):
+        gains = poured.gains.get(row, {})
+        assert sum(gains.values()) == supply
+        assert gains.keys() <= readers
+        assert all(gain > 0 for gain in gains.values())
+        assert poured.takers.get(row, 0) == bitset(gains)
+        for member, gain in gains.items():
+            gained[member] += gain
+    assert [load - old for load, old in zip(loads, before, strict=True)] == gained
+
+
+def test_evening_out_ends_with_the_mean_where_one_step_is_enough() -> None:
+    loads = [6, 1, 1]
+    poured = Poured({0: {0: 4}, 1: {0: 2, 1: 1, 2: 1}}, {0: 0b001, 1: 0b111})
+    even_out(poured, [0b011, 0b111], loads)
+    assert sorted(loads) == [2, 3, 3]
+
+
+def test_evening_out_is_over_after_some_rounds() -> None:
+    loads = [1_000, 0]
+    poured = Poured({0: {0: 1_000}}, {0: 0b01})
+    even_out(poured, [0b11], loads)
+    assert sum(loads) == 1_000
+    assert poured.gains == {0: dict(enumerate(loads))}

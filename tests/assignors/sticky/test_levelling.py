@@ -35,7 +35,7 @@ def test_tells_who_is_stuck() -> None:
 
 def test_what_nobody_owns_goes_first() -> None:
     readers, owned = [0b11, 0b11], [{0: 3}, {}]
-    leveller = Leveller(readers, owned, [{0: 3, 1: 1}, {}], [4, 0], [0b10, 0])
+    leveller = Leveller(readers, owned, [{0: 3, 1: 1}, {}], [4, 0], lambda: [0b10, 0])
     assert leveller.level([0, 1], 3) == 0
     assert leveller.shares == [{0: 3}, {1: 1}]
     assert not leveller.givers
@@ -86,7 +86,7 @@ def test_moves_as_much_as_any_flow(seed: int) -> None:
         bitset(row for row, count in share.items() if count > own.get(row, 0))
         for share, own in zip(shares, owned, strict=True)
     ]
-    leveller = Leveller(list(map(bitset, readers)), owned, shares, loads, gained)
+    leveller = Leveller(list(map(bitset, readers)), owned, shares, loads, lambda: gained)
     reached = leveller.level(part, top)
 
     assert sizes == [sum(share.get(row, 0) for share in shares) for row in range(rows)]

@@ -18,7 +18,7 @@ def test_has_what_it_owns_and_what_was_poured() -> None:
     start = _start()
     assert [start.owned[member] for member in range(3)] == [{0: 2}, {1: 1}, {}]
     assert [start.shares[member] for member in range(3)] == [{0: 2}, {0: 1, 1: 3}, {0: 1}]
-    assert [start.gained[member] for member in range(3)] == [0, 0b11, 0b01]
+    assert start.gained() == [0, 0b11, 0b01]
 
 
 def test_only_those_asked_for_are_counted() -> None:
