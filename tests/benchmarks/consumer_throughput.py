@@ -6,6 +6,7 @@ topic from its beginning in batches and tells its rate and its CPU time per reco
 
 import argparse
 import asyncio
+import gc
 import json
 import resource
 import statistics
@@ -34,7 +35,9 @@ _BATCH: Final = 1_000
 _WITHIN: Final = 1.05
 _NOTE: Final = (
     'The broker is on the same cores, so look at the CPU time first. "Set alike": with the one setting of'
-    " librdkafka that groupsdk chooses otherwise, fetch.queue.backoff.ms=20."
+    " librdkafka that groupsdk chooses otherwise, fetch.queue.backoff.ms=20. All have called gc.freeze() before: the"
+    " records make Python's collector go through all objects of the process again and again, which costs more the"
+    " more it has imported."
 )
 
 
@@ -67,22 +70,22 @@ def _settings(servers: str) -> dict[str, Any]:
     }
 
 
-def _batches(client: str, servers: str, topic: str) -> Callable[[], int]:
-    """Return what takes a batch, and says how many records it has."""
+def _batches(client: str, servers: str, topic: str) -> Callable[[], Any]:
+    """Return what takes a batch."""
     consumer: Any
     if client == "groupsdk":
         from groupsdk.consumer import GroupConsumer
 
         consumer = GroupConsumer(_settings(servers))
         consumer.subscribe([topic])
-        return lambda: len(consumer.consume(_BATCH, 1.0))
+        return lambda: consumer.consume(_BATCH, 1.0)
     if client.startswith("confluent-kafka"):
         from confluent_kafka import Consumer
 
         alike = {"fetch.queue.backoff.ms": 20} if client != "confluent-kafka" else {}
         consumer = Consumer(_settings(servers) | alike)
         consumer.subscribe([topic])
-        return lambda: len(consumer.consume(_BATCH, 1.0))
+        return lambda: consumer.consume(_BATCH, 1.0)
     from kafka import KafkaConsumer
 
     consumer = KafkaConsumer(
@@ -91,16 +94,25 @@ def _batches(client: str, servers: str, topic: str) -> Callable[[], int]:
         group_id=f"throughput-{uuid.uuid4().hex[:8]}",
         auto_offset_reset="earliest",
     )
-    return lambda: sum(map(len, consumer.poll(1_000, max_records=_BATCH).values()))
+    return lambda: consumer.poll(1_000, max_records=_BATCH)
 
 
-def _measure(take: Callable[[], int], count: int) -> dict[str, float]:
+def _count(batch: Any) -> int:
+    """Return how many records a batch has; kafka-python's and aiokafka's are by partition."""
+    return sum(map(len, batch.values())) if isinstance(batch, dict) else len(batch)
+
+
+def _measure(take: Callable[[], Any], count: int) -> dict[str, float]:
     got = 0
     while not got:  # joining and connecting are not what is measured
-        got = take()
+        got = _count(take())
+    _freeze()
     first, began, cpu = got, time.perf_counter(), _cpu_s()
     while got < count:
-        got += take()
+        batch = (
+            take()
+        )  # which is there until the next one, as in any program that does something with it
+        got += _count(batch)
     elapsed_s = time.perf_counter() - began
     return {"rate": (got - first) / elapsed_s, "cpu_us": (_cpu_s() - cpu) / (got - first) * 1e6}
 
@@ -117,15 +129,22 @@ async def _measure_aiokafka(servers: str, topic: str, count: int) -> dict[str, f
     await consumer.start()
     got = 0
     while not got:
-        got = sum(map(len, (await consumer.getmany(timeout_ms=1_000, max_records=_BATCH)).values()))
+        got = _count(await consumer.getmany(timeout_ms=1_000, max_records=_BATCH))
+    _freeze()
     first, began, cpu = got, time.perf_counter(), _cpu_s()
     while got < count:
         batch = await consumer.getmany(timeout_ms=1_000, max_records=_BATCH)
-        got += sum(map(len, batch.values()))
+        got += _count(batch)
     elapsed_s = time.perf_counter() - began
     used_s = _cpu_s() - cpu
     await consumer.stop()
     return {"rate": (got - first) / elapsed_s, "cpu_us": used_s / (got - first) * 1e6}
+
+
+def _freeze() -> None:
+    """Have the collector look at records alone: what else there is, is that of a small program."""
+    gc.collect()
+    gc.freeze()
 
 
 def _cpu_s() -> float:
