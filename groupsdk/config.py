@@ -14,6 +14,10 @@ DEFAULT_PORT: Final = 9092
 _INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_CLIENT_ID_BYTES: Final = 32_730  # the broker makes the member id of it, with 37 bytes more
 _MIN_REBALANCE_MS: Final = 100  # a group whose members have less for their way never comes to rest
+_CONSUMERS: Final = (  # how the names of settings begin that only a consumer of records has
+    *("auto.", "check.crcs", "enable.auto.", "fetch.", "isolation.", "max.partition.fetch."),
+    *("max.poll.records", "partition.assignment."),
+)
 _ALIASES: Final = {"sasl_mechanisms": "sasl_mechanism"}  # librdkafka's spelling
 
 
@@ -237,7 +241,13 @@ def _unknown_key(key: str, known: set[str]) -> str:
 
     dotted = {name.replace("_", "."): name for name in known}
     close = get_close_matches(key.replace("_", "."), dotted, n=1)
-    hint = f"; did you mean {close[0]} ({dotted[close[0]]})?" if close else ""
+    part = [each for each in dotted if f".{key.replace('_', '.')}." in f".{each}."]
+    if key.replace("_", ".").startswith(_CONSUMERS):
+        hint = "; that is a setting of groupsdk.consumer.GroupConsumer, which reads records"
+    elif close := close or part[:1]:
+        hint = f"; did you mean {close[0]} ({dotted[close[0]]})?"
+    else:
+        hint = ""
     return f"unknown setting {key!r}{hint}"
 
 

@@ -103,6 +103,9 @@ def test_every_setting_has_a_dotted_key_and_is_explained() -> None:
         ("group.instance", "did you mean group.instance.id (group_instance_id)?"),
         ("sesion.timeout.ms", "did you mean session.timeout.ms (session_timeout_ms)?"),
         ("sasl_user_name", "did you mean sasl.username (sasl_username)?"),
+        ("servers", "did you mean bootstrap.servers (bootstrap_servers)?"),
+        ("auto.offset.reset", "that is a setting of groupsdk.consumer.GroupConsumer"),
+        ("max_poll_records", "that is a setting of groupsdk.consumer.GroupConsumer"),
         ("xyz", "unknown setting 'xyz'"),
     ],
 )

@@ -1,5 +1,6 @@
 """Decide what the caller does next, and check what user code returns; shared by all drivers."""
 
+import reprlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -224,8 +225,8 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
         pairs = [_pair(item) for item in _items(value)]
     except (TypeError, ValueError):
         raise MetadataError(
-            "metadata() must return a list of pairs of protocol name and bytes, or a mapping;"
-            f" got {type(value).__name__}"
+            "metadata() must return a mapping of protocol name to bytes, such as {'v1': b''}, or a list of"
+            f" such pairs; got {reprlib.repr(value)}"
         ) from None
     if not pairs:
         raise MetadataError("metadata() must offer at least one protocol; it returned none")

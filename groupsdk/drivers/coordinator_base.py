@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Never, TypeVar, cast
+
+from typing_extensions import override
 
 from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
@@ -13,6 +15,15 @@ from groupsdk.types import Generation
 
 
 MemberT = TypeVar("MemberT", bound=MemberBase)
+
+
+class _NotMade:
+    """Stands where the member will be, for a subclass whose `__init__` does not call ours."""
+
+    def __get__(self, coordinator: object, owner: type) -> Never:
+        raise AttributeError(
+            f"{owner.__name__}.__init__ has not called super().__init__(settings), which makes the member"
+        )
 
 
 class CoordinatorBase(ABC, Generic[MemberT]):
@@ -27,6 +38,9 @@ class CoordinatorBase(ABC, Generic[MemberT]):
         ConfigError: a setting is unknown, missing or wrong.
     """
 
+    # hidden by the attribute of the same name that __init__ sets
+    _member: MemberT = cast("Any", _NotMade())
+
     def __init__(
         self,
         settings: Mapping[str, Any] | MemberConfig | None = None,
@@ -36,6 +50,16 @@ class CoordinatorBase(ABC, Generic[MemberT]):
         **keywords: Any,
     ) -> None:
         self._member = self._make_member(MemberConfig.given(settings, keywords), clock)
+
+    @override
+    def __repr__(self) -> str:
+        if "_member" not in self.__dict__:
+            return f"<{type(self).__name__}, not initialized>"
+        seen = self._member.snapshot()
+        return (
+            f"<{type(self).__name__} group={seen.group_id!r} member={seen.member_id!r}"
+            f" generation={seen.generation.generation_id} {seen.state.value}>"
+        )
 
     @abstractmethod
     def _make_member(self, config: MemberConfig, clock: Clock | None) -> MemberT:

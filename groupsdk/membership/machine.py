@@ -21,7 +21,7 @@ from groupsdk.membership.inflight import JOINING, PARKED, InFlight
 from groupsdk.membership.losses import Losses
 from groupsdk.membership.rebalance import Rebalance
 from groupsdk.membership.replies import Reaction, Reply, reply_to
-from groupsdk.membership.requests import heartbeat_request, leave_request
+from groupsdk.membership.requests import heartbeat_request, in_words, leave_request
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.types import GroupMembershipOperation
@@ -255,7 +255,7 @@ class MembershipMachine:
 
     def _react(self, reply: Reply, flight: InFlight, code: int) -> None:
         context, rebalance = self._context, self._rebalance
-        asked = f"{flight.api.name} of group {self._config.group_id!r}"
+        asked = in_words(self._config, flight.api, code)
         if reply.reaction is Reaction.FAIL and flight.payload_bytes > _LARGE_BYTES:
             asked = (
                 f"{asked} with {flight.payload} of {flight.payload_bytes} bytes"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from groupsdk.config import MemberConfig
+from groupsdk.error_code import ErrorCode
 from groupsdk.membership.rejoin import MAX_REASON_LENGTH
 from groupsdk.types import Generation, ProtocolMetadata
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
@@ -13,6 +14,7 @@ from groupsdk.wire.messages.metadata import MetadataRequest
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from groupsdk.wire.schema import ApiKey
 
 
 MembershipRequest = (
@@ -37,6 +39,16 @@ def payload(request: MembershipRequest | CoordinatorRequest) -> tuple[str, int]:
             return "a plan", sum(len(each.assignment) for each in request.assignments)
         case _:
             return "", 0
+
+
+def in_words(config: MemberConfig, api: ApiKey, code: int) -> str:
+    """Name a request for the error about it, with the setting of ours that the error is about."""
+    asked = f"{api.name} of group {config.group_id!r}"
+    if code == ErrorCode.FENCED_INSTANCE_ID:
+        return f"{asked} as group.instance.id={config.group_instance_id!r}"
+    if code == ErrorCode.INVALID_SESSION_TIMEOUT:
+        return f"{asked} with session.timeout.ms={config.session_timeout_ms}"
+    return asked
 
 
 def join_request(

@@ -117,3 +117,24 @@ def test_what_is_left_out_is_named(base: Any, name: str) -> None:
     incomplete = type("Incomplete", (base,), members)
     with pytest.raises(TypeError, match=name):
         incomplete(config())
+
+
+def test_a_subclass_that_forgets_to_call_init_is_told(kind: Any) -> None:
+    class Forgetful(kind):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.shards = 8
+
+    forgetful = Forgetful()
+    assert repr(forgetful) == "<Forgetful, not initialized>"
+    for call in (forgetful.generation, forgetful.snapshot, forgetful.wakeup):
+        with pytest.raises(
+            AttributeError, match=r"Forgetful.__init__ has not called super\(\).__init__"
+        ):
+            call()
+
+
+def test_its_repr_says_who_it_is(kind: Any) -> None:
+    coordinator = kind(config(), clock=ManualClock(START_MS))
+    assert repr(coordinator) == f"<{kind.__name__} group='group' member='' generation=-1 unjoined>"
+    coordinator._member._mailbox.publish(1, view())
+    assert "member='member-1' generation=3 stable>" in repr(coordinator)

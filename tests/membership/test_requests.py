@@ -1,9 +1,11 @@
 """Test what a member asks of its coordinator."""
 
 from groupsdk.config import MemberConfig
+from groupsdk.error_code import ErrorCode
 from groupsdk.membership.rejoin import MAX_REASON_LENGTH
 from groupsdk.membership.requests import (
     heartbeat_request,
+    in_words,
     join_request,
     leave_request,
     payload,
@@ -14,6 +16,7 @@ from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from groupsdk.wire.schema import ApiKey
 from tests.membership.driving import SETTINGS
 
 
@@ -79,3 +82,13 @@ def test_the_payload_is_what_the_user_put_in() -> None:
     assert payload(sync_request(CONFIG, GENERATION, "work", plan)) == ("a plan", 5)
     assert payload(sync_request(CONFIG, GENERATION, "work", {})) == ("a plan", 0)
     assert payload(heartbeat_request(CONFIG, GENERATION)) == ("", 0)
+
+
+def test_an_error_names_the_setting_that_it_is_about() -> None:
+    assert (
+        in_words(CONFIG, ApiKey.HEARTBEAT, ErrorCode.UNKNOWN_MEMBER_ID) == "HEARTBEAT of group 'g'"
+    )
+    fenced = in_words(CONFIG, ApiKey.HEARTBEAT, ErrorCode.FENCED_INSTANCE_ID)
+    assert fenced == "HEARTBEAT of group 'g' as group.instance.id='worker-3'"
+    session = in_words(CONFIG, ApiKey.JOIN_GROUP, ErrorCode.INVALID_SESSION_TIMEOUT)
+    assert session == "JOIN_GROUP of group 'g' with session.timeout.ms=10000"

@@ -43,6 +43,8 @@ Address = tuple[str, int]
 
 _REFUSALS: Final = 3
 _MAX_LEARNED: Final = 100
+_SLOW_S: Final = 2.0
+"""After how long a broker that has not answered is reported; it is waited for all the same."""
 _METADATA_GRACE_S: Final = 0.1  # commonly the answer is there together with the coordinator
 
 _OF_THIS_BROKER: Final = (
@@ -74,7 +76,7 @@ class CoordinatorLookup:
         config: the member's settings.
         connector: opens the connections.
         random: where jitter and the order of the servers come from.
-        on_delay: takes the error of each failed attempt.
+        on_delay: takes the error of each failed attempt, and of each broker that is slow to answer.
     """
 
     def __init__(
@@ -141,6 +143,15 @@ class CoordinatorLookup:
         return candidates
 
     async def _ask(self, host: str, port: int) -> Found:
+        """Ask one broker; until it answers, the caller is not left without a reason."""
+        slow = RequestTimeoutError(f"{host}:{port} has not answered for {_SLOW_S:g} s")
+        report = asyncio.get_running_loop().call_later(_SLOW_S, self._on_delay, slow)
+        try:
+            return await self._asked(host, port)
+        finally:
+            report.cancel()
+
+    async def _asked(self, host: str, port: int) -> Found:
         connection = await self._connector.open(host, port)
         self._connected_before = True
         handed_over = False

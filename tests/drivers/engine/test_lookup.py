@@ -348,6 +348,21 @@ def test_a_silent_server_is_given_up_after_the_setup_timeout(broker: ScriptedBro
         assert it.errors == []
 
 
+def test_a_server_that_is_slow_to_answer_is_told_of_meanwhile(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groupsdk.drivers.engine.lookup._SLOW_S", 0.05)
+
+    async def work() -> None:
+        with mute_port() as port:
+            async with desk(f"127.0.0.1:{port}") as it:
+                await it.failed(1)
+                assert str(it.errors[0]) == f"127.0.0.1:{port} has not answered for 0.05 s"
+
+    run(work())
+    assert finds(broker).errors == []
+
+
 # Names.
 
 
