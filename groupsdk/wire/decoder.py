@@ -218,6 +218,11 @@ class _Decoder(SourceWriter):
                 self.line(f"    {value} = None")
                 self.line("    p += 1")
                 word = "elif"
+                if is_text:
+                    # what may be null is mostly that or empty, as the metadata of offsets
+                    self.line(f"elif {length} == 1:")
+                    self.line(f"    {value} = ''")
+                    self.line("    p += 1")
             with self.block(f"{word} 0 < {length} < 128:"):
                 self.line(f"{stop} = p + {length}")
                 self.line(f"{value} = d[p + 1:{stop}]{text}")

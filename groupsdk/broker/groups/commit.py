@@ -1,10 +1,12 @@
 """Take OffsetCommit and TxnOffsetCommit: write offsets for whoever may."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from groupsdk.broker.groups.commit_answers import (
+    commit_accepted,
     commit_answer,
     commit_error,
     transaction_answer,
@@ -40,6 +42,7 @@ _NO_EXPIRY: Final = -1
 _GROUP_ID_NOT_FOUND_FROM = 9
 _pack_partition = struct.Struct(">i").pack
 _PARTITION_BYTES = 4
+_MAX_KEPT = 256
 
 _NONE = ErrorCode.NONE
 _DEAD = GroupState.DEAD
@@ -84,19 +87,26 @@ class Commits:
             self._registry.renew_session(group.members[request.member_id], now_ms)
         retention_ms = request.retention_time_ms
         expire_ms = _NO_EXPIRY if retention_ms == _NO_EXPIRY else now_ms + retention_ms
-        answer = commit_answer(
-            [
-                (
-                    topic.name,
-                    self._write(
-                        *(request.group_id, topic.name, topic.partitions, expire_ms),
-                        *(turn, ahead),
-                    ),
-                )
-                for topic in request.topics
-                if topic.partitions
+        group_id, topics = request.group_id, [each for each in request.topics if each.partitions]
+        if expire_ms == _NO_EXPIRY and all(_is_plain(each.partitions) for each in topics):
+            indexes = [
+                (each.name, self._write_plain(group_id, each.name, each.partitions, turn, ahead))
+                for each in topics
             ]
-        )
+            answer = commit_accepted(indexes)
+        else:
+            answer = commit_answer(
+                [
+                    (
+                        each.name,
+                        self._write(
+                            *(group_id, each.name, each.partitions, expire_ms),
+                            *(turn, ahead),
+                        ),
+                    )
+                    for each in topics
+                ]
+            )
         if not turn.records:
             turn.reply(context.token, answer)
             return turn
@@ -147,6 +157,37 @@ class Commits:
             request.group_instance_id,
             transactional=True,
         )
+
+    def _write_plain(
+        self,
+        group_id: str,
+        topic: str,
+        partitions: Sequence[OffsetCommitRequestPartition],
+        turn: Turn,
+        ahead: int,
+    ) -> tuple[int, ...]:
+        """Write the offsets of one topic, none with metadata; return their partitions.
+
+        As `_write`, in half the time: a consumer may commit hundreds every few seconds.
+        """
+        records, now_ms = turn.records, turn.now_ms
+        first = self._offsets.position + ahead + len(records) + 1
+        prefix = write_offset_key(group_id, topic, 0)[:-_PARTITION_BYTES]
+        pack, new, kind = PLAIN_VALUE.pack, tuple.__new__, CommittedOffset
+        indexes = tuple([each.partition_index for each in partitions])
+        stored: list[CommittedOffset] = [
+            new(
+                kind, (each.committed_offset, each.committed_leader_epoch, "", now_ms, -1, position)
+            )
+            for position, each in enumerate(partitions, first)
+        ]
+        keys = (_keys if len(indexes) <= _MAX_KEPT else _keys.__wrapped__)(prefix, indexes)
+        records += [
+            new(CoordinatorRecord, (key, pack(OFFSET_VERSION, offset, epoch, 1, now_ms, 0)))
+            for key, (offset, epoch, _, _, _, _) in zip(keys, stored, strict=True)
+        ]
+        turn.commits.append(CommitWrite(group_id, topic, dict(zip(indexes, stored, strict=True))))
+        return indexes
 
     def _write(
         self,
@@ -227,6 +268,20 @@ def _check(
         # the member knows of the generation and has not got its assignment yet: it may commit after
         return ErrorCode.REBALANCE_IN_PROGRESS
     return _NONE
+
+
+@lru_cache(maxsize=128)
+def _keys(prefix: bytes, indexes: tuple[int, ...]) -> list[bytes]:
+    """Make the keys of a topic's records; a consumer commits the same partitions until it has others."""
+    pack = _pack_partition
+    return [prefix + pack(index) for index in indexes]
+
+
+def _is_plain(partitions: Iterable[OffsetCommitRequestPartition]) -> bool:
+    for each in partitions:  # noqa: SIM110 - all() takes twice the time
+        if each.committed_metadata:
+            return False
+    return True
 
 
 def _utf16_length(text: str) -> int:

@@ -23,6 +23,7 @@ PartitionErrors = list[tuple[int, ErrorCode]]
 """What became of each partition, by its index."""
 
 _ABORTABLE_FROM = 4
+_MAX_KEPT = 256
 
 
 def commit_answer(topics: Sequence[tuple[str, PartitionErrors]]) -> OffsetCommitResponse:
@@ -36,6 +37,22 @@ def commit_answer(topics: Sequence[tuple[str, PartitionErrors]]) -> OffsetCommit
             [
                 OffsetCommitResponseTopic(name, tuple([_partition(*each) for each in partitions]))
                 for name, partitions in topics
+            ]
+        ),
+    )
+
+
+def commit_accepted(topics: Sequence[tuple[str, tuple[int, ...]]]) -> OffsetCommitResponse:
+    """Answer a commit of which everything is accepted: by topic, the partitions."""
+    if len(topics) == 1 and len(topics[0][1]) == 1:
+        name, (index,) = topics[0]
+        return _single(name, index, ErrorCode.NONE)
+    return OffsetCommitResponse(
+        0,
+        tuple(
+            [
+                (_accepted if len(indexes) <= _MAX_KEPT else _accepted.__wrapped__)(name, indexes)
+                for name, indexes in topics
             ]
         ),
     )
@@ -95,6 +112,13 @@ def _for_producers(error: ErrorCode, api_version: int) -> ErrorCode:
 @lru_cache(maxsize=4096)
 def _partition(index: int, error: ErrorCode) -> OffsetCommitResponsePartition:
     return OffsetCommitResponsePartition(index, error)
+
+
+@lru_cache(maxsize=256)
+def _accepted(name: str, indexes: tuple[int, ...]) -> OffsetCommitResponseTopic:
+    # a consumer commits the same partitions until it has others
+    none = ErrorCode.NONE
+    return OffsetCommitResponseTopic(name, tuple([_partition(index, none) for index in indexes]))
 
 
 @lru_cache(maxsize=4096)

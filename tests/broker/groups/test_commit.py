@@ -260,6 +260,34 @@ def test_a_commit_is_stored_at_once_as_it_would_be_record_by_record() -> None:
     }
 
 
+@pytest.mark.parametrize("count", [1, 100, 300])
+def test_offsets_without_metadata_are_written_as_those_beside_one_that_has_some(count: int) -> None:
+    plain = tuple(offset_of(index, 1_000 + index) for index in (*range(count), 0))
+    written: list[list[CoordinatorRecord]] = []
+    kept = []
+    for more in ((), (OffsetCommitRequestTopic("z", (offset_of(0, 5, "m"),)),)):
+        shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
+        shard.loaded(1_000)
+        topics = (OffsetCommitRequestTopic("t", plain), OffsetCommitRequestTopic("u", plain), *more)
+        result = shard.handle(
+            OffsetCommitRequest("simple", topics=topics), RequestContext(1, 9), 1_000
+        )
+        shard.replay_written(result)
+        (reply,) = result.replies
+        assert isinstance(reply.response, OffsetCommitResponse)
+        for topic in reply.response.topics[:2]:
+            assert [each.partition_index for each in topic.partitions] == [*range(count), 0]
+            assert {each.error_code for each in topic.partitions} == {OK}
+        written.append(list(result.records[: 2 * count + 2]))
+        stored = dict(shard.offsets("simple"))
+        stored.pop(("z", 0), None)
+        kept.append(stored)
+    assert written[0] == written[1]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 2 * count
+    assert [read(each)[0].partition for each in written[0][: count + 1]] == [*range(count), 0]
+
+
 def test_a_commit_of_nothing_that_can_be_stored_makes_no_group() -> None:
     shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
     shard.loaded(1_000)

@@ -1,6 +1,7 @@
 import pytest
 
 from groupsdk.broker.groups.commit_answers import (
+    commit_accepted,
     commit_answer,
     commit_error,
     transaction_answer,
@@ -44,6 +45,15 @@ def test_each_partition_has_its_error(
     topics: list[tuple[str, list[tuple[int, ErrorCode]]]],
 ) -> None:
     assert told(commit_answer(topics)) == topics
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 256, 257])
+def test_what_is_all_accepted_is_answered_as_any_other_commit(count: int) -> None:
+    indexes = tuple(range(count))
+    answer = commit_answer([("t", [(index, OK) for index in indexes]), ("u", [(7, OK)])])
+
+    assert commit_accepted([("t", indexes), ("u", (7,))]) == answer
+    assert commit_accepted([("t", indexes)]) == commit_answer([("t", [(n, OK) for n in indexes])])
 
 
 def test_an_error_of_the_group_is_repeated() -> None:

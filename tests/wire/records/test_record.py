@@ -103,6 +103,22 @@ def test_pairs_are_written_as_records_are(
         assert read_header(fast).records_count == 0
 
 
+@pytest.mark.parametrize("count", [7, 8, 100, 1_025])
+@pytest.mark.parametrize(("key_size", "value_size"), [(0, 0), (63, 64), (40, 9_000)])
+@pytest.mark.parametrize("odd", [None, (b"", b""), (b"k", None), (None, b"v"), (None, None)])
+def test_pairs_of_one_size_are_written_as_records_are(
+    count: int, key_size: int, value_size: int, odd: tuple[bytes | None, bytes | None] | None
+) -> None:
+    pairs = [(bytes([n % 256]) * key_size, bytes([n % 255]) * value_size) for n in range(count)]
+    mixed = pairs if odd is None else [*pairs[:5], odd, *pairs[6:]]
+
+    built = build_pairs(mixed, 1, base_sequence=0)
+
+    assert built == build_batch(
+        [Record(n, 1, *pair) for n, pair in enumerate(mixed)], base_sequence=0
+    )
+
+
 def test_many_pairs_are_written_as_records_are() -> None:
     # deltas beyond the table of small numbers
     pairs = [(b"k", b"v")] * 3000
