@@ -26,8 +26,11 @@ TOPIC: Final = "__consumer_offsets"
 Cutter = Callable[[Records, int, str], Iterator[Any]]
 """Makes rows of records, of a partition of the log and from the place that is named."""
 
-_SEGMENT: Final = re.compile(r"\d{20}\.log")
+_SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
+_NUMBER: Final = "(0|[1-9][0-9]{0,9})"  # as Kafka writes partitions
+_LAST_PARTITION: Final = 2**31 - 1
 _DEPTH: Final = 3  # of a folder with the data directories of a broker
+_NOBODYS: Final = "lost+found"  # root's alone on every disk of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +185,18 @@ def land_segments(spark: SparkSession, path: str) -> Callable[[str], DataFrame]:
 def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:
     """List the segment files of a topic under a path, by partition and offset.
 
-    Empty files, indexes, and what a broker is about to delete or swap in are left out.
+    Empty files, indexes, and what a broker is about to delete or swap in are left out. Links are followed; a
+    directory that is reached in several ways counts once.
 
     Raises:
-        ConfigError: there is no such path, it has no segment files, or a partition stands in two places,
-            as the copies that two brokers have of it: both would be counted.
+        ConfigError: there is no such path, it has no segment files, something in it may not be listed, or a
+            partition stands in two places, as the copies that two brokers have of it: both would be counted.
     """
     system, root = file_system(path)
     info = system.get_file_info(root)
     if info.type == fs.FileType.NotFound:
         raise ConfigError(f"there is no {path}")
-    name = re.compile(re.escape(topic) + r"-(\d+)")
+    name = re.compile(re.escape(topic) + "-" + _NUMBER)
     found: dict[int, str] = {}
     segments: list[SegmentFile] = []
     if info.type == fs.FileType.File:
@@ -205,6 +209,8 @@ def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:
         return [SegmentFile(root, int(match[1]), info.size)]
     for folder in _folders(system, root, name):
         partition = int(name.fullmatch(Path(folder).name)[1])  # type: ignore[index] # _folders looked
+        if partition > _LAST_PARTITION:
+            continue
         files = _files(system, folder, partition)
         if files and found.setdefault(partition, folder) != folder:
             raise ConfigError(
@@ -223,23 +229,47 @@ def _folders(system: Any, root: str, name: "re.Pattern[str]") -> Iterator[str]:
     if name.fullmatch(Path(root).name):
         yield root
         return
+    seen = {_place(system, root)}
+    partitions: set[str] = set()
     level = [root]
     for _ in range(_DEPTH):
         below: list[str] = []
         for folder in level:
-            for info in system.get_file_info(fs.FileSelector(folder)):
+            for info in _listed(system, folder):
                 if info.type != fs.FileType.Directory:
                     continue
-                if name.fullmatch(info.base_name):
+                is_partition = name.fullmatch(info.base_name) is not None
+                known, place = partitions if is_partition else seen, _place(system, info.path)
+                if place in known:
+                    continue
+                known.add(place)
+                if is_partition:
                     yield info.path
-                else:
+                elif info.base_name != _NOBODYS:
                     below.append(info.path)
         level = below
+
+
+def _place(system: Any, path: str) -> str:
+    """Tell where a directory really is: a link may lead back to one that was listed, or above it."""
+    return str(Path(path).resolve()) if isinstance(system, fs.LocalFileSystem) else path
+
+
+def _listed(system: Any, folder: str) -> list[Any]:
+    try:
+        # names are decoded as they are asked for
+        return sorted(system.get_file_info(fs.FileSelector(folder)), key=lambda each: each.path)
+    except PermissionError as error:
+        raise ConfigError(
+            f"{folder} may not be listed, and may have segment files: {error}"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{folder} has a name in it that is not UTF-8: {error}") from error
 
 
 def _files(system: Any, folder: str, partition: int) -> list[SegmentFile]:
     return [
         SegmentFile(info.path, partition, info.size)
-        for info in system.get_file_info(fs.FileSelector(folder))
+        for info in _listed(system, folder)
         if info.type == fs.FileType.File and info.size and _SEGMENT.fullmatch(info.base_name)
     ]

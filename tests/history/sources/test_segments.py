@@ -1,13 +1,17 @@
 """Segment files found and read, wherever they lie and whatever else lies there."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyarrow import fs
 
 
 pytest.importorskip("pyspark")
 
 from groupsdk.errors import ConfigError
+from groupsdk.history.sources import segments
 from groupsdk.history.sources.segments import (
     SegmentFile,
     SegmentsReader,
@@ -66,6 +70,64 @@ def test_the_copies_of_two_brokers_are_not_counted_twice(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="name the directory of one broker"):
         found(tmp_path)
     assert found(tmp_path / "broker-1")
+
+
+def test_a_directory_that_links_lead_to_again_counts_once(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(b"x")
+    (folder / f"{1:020}.log").symlink_to("/no/such/file")
+    (folder / f"{2:020}.log").symlink_to(folder / f"{2:020}.log")
+    (tmp_path / "around").symlink_to(tmp_path)
+    (tmp_path / "again").symlink_to(folder)
+    assert found(tmp_path) == [(0, f"{0:020}.log")]
+
+
+def test_names_that_no_broker_gives_are_left_out(tmp_path: Path) -> None:
+    for name in ("-00", "-4294967296", "-\N{ARABIC-INDIC DIGIT ONE}", "-1-delete", "--1", "-7"):
+        folder = tmp_path / f"__consumer_offsets{name}"
+        folder.mkdir()
+        (folder / f"{0:020}.log").write_bytes(b"x")
+    assert found(tmp_path) == [(7, f"{0:020}.log")]
+
+
+def test_a_name_that_cannot_be_read_says_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    os.mkdir(os.fsencode(tmp_path / "data") + b"/\xff")  # noqa: PTH102 - no Path of these bytes
+    with pytest.raises(ConfigError, match=r"data has a name in it that is not UTF-8"):
+        found(tmp_path)
+
+
+class Refusing:
+    """A file system on which one directory may not be listed."""
+
+    def __init__(self, name: str) -> None:
+        self._system = fs.LocalFileSystem()
+        self._name = name
+
+    def get_file_info(self, asked: Any) -> Any:
+        """Answer as the real one does, unless it is for that directory."""
+        if isinstance(asked, fs.FileSelector) and asked.base_dir.endswith(self._name):
+            raise PermissionError(f"Cannot list directory '{asked.base_dir}'")
+        return self._system.get_file_info(asked)
+
+
+def test_what_may_not_be_listed_is_an_error_unless_it_is_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("lost+found", "disk", "__consumer_offsets-0"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "__consumer_offsets-0" / f"{0:020}.log").write_bytes(b"x")
+
+    def refuse(name: str) -> None:
+        monkeypatch.setattr(segments, "file_system", lambda path: (Refusing(name), path))
+
+    for name in ("disk", "__consumer_offsets-0"):
+        refuse(name)
+        with pytest.raises(ConfigError, match=f"{name} may not be listed"):
+            found(tmp_path)
+    refuse("lost+found")
+    assert found(tmp_path) == [(0, f"{0:020}.log")]
 
 
 @pytest.mark.parametrize(
