@@ -5,6 +5,7 @@ has nothing faster for searching graphs that are dense.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import compress, islice
 
 
@@ -13,6 +14,12 @@ _SOME = 8
 _DENSE = 16
 _SPARSE = 20
 _DIGITS = bytes.maketrans(b"01", b"\0\1")
+
+
+@cache
+def _numbers(length: int) -> Sequence[int]:
+    """Return the numbers with at most so many bits; to make them anew takes more than to look them up."""
+    return tuple(range(1 << length))
 
 
 def positions(bits: int) -> list[int]:
@@ -29,7 +36,7 @@ def positions(bits: int) -> list[int]:
     # bin() is number 0; reversed, and cut before the "b0" that the prefix has become.
     text = bin(bits)[:1:-1]
     if count * _DENSE > len(text):
-        return list(compress(range(len(text)), text.encode().translate(_DIGITS)))
+        return list(compress(_numbers(len(text).bit_length()), text.encode().translate(_DIGITS)))
     at = text.find("1")
     while at >= 0:
         found.append(at)
@@ -37,11 +44,14 @@ def positions(bits: int) -> list[int]:
     return found
 
 
-def first(bits: int, count: int) -> tuple[list[int], int]:
-    """List the `count` smallest numbers of a set, which has as many, and return the set of those."""
+def first(bits: int, count: int) -> int:
+    """Return the `count` smallest numbers of a set, which has as many."""
+    if count == bits.bit_count():
+        return bits
     text = bin(bits)[:1:-1].encode()
-    found = list(islice(compress(range(len(text)), text.translate(_DIGITS)), count))
-    return found, bits & (1 << found[-1] + 1) - 1 if found else 0
+    numbers = _numbers(len(text).bit_length())
+    (end,) = islice(compress(numbers, text.translate(_DIGITS)), count, count + 1)
+    return bits & (1 << end) - 1
 
 
 def lowest(bits: int) -> int:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from assignors.sticky.bits import bitset, first, positions
 from assignors.sticky.rows import Counts
@@ -45,29 +47,13 @@ def pour(supplies: Sequence[int], readers: Sequence[int], loads: list[int]) -> P
     )
     poured = Poured({}, {})
     for row in order:
-        wet, final, extra = _flood(supplies[row], readers[row], at_level)
-        gains: Counts = {}
-        risen = takers = 0
-        for level in wet:
-            group = readers[row] & at_level[level]
-            at_level[level] ^= group
-            if not at_level[level]:
-                del at_level[level]
-            risen |= group
-            if level < final:
-                takers |= group
-                gains.update(dict.fromkeys(positions(group), final - level))
-        if extra:
-            members, higher = first(risen, extra)
-            again = positions(higher & takers)
-            twice = {member: gains[member] + 1 for member in again}
-            gains.update(dict.fromkeys(members, 1))
-            gains.update(twice)
-            risen ^= higher
-            takers |= higher
-            at_level[final + 1] = at_level.get(final + 1, 0) | higher
-        if risen:
-            at_level[final] = at_level.get(final, 0) | risen
+        groups = _rise(supplies[row], readers[row], at_level)
+        takers = reduce(or_, groups.values())
+        # Most get one.
+        gains = dict.fromkeys(positions(takers), 1)
+        for count, group in groups.items():
+            if count > 1:
+                gains.update(dict.fromkeys(positions(group), count))
         poured.gains[row] = gains
         poured.takers[row] = takers
     for level, group in at_level.items():
@@ -100,8 +86,8 @@ def even_out(poured: Poured, readers: Sequence[int], loads: list[int]) -> None:
                 if not count:
                     continue
                 gains = poured.gains[row]
-                poorer, poor = first(readers[row] & under, count)
-                richer, _ = first(takers & over, count)
+                poor = first(readers[row] & under, count)
+                poorer, richer = positions(poor), positions(first(takers & over, count))
                 poured.takers[row] |= poor
                 # One each, as a topic is to be spread.
                 for giver, taker in zip(richer, poorer, strict=True):
@@ -115,6 +101,35 @@ def even_out(poured: Poured, readers: Sequence[int], loads: list[int]) -> None:
                     loads[taker] += 1
                 over ^= bitset([member for member in richer if loads[member] == level])
                 under ^= bitset([member for member in poorer if loads[member] == level])
+
+
+def _rise(supply: int, readers: int, at_level: dict[int, int]) -> dict[int, int]:
+    """Pour one row; returns the members that get something, by how much. Changes who is at which level."""
+    wet, final, extra = _flood(supply, readers, at_level)
+    groups: dict[int, int] = {}
+    risen = 0
+    for level in wet:
+        group = readers & at_level[level]
+        at_level[level] ^= group
+        if not at_level[level]:
+            del at_level[level]
+        risen |= group
+        if level < final:
+            groups[final - level] = group
+    if extra:
+        higher = left = first(risen, extra)
+        for count in sorted(groups, reverse=True):
+            if again := groups[count] & higher:
+                groups[count] ^= again
+                groups[count + 1] = groups.get(count + 1, 0) | again
+                left ^= again
+        if left:
+            groups[1] = groups.get(1, 0) | left
+        risen ^= higher
+        at_level[final + 1] = at_level.get(final + 1, 0) | higher
+    if risen:
+        at_level[final] = at_level.get(final, 0) | risen
+    return groups
 
 
 def _flood(supply: int, readers: int, at_level: dict[int, int]) -> tuple[list[int], int, int]:

@@ -67,12 +67,19 @@ class Pool:
 
     def _deal_topic(self, needs: Mapping[int, int], hands: ByMember[Hand]) -> None:
         topic, numbers = self._topics[0], tuple(self._groups[0])
+        more: dict[int, list[int]] = {}
         for active, start, end in _rounds(needs):
             stride = len(active)
+            alone = end - start == stride
             if start:
-                for seat, member in enumerate(active, start):
-                    hands[member][topic] += numbers[seat:end:stride]
-            elif end == stride:
+                more = more or {member: [] for member in active}
+                if alone:
+                    for member, number in zip(active, numbers[start:end], strict=True):
+                        more[member].append(number)
+                else:
+                    for seat, member in enumerate(active, start):
+                        more[member] += numbers[seat:end:stride]
+            elif alone:
                 # One for each, by far the most common
                 singles = self._singles.of(numbers[:end])
                 for hand, single in zip(map(hands.__getitem__, active), singles, strict=True):
@@ -80,6 +87,8 @@ class Pool:
             else:
                 for seat, member in enumerate(active):
                     hands[member][topic] = numbers[seat:end:stride]
+        for member, those in more.items():
+            hands[member][topic] += tuple(those)
 
     def _deal_topics(self, needs: Mapping[int, int], hands: ByMember[Hand]) -> None:
         # Where the partitions of each topic begin
