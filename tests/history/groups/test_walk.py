@@ -1,21 +1,32 @@
 """All groups of a log, one after the other, with whatever else stands in it."""
 
+import gzip
+from pathlib import Path
+
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from examples.history_log import Seat, generation
 from groupsdk.history.groups.rows import GroupRecord, TopicRow
 from groupsdk.history.groups.walk import KNOWN_TYPES, walk
+from groupsdk.history.kernel.batches import read_batches
+from groupsdk.history.kernel.commits import read_commits
+from groupsdk.history.kernel.rows import rest_rows
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
     TopicMetadata,
 )
-from groupsdk.wire.coordinator_records.offsets_log import write
+from groupsdk.wire.coordinator_records.dump import dump_segment
+from groupsdk.wire.coordinator_records.offsets_log import KEYS, write
 from tests.history.groups.modern_log import JOINED, TOPIC, TOPIC_ID
 from tests.history.groups.walking import generations, memberships, records, rejects, walked
+from tests.history.sample import DATA
 
 
 ONE = Seat("one", {"t": [0, 1]})
+ALL_PROTOCOLS = sorted((DATA / "protocols").glob("*/*.log.gz"))
+"""Segments of Kafka 4.3 with groups of every protocol, in every compression."""
 
 
 def test_each_group_is_followed_on_its_own() -> None:
@@ -73,6 +84,40 @@ def test_old_records_tell_the_names_of_topics() -> None:
     value = ConsumerGroupPartitionMetadataValue((TopicMetadata(TOPIC, "orders", 3),))
     rows = walked(write(ConsumerGroupPartitionMetadataKey("g"), value))
     assert rows == [TopicRow(TOPIC_ID, "orders")]
+
+
+@pytest.mark.parametrize("path", ALL_PROTOCOLS, ids=lambda path: path.parent.name)
+def test_groups_of_every_protocol_print_as_kafkas_tool_prints_them(path: Path) -> None:
+    printed = path.with_name(path.name.replace(".log.", ".txt."))
+    expected = gzip.decompress(printed.read_bytes()).decode().splitlines()
+    segment = gzip.decompress(path.read_bytes())
+    assert expected == ["Log starting offset: 0", *dump_segment(segment, KEYS)]
+
+
+def test_groups_of_every_protocol_are_followed_and_nothing_is_rejected() -> None:
+    found = []
+    for partition, path in enumerate(ALL_PROTOCOLS):
+        for records_read in read_batches(gzip.decompress(path.read_bytes())):
+            assert records_read.bad == ()
+            rows = rest_rows(records_read, read_commits(records_read), partition, "").to_pylist()
+            found += [
+                GroupRecord(
+                    *(row["group_id"], partition, row["src_offset"], 0, row["leader_epoch"]),
+                    *(row["key"], row["value"]),
+                )
+                for row in rows
+                if not row["control"]
+            ]
+    followed = list(walk(sorted(found, key=lambda each: (each.group_id, each.offset))))
+    assert rejects(followed) == []
+    protocols = {(row.group_id, row.protocol) for row in generations(followed)}
+    assert protocols == {
+        *(("workers", "classic"), ("static", "classic"), ("migrating", "classic")),
+        *(("modern", "consumer"), ("modern-regex", "consumer"), ("migrating", "consumer")),
+        *(("sharing", "share"), ("streaming", "streams")),
+    }
+    ended = {row.group_id for row in memberships(followed) if row.end_seq >= 0}
+    assert {group for group, _ in protocols} == ended
 
 
 @settings(deadline=None)
