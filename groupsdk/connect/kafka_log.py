@@ -204,13 +204,7 @@ class KafkaLog:
         present = admin.list_topics(timeout=_CALL_S).topics
         missing = [each for each in wanted if each.topic not in present]
         if missing:
-            for topic, future in admin.create_topics(missing, request_timeout=_CALL_S).items():
-                try:
-                    future.result(_CALL_S)
-                    logger.info("created topic %s", topic)
-                except KafkaException as error:
-                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise
+            self._make(admin, missing)
         while self._topics.keys() - self.partitions.keys():
             for topic, about in admin.list_topics(timeout=_CALL_S).topics.items():
                 if topic in self._topics and about.error is None and about.partitions:
@@ -219,6 +213,21 @@ class KafkaLog:
                 raise StoreError(f"the topics {', '.join(self._topics)} do not come into being")
             if self._topics.keys() - self.partitions.keys():
                 self._closing.wait(0.05)
+
+    def _make(self, admin: AdminClient, missing: list[NewTopic]) -> None:
+        for topic, future in admin.create_topics(missing, request_timeout=_CALL_S).items():
+            try:
+                future.result(_CALL_S)
+                logger.info("created topic %s", topic)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError._UNSUPPORTED_FEATURE and self._replication_factor < 0:  # noqa: SLF001 - its public name
+                    raise StoreError(
+                        f"topic {topic}: brokers before Kafka 2.4 have no default number of copies"
+                        " (KIP-464); set storage.replication.factor"
+                    ) from error
+                if code != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
 
     def _check(self, admin: AdminClient) -> None:
         """Refuse topics that forget."""

@@ -64,6 +64,18 @@ def test_topics_are_made_and_read_past_what_was_aborted(servers: str, group_id: 
     assert sorted(again) == sorted(seen)
 
 
+def test_brokers_without_a_default_number_of_copies_say_what_to_set() -> None:
+    refused: Future[None] = Future()
+    refused.set_exception(KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE)))
+    admin = SimpleNamespace(
+        list_topics=lambda **_: SimpleNamespace(topics={}),
+        create_topics=lambda *_, **__: {"t": refused},
+    )
+    log = KafkaLog({}, {"t": 1}, -1, lambda *_: None, lambda: None)
+    with pytest.raises(StoreError, match=r"before Kafka 2\.4 .* set storage\.replication\.factor"):
+        log._create(cast("Any", admin), cast("Any", None))
+
+
 def test_a_topic_that_forgets_is_refused() -> None:
     with EmbeddedBroker(topics=["t"]) as broker:
         log = log_of(broker.bootstrap_servers, [], t=1)
