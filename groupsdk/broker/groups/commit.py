@@ -42,6 +42,7 @@ _NO_EXPIRY: Final = -1
 _GROUP_ID_NOT_FOUND_FROM = 9
 _pack_partition = struct.Struct(">i").pack
 _PARTITION_BYTES = 4
+_SOME = 4
 _MAX_KEPT = 256
 
 _NONE = ErrorCode.NONE
@@ -88,7 +89,12 @@ class Commits:
         retention_ms = request.retention_time_ms
         expire_ms = _NO_EXPIRY if retention_ms == _NO_EXPIRY else now_ms + retention_ms
         group_id, topics = request.group_id, [each for each in request.topics if each.partitions]
-        if expire_ms == _NO_EXPIRY and all(_is_plain(each.partitions) for each in topics):
+        if (
+            topics
+            and len(topics[0].partitions) >= _SOME  # with fewer it takes longer than it saves
+            and expire_ms == _NO_EXPIRY
+            and all(_is_plain(each.partitions) for each in topics)
+        ):
             indexes = [
                 (each.name, self._write_plain(group_id, each.name, each.partitions, turn, ahead))
                 for each in topics
