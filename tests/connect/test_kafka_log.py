@@ -143,7 +143,8 @@ def test_a_topic_that_may_not_be_read_is_said_and_tried_again(
         assert (log.failing_ms("t"), seen) == (0, [("t", b"a", b"v")])
         log.close()
     said = [each.getMessage() for each in caplog.records]
-    assert any("t cannot be read (attempt 1), again in " in each for each in said)
+    # the first attempt may have met the other topic alone
+    assert any("t cannot be read (attempt " in each for each in said)
     assert "t is read again" in said
 
 
