@@ -8,6 +8,7 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     Consumer,
+    KafkaError,
     KafkaException,
     Message,
     TopicPartition as NativePartition,
@@ -278,10 +279,20 @@ class Reader:
             self._seeks[partition] = offset
         elif partition in self.reading:
             self._mark = None
-            self.native.seek(NativePartition(partition.topic, partition.partition, offset))
+            self._seek(NativePartition(partition.topic, partition.partition, offset))
             self._starts[partition] = OffsetAndMetadata(offset)
         else:
             raise ValueError(f"{name_of(partition)} is not assigned to this consumer")
+
+    def _seek(self, where: NativePartition) -> None:
+        try:
+            self.native.seek(where)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001  # that is its public name
+                raise
+            # librdkafka begins with nothing new as long as it is ending what was given up just before
+            self.native.incremental_unassign([where])
+            self.native.incremental_assign([where])
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch these no more until `resume`; the position stays."""

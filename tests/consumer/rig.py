@@ -9,6 +9,7 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     OFFSET_INVALID,
+    KafkaError,
     KafkaException,
     TopicPartition as NativePartition,
 )
@@ -243,6 +244,8 @@ class FakeNative:
         self.closed = False
         self.asked_leaders: list[str] = []
         self.no_leaders: KafkaException | None = None
+        self.not_begun: set[TopicPartition] = set()
+        """Assigned, but librdkafka is still ending others: seeking is refused."""
         self.interrupt: BaseException | None = None
         """What the handler of a signal raises during the next read, whose records are gone then."""
         self.idle: Any = None
@@ -264,6 +267,7 @@ class FakeNative:
     def incremental_unassign(self, natives: list[NativePartition]) -> None:
         for each in natives:
             where = TopicPartition(each.topic, each.partition)
+            self.not_begun.discard(where)
             del self.assigned[where]
             self.delivered.pop(where, None)
 
@@ -282,6 +286,8 @@ class FakeNative:
 
     def seek(self, native: NativePartition) -> None:
         where = TopicPartition(native.topic, native.partition)
+        if where in self.not_begun:
+            raise KafkaException(KafkaError(KafkaError._STATE))
         self.assigned[where] = self._start(where, native.offset)
         self.delivered.pop(where, None)
 

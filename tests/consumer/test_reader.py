@@ -219,3 +219,39 @@ def test_an_interrupted_read_does_not_go_back_to_the_beginning_of_what_was_to_be
         reader.consume(10, 0)
     assert reader.consume(10, 0) == []
     assert reader.positions([T0]) == {T0: None}
+
+
+def test_what_librdkafka_has_not_begun_with_yet_begins_where_it_is_sought() -> None:
+    reader, native = made()
+    native.ends[T0] = native.ends[T1] = 4
+    reader.take([T0, T1])
+    reader.begin({T0: None, T1: OffsetAndMetadata(1)})
+    reader.pause([T0])
+    native.not_begun = {T0}
+    reader.seek(T0, 2)
+    assert native.assigned_at[T0] == 2
+    native.not_begun = {T0}
+    assert len(reader.consume(10, 0)) == 3
+    reader.handed_out()
+    reader.refresh_mark(1_000)
+    native.interrupt = KeyboardInterrupt()
+    native.ends[T1] = 5
+    with pytest.raises(KeyboardInterrupt):
+        reader.consume(10, 0)
+    native.not_begun = {T0}
+    assert [each.value() for each in reader.consume(10, 0)] == [
+        b"t-1@4"
+    ]  # though the first is refused
+
+
+def test_a_seek_that_is_refused_for_another_reason_says_so() -> None:
+    reader, native = made()
+    reader.take([T0])
+    reader.begin({T0: None})
+
+    def refuse(_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG))
+
+    native.seek = refuse  # type: ignore[assignment,method-assign]  # as librdkafka may
+    with pytest.raises(KafkaException):
+        reader.seek(T0, 1)
