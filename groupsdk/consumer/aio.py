@@ -176,8 +176,16 @@ class AsyncGroupConsumer:
 
     async def _read(self, read: Callable[[], list[Message]]) -> list[Message]:
         self._check_open()
-        # closed meanwhile: a read that waited behind another one was not woken
-        reading = self._start(lambda: [] if self._closed else read())
+        reading: _Outcome[list[Message]] = _Outcome(loop=asyncio.get_running_loop())
+
+        def work() -> list[Message]:
+            # closed meanwhile: a read that waited behind another one was not woken
+            reading.result_there = [] if self._closed else read()
+            if reading.void:  # now: a commit may be next
+                self._give_back(reading)
+            return reading.result_there or []
+
+        self._put(reading, work)
         try:
             return await asyncio.shield(reading)
         except asyncio.CancelledError:
@@ -185,14 +193,15 @@ class AsyncGroupConsumer:
             if reading.begun:
                 if not reading.ended:
                     self._consumer.wakeup()
-                # behind the read, and before whatever comes next: nothing is committed in between
+                # it may have ended just before
                 self._thread.put(reading.get_loop(), lambda: self._give_back(reading))
             raise
 
     def _give_back(self, reading: "_Outcome[list[Message]]") -> None:
+        batch, reading.result_there = reading.result_there, None
         owned = set(self._consumer.assignment())
         first: dict[TopicPartition, NativePartition] = {}
-        for message in reading.result_there or ():
+        for message in batch or ():
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             if message.error() is None and topic is not None and partition is not None:
                 where = TopicPartition(topic, partition)
@@ -210,10 +219,12 @@ class AsyncGroupConsumer:
 
     def _start(self, work: Callable[[], T]) -> "_Outcome[T]":
         """Have the consumer's thread do something."""
-        loop = asyncio.get_running_loop()
-        outcome: _Outcome[T] = _Outcome(loop=loop)
-        self._thread.put(loop, lambda: outcome.run(work))
+        outcome: _Outcome[T] = _Outcome(loop=asyncio.get_running_loop())
+        self._put(outcome, work)
         return outcome
+
+    def _put(self, outcome: "_Outcome[T]", work: Callable[[], T]) -> None:
+        self._thread.put(outcome.get_loop(), lambda: outcome.run(work))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -228,7 +239,7 @@ class _Outcome(asyncio.Future[T]):
     begun = False
     ended = False
     result_there: T | None = None
-    """The result, for the consumer's thread itself."""
+    """What a read has taken and nobody has been given back, for the consumer's thread itself."""
 
     def run(self, work: Callable[[], T]) -> None:
         """Do the work; on the consumer's thread."""
@@ -236,11 +247,11 @@ class _Outcome(asyncio.Future[T]):
         if self.void:
             return
         try:
-            self.result_there = work()
+            result = work()
         except BaseException as error:  # noqa: BLE001  # goes to whoever awaits it
             self._tell(partial(self._fail, error))
         else:
-            self._tell(partial(self._succeed, self.result_there))
+            self._tell(partial(self._succeed, result))
         finally:
             self.ended = True
 

@@ -156,6 +156,40 @@ def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
     assert bench.group.committed() == [{"t-0": 2}]
 
 
+def test_a_commit_that_waited_behind_a_cancelled_read_commits_nothing_of_it() -> None:
+    bench = Bench(enable_auto_commit=False)
+    reached, gate = threading.Event(), threading.Event()
+    consume = bench.native.consume
+
+    def held(count: int, timeout: float) -> Any:
+        found = consume(count, timeout)
+        if found and not gate.is_set():
+            reached.set()
+            assert gate.wait(20)
+        return found
+
+    bench.native.consume = held  # type: ignore[method-assign]  # to stop it with records in its hands
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            await consumer.subscribe("t")
+            await consumer.consume(9, 0.3)
+            bench.fill(2, "t-0")
+            reading = asyncio.ensure_future(consumer.consume(9, 1))
+            await asyncio.to_thread(reached.wait, 20)
+            commit = asyncio.ensure_future(consumer.commit())
+            await asyncio.sleep(0)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            gate.set()
+            await commit
+            assert offsets(await consumer.consume(9, 1)) == [(0, 0), (0, 1)]
+
+    run(work())
+    assert bench.group.offsets.get(TopicPartition("t", 0), 0) == 0
+
+
 def test_iterating_ends_when_it_is_woken() -> None:
     bench = Bench()
     bench.fill(1)
