@@ -104,7 +104,7 @@ def _described(
     if asked.resource_type == _TOPIC:
         entries = _topic_entries(call, asked.resource_name, synonyms=synonyms)
     elif asked.resource_type == _BROKER:
-        entries = _broker_entries(call, asked.resource_name)
+        entries = _broker_entries(call, asked.resource_name, synonyms=synonyms)
     elif asked.resource_type == _GROUP:
         entries = _group_entries(call, asked.resource_name)
     else:
@@ -169,7 +169,9 @@ def _topic_type(key: str) -> int:
     return _TYPES.get(type(getattr(LogConfig(), key.replace(".", "_"))), 2)
 
 
-def _broker_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+def _broker_entries(
+    call: Call, name: str, *, synonyms: bool
+) -> list[DescribeConfigsResourceResult]:
     cluster = call.node.cluster
     if not cluster_allowed(call, "describe_configs"):
         raise ClusterError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -185,14 +187,20 @@ def _broker_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult
     for key, kind in KINDS.items():
         value, default = getattr(config, key), getattr(plain, key)
         secret = "password" in key
+        text = None if secret else value_text(value)
+        chain = []
+        if value != default:
+            chain.append(DescribeConfigsSynonym(dotted(key), text, _STATIC_BROKER))
+        if not secret:
+            chain.append(DescribeConfigsSynonym(dotted(key), value_text(default), _DEFAULT))
         shown.append(
             DescribeConfigsResourceResult(
                 dotted(key),
-                None if secret else value_text(value),
+                text,
                 True,
                 _DEFAULT if value == default else _STATIC_BROKER,
                 secret,
-                (),
+                tuple(chain) if synonyms else (),
                 _PASSWORD if secret else _TYPES[kind],
                 None,
             )

@@ -57,8 +57,13 @@ def test_settings_of_a_topic_tell_where_they_come_from() -> None:
 
 
 def test_settings_of_a_broker_are_shown_without_secrets() -> None:
-    with EmbeddedBroker({"ssl.key.password": "hush"}) as broker, connect(broker) as client:
+    settings = {"ssl.key.password": "hush", "group.max.size": 5}
+    with EmbeddedBroker(settings) as broker, connect(broker) as client:
         found = {each.name: each for each in described(client, 4, "1").configs}
+        chain = [(each.value, each.source) for each in found["group.max.size"].synonyms]
+        assert chain == [("5", 4), ("2147483647", 5)]
+        hidden = found["ssl.key.password"].synonyms
+        assert [(each.value, each.source) for each in hidden] == [(None, 4)]
         assert found["group.max.size"].read_only
         assert found["ssl.key.password"].value is None
         assert found["ssl.key.password"].is_sensitive
@@ -168,3 +173,21 @@ def test_a_topic_has_the_settings_of_kafka(client: Client, kafka: LocalKafka) ->
     assert {name: ours[name].value for name in FIXED} == {
         name: theirs[name].value for name in FIXED
     }
+
+
+def test_a_setting_of_a_broker_comes_from_where_it_does_in_kafka(
+    client: Client, kafka: LocalKafka
+) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    with Client((host, int(port))) as other:
+        theirs = {
+            each.name: each for node in ("0", "1") for each in described(other, 4, node).configs
+        }
+    compared = set()
+    for each in described(client, 4, "1").configs:
+        there = theirs.get(each.name)
+        if there is None or (there.value, there.config_source) != (each.value, each.config_source):
+            continue  # this broker's own, or set for the test
+        compared.add(each.name)
+        assert each.synonyms == there.synonyms, each.name
+    assert len(compared) > 20
