@@ -52,11 +52,12 @@ class _State(Enum):
 class _Member:
     """One member over a connection of its own, which does what clients do, and nothing else."""
 
-    __slots__ = ("_group_id", "_size", "client", "joined", "member_id", "state")
+    __slots__ = ("_first", "_group_id", "_size", "client", "joined", "member_id", "state")
 
-    def __init__(self, client: socket.socket, group_id: str, size: int) -> None:
+    def __init__(self, client: socket.socket, group_id: str, size: int, first: bytes) -> None:
         self.client = client
         self._group_id = group_id
+        self._first = first
         self._size = size
         self.member_id = ""
         self.joined = JoinGroupResponse()
@@ -64,8 +65,10 @@ class _Member:
 
     def join(self) -> None:
         self.state = _State.JOINING
-        request = join_request(self._group_id, self.member_id, b"subscription")
-        self.client.sendall(frame_of(request, JOIN_VERSION))
+        if self.member_id:
+            self.client.sendall(_join_of(self._group_id, self.member_id))
+        else:
+            self.client.sendall(self._first)
 
     def beat(self) -> None:
         self.state = _State.BEATING
@@ -105,10 +108,15 @@ class _Member:
         )
 
 
+def _join_of(group_id: str, member_id: str) -> bytes:
+    return frame_of(join_request(group_id, member_id, b"subscription"), JOIN_VERSION)
+
+
 def form(clients: Sequence[socket.socket], group_id: str) -> float:
     """Have a member on each connection join one group; returns the ms until all have one generation."""
     poller = select.epoll()
-    members = {each.fileno(): _Member(each, group_id, len(clients)) for each in clients}
+    first = _join_of(group_id, "")  # the same for all
+    members = {each.fileno(): _Member(each, group_id, len(clients), first) for each in clients}
     for number in members:
         poller.register(number, select.EPOLLIN)
     start = time.perf_counter()
