@@ -23,7 +23,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/history/job.py": ("tests/spark/test_job.py", "needs a Spark session"),
     "groupsdk/history/replay.py": ("tests/spark/test_job.py", "needs a Spark session"),
     "groupsdk/history/sources/admission.py": ("tests/spark/test_live.py", "needs a stream"),
-    "groupsdk/history/sources/broker.py": ("tests/spark/test_live.py", "needs a broker"),
     "groupsdk/history/sources/broker_log.py": ("tests/spark/test_sources.py", "needs Spark"),
     "groupsdk/history/sources/connector.py": ("tests/spark/test_sources.py", "needs Spark"),
     "groupsdk/history/sources/topic.py": ("tests/spark/test_live.py", "needs a broker"),

@@ -201,6 +201,9 @@ async def _connect_any(
                 return await connect_socket(address)
         except TimeoutError:
             reasons[f"no answer from {address.sockaddr[0]} within {share_s:.3g} s"] = None
+        except OverflowError as error:
+            # a port that a broker named, and that cannot be
+            reasons[str(error)] = None
         except OSError as error:
             # asyncio puts words of its own in the place of the system's, such as "Connection refused"
             reasons[os.strerror(error.errno) if error.errno else str(error)] = None

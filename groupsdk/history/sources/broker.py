@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     BrokerError,
     ConfigError,
@@ -128,11 +129,13 @@ class TopicReader:
     def topic_ids(self) -> dict[str, str]:
         """Map the ids of all topics, in the text that Kafka's tools have, to their names.
 
+        Empty where the broker is older than topic ids (Kafka 2.8).
+
         Raises:
             NetworkError: no broker can be reached.
         """
         found = self._run(lambda: self._metadata(None))
-        return {topic_id_text(each.topic_id): each.name or "" for each in found}
+        return {topic_id_text(each.topic_id): each.name or "" for each in found if each.topic_id.int}
 
     def spans(self, topic: str, partitions: Sequence[int]) -> dict[int, Span]:
         """Look up where partitions start and end; the end is that of what is committed.
@@ -152,21 +155,25 @@ class TopicReader:
 
         Raises:
             DataLossError: the log no longer has `start`.
-            DecodeError: a broker sent what are no record batches.
+            DecodeError: a broker sent what are no record batches, or others than those that were asked for.
             BrokerError: the partition may not be read, or does not come back.
             NetworkError: its broker cannot be reached.
         """
         offset = start
         while offset < end:
             at = offset
-            data = self._run(lambda: self._fetch(topic, partition, at, fetch_bytes))  # noqa: B023
+            data = self._run(lambda: self._fetch(topic, partition, at, end, fetch_bytes))  # noqa: B023
+            if not data:
+                # compaction took what was there up to the end
+                return
             following = offset
             for found in _records(data, offset):
                 following = max(following, found.next_offset)
                 yield found
             if following == offset:
-                # compaction took what was there up to the end
-                return
+                raise DecodeError(
+                    f"Fetch of {topic}-{partition}: {len(data)} bytes hold nothing from offset {offset} on"
+                )
             offset = following
 
     def _run(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -197,12 +204,16 @@ class TopicReader:
         timeout_s = self._config.request_timeout_ms / 1000
         try:
             async with asyncio.timeout(timeout_s):
-                return await connection.request(request, min(version, newest))
+                answer = await connection.request(request, min(version, newest))
         except TimeoutError as error:
             connection.close()
             raise NetworkError(
                 f"{address[0]}:{address[1]} did not answer {type(request).__name__} within {timeout_s:g} s"
             ) from error
+        # what a broker wants that has a quota for its readers (KIP-219), as long as it may be believed
+        throttle_ms: int = getattr(answer, "throttle_time_ms", 0)
+        await asyncio.sleep(min(max(throttle_ms / 1000, 0), timeout_s))
+        return answer
 
     async def _metadata(self, topics: Sequence[str] | None) -> list[MetadataResponseTopic]:
         wanted = None
@@ -263,7 +274,10 @@ class TopicReader:
             raise DecodeError(f"ListOffsets of {topic} left out the partitions {sorted(missing)}")
         return found
 
-    async def _fetch(self, topic: str, partition: int, offset: int, fetch_bytes: int) -> bytes:
+    async def _fetch(
+        self, topic: str, partition: int, offset: int, end: int, fetch_bytes: int
+    ) -> bytes:
+        """Fetch some batches; gives no bytes where the log has nothing more up to `end`."""
         address = await self._leader(topic, partition)
         part = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=fetch_bytes)
         request = FetchRequest(
@@ -277,11 +291,23 @@ class TopicReader:
         where = f"Fetch of {topic}-{partition} from offset {offset}"
         if answer.error_code:
             raise broker_error(answer.error_code, where)
-        for each in answer.responses:
-            for data in each.partitions:
-                _check(data, where)
-                return data.records or b""
-        raise DecodeError(f"{where}: the answer has no such partition")
+        found = [
+            data
+            for each in answer.responses
+            if each.topic == topic
+            for data in each.partitions
+            if data.partition_index == partition
+        ]
+        if not found and answer.throttle_time_ms > 0:
+            # where a quota is used up the answer is left empty
+            raise broker_error(ErrorCode.THROTTLING_QUOTA_EXCEEDED, where)
+        if not found:
+            raise DecodeError(f"{where}: the answer has no such partition")
+        _check(found[0], where)
+        if not found[0].records and found[0].last_stable_offset < end:
+            # there was more: a leader that is new may not know it yet
+            raise broker_error(ErrorCode.OFFSET_NOT_AVAILABLE, where)
+        return found[0].records or b""
 
 
 def _check(data: PartitionData, where: str) -> None:
