@@ -5,10 +5,11 @@ or have a negative number, two members may claim one, a member may come back wit
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from assignors.sticky.hands import are_tidy
+from assignors.sticky.readership import Readership
 from groupsdk.assignment import Partitions
 
 
@@ -38,7 +39,7 @@ class Ownership:
 def settle(
     claims: Sequence[Partitions],
     generations: Sequence[int],
-    subscribed: Sequence[Collection[str]],
+    readership: Readership,
     counts: Mapping[str, int],
 ) -> Ownership:
     """Find the owner of each partition (KIP-341, KAFKA-12984).
@@ -50,13 +51,13 @@ def settle(
     Args:
         claims: by member.
         generations: by member; -1 is older than every other one.
-        subscribed: by member: known topics that it subscribes to; equal ones are best the same object.
+        readership: who subscribes to what.
         counts: the known topics that have a subscriber, with their numbers of partitions.
     """
     if not any(claims):
         free: dict[str, Sequence[int]] = {topic: range(count) for topic, count in counts.items()}
         return Ownership(list(claims), [0] * len(claims), free)
-    ownership, claimed = _gather(claims, subscribed, counts)
+    ownership, claimed = _gather(claims, readership, counts)
     ownership.free, doubtful = _check(claimed, counts)
     if doubtful:
         owned = ownership.owned
@@ -71,7 +72,7 @@ def settle(
 
 def _gather(
     claims: Sequence[Partitions],
-    subscribed: Sequence[Collection[str]],
+    readership: Readership,
     counts: Mapping[str, int],
 ) -> tuple[Ownership, dict[str, list[int]]]:
     """Go through all claims once; returns them as far as topics go, and all that is claimed, by topic."""
@@ -82,22 +83,19 @@ def _gather(
     claimed: dict[str, list[int]] = {topic: [] for topic in counts}
     places: list[list[int]] = []
     names: list[str] = []
-    wanted: Collection[str] = ()
+    last = -1
     in_order = True
-    sets: dict[int, Set[str]] = {}
     # Memory is what takes the time, so that all is done with a claim as long as it is at hand.
-    for member, (own, topics) in enumerate(zip(claims, subscribed, strict=True)):
+    for member, (own, wanted) in enumerate(zip(claims, readership.list_of, strict=True)):
         if not own:
             continue
         # Members that subscribe alike often own of the same topics, and then those are looked up once.
-        if topics is not wanted or list(own) != names:
-            if id(topics) not in sets:
-                sets[id(topics)] = frozenset(topics)
-            if not own.keys() <= sets[id(topics)]:
-                known = sets[id(topics)]
+        if wanted != last or list(own) != names:
+            if not readership.has_all(member, own):
+                known = readership.known(member)
                 disputed |= own.keys() - known
                 own = owned[member] = {t: own[t] for t in own if t in known}
-            names, wanted = list(own), topics
+            names, last = list(own), wanted
             places = list(map(claimed.__getitem__, names))
             in_order = names == sorted(names)
         groups = list(own.values())

@@ -1,9 +1,11 @@
 """What members hold: a form of partitions that is the same however they came together."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 _PAIR = 2
+_FEW = 4
 
 Hand = dict[str, tuple[int, ...]]
 """Topics in order, each with its partitions in order; no topic without any."""
@@ -32,10 +34,19 @@ def tidy(partitions: Mapping[str, Sequence[int]]) -> Hand:
 
 def merged(own: Hand, more: Hand) -> Hand:
     """Put two hands together that have no partition in common; neither is changed."""
+    if len(more) <= _FEW:
+        topics, groups = list(own), list(own.values())
+        for topic, numbers in more.items():
+            place = bisect_left(topics, topic)
+            if topic in own:
+                groups[place] = tuple(sorted(own[topic] + numbers))
+            else:
+                topics.insert(place, topic)
+                groups.insert(place, numbers)
+        return dict(zip(topics, groups, strict=True))
     both = own | more
-    if len(both) != len(own) + len(more):
-        for topic in own.keys() & more.keys():
-            both[topic] = tuple(sorted(own[topic] + more[topic]))
+    for topic in own.keys() & more.keys():
+        both[topic] = tuple(sorted(own[topic] + more[topic]))
     return both if len(both) == len(own) else by_topic(both)
 
 

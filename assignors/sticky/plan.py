@@ -7,6 +7,7 @@ from assignors.sticky.claims import settle
 from assignors.sticky.collector import without_collector
 from assignors.sticky.hands import Hand
 from assignors.sticky.mixed import share_fairly
+from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
 from assignors.sticky.uniform import share_evenly
 from assignors.subscribers import checked, partition_counts
@@ -75,18 +76,18 @@ def fairest(
             # Claims on topics that nobody reads are given to nobody.
             return Plan(result)
         members = [everyone[index] for index in readers]
-        wanted = [subscribed[index] for index in readers]
         counts = {topic: known[topic] for topic in read}
+        readership = Readership([subscribed[index] for index in readers], counts)
         ownership = settle(
             [claims[member] for member in members],
             [generations[member] for member in members],
-            wanted,
+            readership,
             counts,
         )
         racks = [subscriptions[member].rack_id for member in members]
         rows = None
-        if len(set(map(id, wanted))) > 1 or (cluster.replica_racks and any(racks)):
-            rows = make_rows(wanted, counts, racks, cluster.replica_racks)
+        if readership.lists > 1 or (cluster.replica_racks and any(racks)):
+            rows = make_rows(readership, counts, racks, cluster.replica_racks)
         if rows is None or (len(rows.sizes) == 1 and not rows.have_racks):
             shared = share_evenly(ownership, sum(counts.values()))
         else:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from assignors.sticky.bits import bitset, transpose
+from assignors.sticky.readership import Readership
 from groupsdk.assignment import Partitions
 
 
@@ -13,8 +13,6 @@ Counts = dict[int, int]
 
 
 _NOBODY = 0
-_ONE = ord("1")
-_SPARSE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class Rows:
 
 
 def make_rows(
-    subscribed: Sequence[Collection[str]],
+    readership: Readership,
     counts: Mapping[str, int],
     member_racks: Sequence[str | None],
     replica_racks: Mapping[str, Sequence[Collection[str]]],
@@ -122,13 +120,12 @@ def make_rows(
     Takes time in the order of the subscriptions and of members * rows / 8 bytes of memory moved.
 
     Args:
-        subscribed: by member; equal ones are best the same object.
+        readership: who subscribes to what.
         counts: the known topics that have a subscriber, with their numbers of partitions.
         member_racks: by member; None where it does not say.
         replica_racks: topic to the racks of each partition's replicas, where known.
     """
-    topics = sorted(counts)
-    row_of_topic, readers = _readers(subscribed, topics)
+    row_of_topic, readers = readership.rows()
     sizes = [0] * len(readers)
     in_rack: dict[str, int] = {}
     for member, rack in enumerate(member_racks):
@@ -144,7 +141,7 @@ def make_rows(
     sizes = []
     whole: dict[str, int] = {}
     divided: dict[str, list[int]] = {}
-    for topic in topics:
+    for topic in readership.topics:
         audience = readers[row_of_topic[topic]]
         far = racks.far(replica_racks.get(topic, ()), counts[topic])
         rows_of_far: dict[int, int] = {}
@@ -195,43 +192,3 @@ class _Racks:
             return 0
         near = sum(self._in_rack.get(rack, 0) for rack in names)
         return self._everyone & ~near
-
-
-def _readers(
-    subscribed: Sequence[Collection[str]], topics: Sequence[str]
-) -> tuple[dict[str, int], list[int]]:
-    """Group topics by their subscribers; returns the row of each topic, and the readers of each row."""
-    number = {topic: index for index, topic in enumerate(topics)}
-    lists: dict[int, int] = {}
-    list_of = [lists.setdefault(id(each), len(lists)) for each in subscribed]
-    distinct = {id(each): each for each in subscribed}
-    columns = _columns([distinct[each] for each in lists], number)
-    rows: dict[int, int] = {}
-    row_of_topic = {
-        topic: rows.setdefault(column, len(rows))
-        for topic, column in zip(topics, columns, strict=True)
-    }
-    if len(lists) == len(subscribed):
-        return row_of_topic, list(rows)
-    rows_of_list = transpose(list(rows), len(lists))
-    return row_of_topic, transpose([rows_of_list[each] for each in list_of], len(rows))
-
-
-def _columns(lists: Sequence[Collection[str]], number: Mapping[str, int]) -> list[int]:
-    """Find for each topic, by its number, the set of the lists that it is in."""
-    width = len(number)
-    if sum(map(len, lists)) * _SPARSE < len(lists) * width:
-        found: list[list[int]] = [[] for _ in range(width)]
-        for index, each in enumerate(lists):
-            for topic in each:
-                found[number[topic]].append(index)
-        return list(map(bitset, found))
-    # A line of text for each list, the last one first, so that each column reads as a binary number.
-    lines = []
-    for each in reversed(lists):
-        line = bytearray(b"0") * width
-        for topic in each:
-            line[number[topic]] = _ONE
-        lines.append(line)
-    matrix = b"".join(lines)
-    return [int(matrix[index::width], 2) for index in range(width)]

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from assignors.arguments import names_wrong_arguments
 from assignors.sticky.claims import settle
+from assignors.sticky.readership import Readership
 from assignors.subscribers import checked, partition_counts, subscribers_of
 from assignors.weighted.plan import Planner
 from assignors.weighted.report import (
@@ -150,7 +151,7 @@ class WeightedAssignor:
         ownership = settle(
             [report.owned_partitions for report in reports],
             [report.generation_id for report in reports],
-            [subscribed[id(members[member_id].topics)] for member_id in member_ids],
+            Readership([subscribed[id(members[m].topics)] for m in member_ids], counts),
             counts,
         )
         replica_racks = {

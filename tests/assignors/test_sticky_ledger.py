@@ -16,6 +16,7 @@ from assignors.quality import measure
 from assignors.sticky import StickyAssignor
 from assignors.sticky.claims import settle
 from assignors.sticky.mixed import share_fairly
+from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
 from assignors.sticky.uniform import share_evenly
 from assignors.sticky.user_data import encode_claim, encode_generation
@@ -106,9 +107,9 @@ def test_kafka_9987_the_fast_way_for_equal_subscriptions_is_as_good_as_the_other
         ]
         return loads, sum(own)
 
-    ownership = settle(claims, [1] * members, subscribed, counts)
+    ownership = settle(claims, [1] * members, Readership(subscribed, counts), counts)
     fast = share_evenly(ownership, sum(counts.values())).hands
-    rows = make_rows(subscribed, counts, [None] * members, {})
+    rows = make_rows(Readership(subscribed, counts), counts, [None] * members, {})
     assert kept(fast) == kept(share_fairly(ownership, rows, moves_first=False).hands)
 
 

@@ -5,13 +5,16 @@ import random
 import pytest
 
 from assignors.sticky.claims import Ownership, settle
+from assignors.sticky.readership import Readership
 from groupsdk.assignment import Partitions
 from tests.assignors.sticky.oracle import owners
 from tests.assignors.sticky.random_groups import random_group
 
 
 def _settle(claims: list[Partitions], generations: list[int], topics: dict[str, int]) -> Ownership:
-    return settle(claims, generations, [frozenset(topics)] * len(claims), topics)
+    return settle(
+        claims, generations, Readership([frozenset(topics)] * len(claims), topics), topics
+    )
 
 
 def test_claims_that_hold_are_handed_back_as_they_are() -> None:
@@ -71,7 +74,7 @@ def test_newest_claim_wins_if_it_is_alone(
 
 def test_what_does_not_exist_is_not_owned() -> None:
     claims: list[Partitions] = [{"t": [-1, 0, 7, 0], "gone": [0], "u": [0]}]
-    found = settle(claims, [1], [{"t"}], {"t": 2})
+    found = settle(claims, [1], Readership([{"t"}], {"t"}), {"t": 2})
     assert found.owned == [{"t": [0]}]
     assert found.sizes == [1]
     assert found.free == {"t": [1]}
@@ -80,7 +83,9 @@ def test_what_does_not_exist_is_not_owned() -> None:
 
 
 def test_subscriber_wins_against_a_newer_claim_of_one_that_is_not() -> None:
-    found = settle([{"t": [0]}, {"t": [0]}], [9, 1], [{"u"}, {"t"}], {"t": 1, "u": 1})
+    found = settle(
+        [{"t": [0]}, {"t": [0]}], [9, 1], Readership([{"u"}, {"t"}], "tu"), {"t": 1, "u": 1}
+    )
     assert found.owned == [{}, {"t": [0]}]
 
 
@@ -96,7 +101,10 @@ def test_agrees_with_a_plain_way_to_tell(seed: int) -> None:
     found = settle(
         [group.claims[member] for member in members],
         [group.generations[member] for member in members],
-        [frozenset(group.subscriptions[member].topics) & counts.keys() for member in members],
+        Readership(
+            [frozenset(group.subscriptions[member].topics) & counts.keys() for member in members],
+            counts,
+        ),
         counts,
     )
     expected = owners(group)

@@ -6,7 +6,7 @@ from assignors.sticky.hands import Hand, are_tidy, by_topic, merged, tidy
 
 
 _PARTS = st.dictionaries(
-    st.sampled_from("abcdef"), st.lists(st.integers(0, 9), unique=True, max_size=4)
+    st.sampled_from("abcdefgh"), st.lists(st.integers(0, 9), unique=True, max_size=4)
 )
 
 

@@ -2,6 +2,7 @@
 
 from assignors.sticky.claims import settle
 from assignors.sticky.mixed import share_fairly
+from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
 from groupsdk.assignment import Partitions
 
@@ -10,8 +11,8 @@ def _share(
     topics: list[set[str]], counts: dict[str, int], claims: list[Partitions]
 ) -> list[dict[str, tuple[int, ...]]]:
     subscribed = [frozenset(each) for each in topics]
-    rows = make_rows(subscribed, counts, [None] * len(topics), {})
-    ownership = settle(claims, [1] * len(topics), subscribed, counts)
+    rows = make_rows(Readership(subscribed, counts), counts, [None] * len(topics), {})
+    ownership = settle(claims, [1] * len(topics), Readership(subscribed, counts), counts)
     return share_fairly(ownership, rows, moves_first=False).hands
 
 

@@ -5,13 +5,14 @@ import random
 import pytest
 
 from assignors.sticky.claims import settle
+from assignors.sticky.readership import Readership
 from assignors.sticky.uniform import share_evenly
 from groupsdk.assignment import Partitions
 
 
 def test_fresh_is_dealt_as_round_robin_does() -> None:
     counts = {"t0": 3, "t1": 3}
-    ownership = settle([{}, {}], [-1, -1], [counts.keys()] * 2, counts)
+    ownership = settle([{}, {}], [-1, -1], Readership([counts.keys()] * 2, counts), counts)
     assert share_evenly(ownership, 6).hands == [
         {"t0": (0, 2), "t1": (1,)},
         {"t0": (1,), "t1": (0, 2)},
@@ -32,7 +33,7 @@ def test_keeps_as_many_as_the_bound_allows(seed: int) -> None:
     owned: list[Partitions] = list(claims)
     total = sum(counts.values())
     hands = share_evenly(
-        settle(owned, [1] * members, [counts.keys()] * members, counts), total
+        settle(owned, [1] * members, Readership([counts.keys()] * members, counts), counts), total
     ).hands
     quota, longer = divmod(total, members)
     loads = [sum(map(len, hand.values())) for hand in hands]
@@ -52,14 +53,18 @@ def test_keeps_as_many_as_the_bound_allows(seed: int) -> None:
 
 def test_a_fresh_group_spreads_each_topic() -> None:
     counts = {f"t{index}": 10 for index in range(7)}
-    ownership = settle([{}] * 5, [-1] * 5, [counts.keys()] * 5, counts)
+    ownership = settle([{}] * 5, [-1] * 5, Readership([counts.keys()] * 5, counts), counts)
     for hand in share_evenly(ownership, 70).hands:
         assert {len(numbers) for numbers in hand.values()} == {2}
 
 
 def test_a_newcomer_does_not_read_one_topic_only() -> None:
     counts = {f"t{index}": 10 for index in range(10)}
-    before = share_evenly(settle([{}] * 10, [-1] * 10, [counts.keys()] * 10, counts), 100).hands
+    before = share_evenly(
+        settle([{}] * 10, [-1] * 10, Readership([counts.keys()] * 10, counts), counts), 100
+    ).hands
     owned: list[Partitions] = [*before, {}]
-    hands = share_evenly(settle(owned, [1] * 11, [counts.keys()] * 11, counts), 100).hands
+    hands = share_evenly(
+        settle(owned, [1] * 11, Readership([counts.keys()] * 11, counts), counts), 100
+    ).hands
     assert len(hands[-1]) == 9

@@ -1,0 +1,108 @@
+"""Who subscribes to what, with members, topics and lists of topics as numbers."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from assignors.sticky.bits import bitset, transpose
+
+
+_ZERO, _ONE = b"01"
+_SPARSE = 20
+
+
+class Readership:
+    """The topics that members subscribe to.
+
+    Takes time in the order of the subscriptions, and of members * topics / 8 bytes of memory moved.
+
+    Attributes:
+        topics: in order.
+        list_of: by member: the number of its list of topics.
+
+    Args:
+        subscribed: by member; equal ones are best the same object.
+        topics: all of them.
+    """
+
+    __slots__ = (
+        "_are_shared",
+        "_are_short",
+        "_lists",
+        "_made",
+        "_number",
+        "_sets",
+        "list_of",
+        "topics",
+    )
+
+    def __init__(self, subscribed: Sequence[Collection[str]], topics: Iterable[str]) -> None:
+        self.topics = sorted(topics)
+        self._number = {topic: number for number, topic in enumerate(self.topics)}
+        lists: dict[int, int] = {}
+        self.list_of = [lists.setdefault(id(each), len(lists)) for each in subscribed]
+        distinct = {id(each): each for each in subscribed}
+        self._lists = [distinct[each] for each in lists]
+        # A few topics of many, or lists that many share, which are best sets.
+        self._are_short = sum(map(len, self._lists)) * _SPARSE < len(self._lists) * len(self.topics)
+        self._are_shared = 2 * len(self._lists) < len(self.list_of)
+        self._sets: dict[int, frozenset[str]] = {}
+        self._made: list[bytearray] | None = None
+
+    @property
+    def lists(self) -> int:
+        """How many lists there are."""
+        return len(self._lists)
+
+    def has_all(self, member: int, topics: Collection[str]) -> bool:
+        """Tell whether a member subscribes to all of some topics."""
+        if self._are_shared or self._are_short:
+            return self.known(member).issuperset(topics)
+        # Sets of all lists would take more time and memory to make than anything else of the plan.
+        line = self._lines()[self.list_of[member]]
+        try:
+            return _ZERO not in map(line.__getitem__, map(self._number.__getitem__, topics))
+        except KeyError:
+            return False
+
+    def known(self, member: int) -> frozenset[str]:
+        """Return the topics that a member subscribes to."""
+        number = self.list_of[member]
+        if number not in self._sets:
+            self._sets[number] = frozenset(self._lists[number])
+        return self._sets[number]
+
+    def rows(self) -> tuple[dict[str, int], list[int]]:
+        """Group topics by their subscribers; returns the row of each topic, and the readers of each row."""
+        rows: dict[int, int] = {}
+        row_of_topic = {
+            topic: rows.setdefault(column, len(rows))
+            for topic, column in zip(self.topics, self._columns(), strict=True)
+        }
+        if len(self._lists) == len(self.list_of):
+            return row_of_topic, list(rows)
+        rows_of_list = transpose(list(rows), len(self._lists))
+        return row_of_topic, transpose([rows_of_list[each] for each in self.list_of], len(rows))
+
+    def _columns(self) -> list[int]:
+        """Find for each topic, by its number, the set of the lists that it is in."""
+        width = len(self.topics)
+        if self._are_short:
+            found: list[list[int]] = [[] for _ in range(width)]
+            for index, each in enumerate(self._lists):
+                for topic in each:
+                    found[self._number[topic]].append(index)
+            return list(map(bitset, found))
+        # The last one first, so that each column reads as a binary number.
+        matrix = b"".join(reversed(self._lines()))
+        return [int(matrix[index::width], 2) for index in range(width)]
+
+    def _lines(self) -> list[bytearray]:
+        """Return a line of text for each list: "1" at the numbers of its topics, else "0"."""
+        if self._made is None:
+            number, width = self._number, len(self.topics)
+            self._made = []
+            for each in self._lists:
+                line = bytearray(b"0") * width
+                for topic in each:
+                    line[number[topic]] = _ONE
+                self._made.append(line)
+        return self._made

@@ -1,0 +1,44 @@
+"""Members, topics and lists of topics as numbers."""
+
+import random
+
+import pytest
+
+from assignors.sticky.bits import positions
+from assignors.sticky.readership import Readership
+
+
+def test_topics_with_the_same_readers_are_one_row() -> None:
+    both = ["b", "a", "c"]
+    readership = Readership([both, ["a", "b", "a"], both], {"c", "b", "a"})
+    assert readership.topics == ["a", "b", "c"]
+    assert readership.list_of == [0, 1, 0]
+    assert readership.lists == 2
+    assert readership.rows() == ({"a": 0, "b": 0, "c": 1}, [0b111, 0b101])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_agrees_with_sets_whether_lists_are_long_or_short_or_shared(seed: int) -> None:
+    chance = random.Random(seed)
+    topics = [f"t{number}" for number in range(chance.choice([3, 20, 200]))]
+    longest = chance.choice([2, len(topics)])
+    lists = [
+        chance.sample(topics, chance.randint(1, min(longest, len(topics))))
+        for _ in range(chance.randint(1, 12))
+    ]
+    subscribed = lists if chance.random() < 0.5 else [chance.choice(lists) for _ in range(30)]
+    known = sorted(set().union(*subscribed))
+    chance.shuffle(known)
+    readership = Readership(subscribed, known)
+    row_of_topic, readers = readership.rows()
+    assert list(row_of_topic) == sorted(known)
+    for topic, row in row_of_topic.items():
+        assert positions(readers[row]) == [i for i, each in enumerate(subscribed) if topic in each]
+    assert len(set(readers)) == len(readers)
+    for member, wanted in enumerate(subscribed):
+        assert readership.known(member) == set(wanted)
+        assert readership.has_all(member, wanted)
+        assert readership.has_all(member, wanted[:1])
+        assert not readership.has_all(member, [*wanted, "unknown"])
+        others = sorted(set(known) - set(wanted))
+        assert not others or not readership.has_all(member, [*wanted, others[0]])
