@@ -8,27 +8,28 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from groupsdk.errors import ConfigError
 from groupsdk.history import decode
-from groupsdk.history.groups.replaying import AssignorLike
+from groupsdk.history.groups.landing import TABLES as LANDED, folders
+from groupsdk.history.groups.replaying import AssignorLike, resolve
 from groupsdk.history.kernel.spans import SPANS
-from groupsdk.history.replay import DEFAULT_ASSIGNORS, replay, summary
+from groupsdk.history.replay import DEFAULT_ASSIGNORS, summary
 from groupsdk.history.schemas import TABLES
 from groupsdk.history.sources.kinds import spark_ddl
 from groupsdk.history.sources.landing import COMMITS_FOLDER, PARTS_FOLDER
 from groupsdk.history.sources.places import made_empty
 from groupsdk.history.tables import storms as storm_defaults
-from groupsdk.history.tables.assignments import assignments
 from groupsdk.history.tables.causes import generations
 from groupsdk.history.tables.commits import commit_parts, commit_spans, offset_commits
 from groupsdk.history.tables.departures import DEFAULT_SESSION_TIMEOUT_MS, departures
-from groupsdk.history.tables.following import GENERATION, events, of_kind
+from groupsdk.history.tables.following import GENERATION, NAMES, events, land_events, of_kind
 from groupsdk.history.tables.lag import lower_bounds, sampled
 from groupsdk.history.tables.memberships import memberships
 from groupsdk.history.tables.moves import moves
 from groupsdk.history.tables.quality import quality, rejects
+from groupsdk.history.tables.shape import shaped
 from groupsdk.history.tables.storms import storms
 from groupsdk.history.tables.topics import topics
 from groupsdk.history.tables.transactions import outcomes, split_deferred
@@ -151,6 +152,25 @@ class _Run:
             parts = parts.unionByName(commit_parts(decoded))
         return _Read(rest, self._load("offset_commits"), parts)
 
+    def follow(self, rest: DataFrame, names: DataFrame) -> DataFrame:
+        """Go through all groups once; writes what is done with that, and gives the events."""
+        # those that go by ids are no more than a cluster has topics
+        known = {row.topic_id: row.topic for row in names.collect()}
+        root = None
+        if self.options.format == "parquet":
+            root = made_empty(self.out, folders())
+        if root is None:
+            followed = self.stage("events", events(rest, known, self.options.assignors))
+            for kind, name in LANDED.items():
+                self.write(name, followed.transform(of_kind(kind)).transform(shaped(name)))
+            return followed
+        self._tell("events")
+        followed = land_events(rest, root, known, self.options.assignors)
+        for name in LANDED.values():
+            self._tell(name)
+            self._load(name)
+        return followed
+
     def _load(self, name: str) -> DataFrame:
         reader = self.spark.read.format(self.options.format)
         if self.options.format == "parquet":
@@ -201,17 +221,25 @@ def run(
         ConfigError: an assignor is not known.
     """
     options = options or Options()
+    for assignor in options.assignors:
+        # before the log is read
+        resolve(assignor)
     job = _Run(spark, out.rstrip("/"), options, progress)
     found = job.read(inputs)
     rest, commits = found.rest, found.commits
-    followed = job.stage("events", events(rest))
+    naming = events(rest.filter(f.col("record_type") == NAMES))
+    names = job.write("topics", topics(naming, commits, inputs.topics))
+    followed = job.follow(rest, names)
     counted = followed.transform(of_kind(GENERATION))
-    names = job.write("topics", topics(followed, commits, inputs.topics))
     with ThreadPoolExecutor(LANES, "history") as lanes:
-        # what needs nothing of the others is made beside them, or cores would idle at every step's end
-        replayed = lanes.submit(_what_if, job, followed, names)
-        owning = lanes.submit(job.write, "assignments", followed.transform(assignments(names)))
+        # what nothing else waits for is made beside the rest, or cores would idle at every step's end
+        beside = [lanes.submit(job.write, "replay_summary", summary(job.written["replay"]))]
+        refused = lanes.submit(job.write, "rejects", rejects(rest, followed))
         spans = job.write("commit_spans", found.parts.transform(commit_spans(counted)))
+        behind = lower_bounds(spans)
+        if inputs.end_offsets is not None:
+            behind = behind.unionByName(commits.transform(sampled(inputs.end_offsets)))
+        beside.append(lanes.submit(job.write, "lag", behind))
         gone = job.stage(
             "departures",
             followed.transform(
@@ -224,34 +252,26 @@ def run(
                 )
             ),
         )
-        stays = job.write("memberships", followed.transform(memberships(gone)))
-        moved = job.write("moves", owning.result().transform(moves(spans)))
+        stays = lanes.submit(job.write, "memberships", followed.transform(memberships(gone)))
+        moved = job.write("moves", followed.transform(moves(spans)))
         made = job.write(
             "generations", followed.transform(generations(gone, moved, spans, inputs.reasons))
         )
-        behind = lower_bounds(spans)
-        if inputs.end_offsets is not None:
-            behind = behind.unionByName(commits.transform(sampled(inputs.end_offsets)))
-        job.write("lag", behind)
+        counts = quality(commits, rest, refused.result(), made)
+        beside.append(lanes.submit(job.write, "quality", counts))
         job.write(
             "storms",
             made.transform(
                 storms(
-                    stays,
+                    stays.result(),
                     generations=options.storm_generations,
                     window_ms=options.storm_window_ms,
                 )
             ),
         )
-        refused = job.write("rejects", rejects(rest, followed))
-        job.write("quality", quality(commits, rest, refused, made))
-        replayed.result()
+        for each in beside:
+            each.result()
     return job.written
-
-
-def _what_if(job: _Run, followed: DataFrame, names: DataFrame) -> None:
-    replayed = job.write("replay", followed.transform(replay(names, job.options.assignors)))
-    job.write("replay_summary", summary(replayed))
 
 
 def read_tables(

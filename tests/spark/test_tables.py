@@ -8,13 +8,15 @@ from pyspark.sql import functions as f
 from pyspark.testing import assertDataFrameEqual
 
 from examples.history_log import LogWriter, Seat, commit, deletion, generation
+from groupsdk.history.groups.arrow import MOVE
+from groupsdk.history.sources.kinds import spark_type
 from groupsdk.history.tables.commits import (
     commit_parts,
     commit_spans,
     offset_commits,
     topic_id_text,
 )
-from groupsdk.history.tables.following import GENERATION, MEMBER, events, of_kind
+from groupsdk.history.tables.following import ASSIGNMENT, GENERATION, events, of_kind
 from groupsdk.history.tables.lag import lower_bounds, sampled
 from groupsdk.history.tables.moves import moves
 from groupsdk.history.tables.quality import quality, rejects
@@ -130,33 +132,15 @@ def test_commits_are_summed_up_between_generations(spark: Any) -> None:
     ]
 
 
-def test_a_partition_moves_from_whoever_had_it_last(spark: Any) -> None:
-    def has(seq: int, member: str, *partitions: int, phase: str = "final") -> list[dict[str, Any]]:
-        return [
-            {
-                "group_id": "g",
-                "protocol": "classic",
-                "seq": seq,
-                "generation": seq + 1,
-                "ts": at(seq),
-                "phase": phase,
-                "member_id": member,
-                "client_id": member[0],
-                "topic": "t",
-                "partition": each,
-            }
-            for each in partitions
-        ]
+def test_a_move_tells_for_how_long_nobody_committed(spark: Any) -> None:
+    def moved(seq: int, partition: int, before: str, after: str, from_seq: int) -> tuple[Any, ...]:
+        clients = before[0], after[0]
+        place = "g", seq, seq + 1, at(seq), "t", partition
+        return "move", (*place, before, after, *clients, from_seq, 7, seq)
 
-    owned = table(
-        spark,
-        "assignments",
-        *has(0, "a1", 0, 1),
-        *has(1, "a1", 0),
-        *has(2, "a1", 0),
-        *has(2, "b1", 1),
-        *has(3, "a2", 0),
-        *has(3, "z9", 0, phase="revoking"),
+    followed = spark.createDataFrame(
+        [moved(2, 1, "a1", "b1", 0), moved(3, 0, "a1", "a2", 2)],
+        f"kind string, move {spark_type(MOVE)}",
     )
     spans = table(
         spark,
@@ -173,7 +157,7 @@ def test_a_partition_moves_from_whoever_had_it_last(spark: Any) -> None:
             for s, p, a, b in ((0, 1, 0, 2), (2, 1, 9.5, 10))
         ),
     )
-    found = owned.transform(moves(spans))
+    found = followed.transform(moves(spans))
     columns = ("partition", "from_member", "to_member", "idle_generations", "gap_ms", "same_client")
     assert plain(found, "seq", *columns) == [
         (2, 1, "a1", "b1", 1, 7_500, False),
@@ -382,4 +366,4 @@ def test_groups_are_followed_wherever_their_records_lie(spark: Any, tmp_path: Pa
         made.select("group_id", "seq", "generation", "n_partitions"),
         spark.createDataFrame(expected, shape),
     )
-    assert followed.transform(of_kind(MEMBER)).count() == 15
+    assert followed.transform(of_kind(ASSIGNMENT)).count() == 45

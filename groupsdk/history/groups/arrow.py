@@ -1,20 +1,22 @@
 """Put the rows of followed groups into Arrow record batches: one column for each kind of row."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from groupsdk.history.groups.derived import Derived, derive
 from groupsdk.history.groups.member import Partitions
+from groupsdk.history.groups.owners import CLASSIC, AssignmentRow, MoveRow
+from groupsdk.history.groups.replaying import AssignorLike, ReplayRow
 from groupsdk.history.groups.rows import (
     DepartureRow,
     GenerationRow,
     GroupRecord,
-    MemberRow,
     MembershipRow,
     RejectRow,
-    Row,
     TopicRow,
 )
 from groupsdk.history.groups.walk import walk
@@ -71,7 +73,7 @@ GENERATION: Final = pa.struct(
         *_SOURCE,
     ]
 )
-MEMBER: Final = pa.struct(
+ASSIGNMENT: Final = pa.struct(
     [
         ("group_id", pa.string()),
         ("protocol", pa.string()),
@@ -79,8 +81,44 @@ MEMBER: Final = pa.struct(
         ("generation", pa.int32()),
         ("ts", _TIMESTAMP),
         ("phase", pa.string()),
-        *_MEMBER,
+        ("member_id", pa.string()),
+        ("client_id", pa.string()),
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
         *_SOURCE,
+    ]
+)
+MOVE: Final = pa.struct(
+    [
+        ("group_id", pa.string()),
+        ("seq", pa.int64()),
+        ("generation", pa.int32()),
+        ("ts", _TIMESTAMP),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("from_member", pa.string()),
+        ("to_member", pa.string()),
+        ("from_client", pa.string()),
+        ("to_client", pa.string()),
+        ("from_seq", pa.int64()),
+        *_SOURCE,
+    ]
+)
+REPLAY: Final = pa.struct(
+    [
+        ("group_id", pa.string()),
+        ("seq", pa.int64()),
+        ("generation", pa.int32()),
+        ("assignor", pa.string()),
+        ("moved", pa.int32()),
+        ("revoked", pa.int32()),
+        ("max_load", pa.int32()),
+        ("min_load", pa.int32()),
+        ("stddev", pa.float64()),
+        ("n_members", pa.int32()),
+        ("n_partitions", pa.int32()),
+        ("problem", pa.string()),
     ]
 )
 MEMBERSHIP: Final = pa.struct(
@@ -123,7 +161,9 @@ REJECT: Final = pa.struct(
 
 KINDS: Final[dict[type[Any], tuple[str, Any]]] = {
     GenerationRow: ("generation", GENERATION),
-    MemberRow: ("member", MEMBER),
+    AssignmentRow: ("assignment", ASSIGNMENT),
+    MoveRow: ("move", MOVE),
+    ReplayRow: ("replay", REPLAY),
     MembershipRow: ("membership", MEMBERSHIP),
     DepartureRow: ("departure", DEPARTURE),
     TopicRow: ("topic", TOPIC),
@@ -135,12 +175,40 @@ EVENTS: Final = pa.schema([("kind", pa.string()), *((name, kind) for name, kind 
 """One row of any kind: `kind` says which column is the one that is not null."""
 
 
-def follow(batches: Iterable[Any]) -> Iterator[Any]:
+def follow(
+    batches: Iterable[Any],
+    names: Mapping[str, str] | None = None,
+    assignors: Sequence[AssignorLike] = (),
+) -> Iterator[tuple[str, Any]]:
     """Follow the groups in record batches of the schema `kernel.rows.REST`, sorted by group and place.
 
-    What `DataFrame.mapInArrow` calls in each of Spark's workers.
+    Args:
+        batches: what to follow.
+        names: of topics, by their ids.
+        assignors: what is replayed.
+
+    Returns:
+        Record batches, each with its kind: their columns are what `KINDS` says of it.
+
+    Raises:
+        ConfigError: an assignor is not known.
     """
-    yield from to_batches(walk(_records(batches)))
+    yield from to_batches(derive(walk(_records(batches)), names or {}, assignors))
+
+
+def as_event(kind: str, batch: Any) -> Any:
+    """Lay a batch of one kind out in the schema `EVENTS`."""
+    filled = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([kind] * batch.num_rows, type=pa.string()),
+            *(
+                filled if each == kind else pa.nulls(batch.num_rows, field)
+                for each, field in KINDS.values()
+            ),
+        ],
+        schema=EVENTS,
+    )
 
 
 def _records(batches: Iterable[Any]) -> Iterator[GroupRecord]:
@@ -160,12 +228,12 @@ def _records(batches: Iterable[Any]) -> Iterator[GroupRecord]:
             )
 
 
-def to_batches(rows: Iterable[Row], size: int = ROWS) -> Iterator[Any]:
-    """Gather rows by their kind, and give a record batch of the schema `EVENTS` for each `size` of them."""
+def to_batches(rows: Iterable[Derived], size: int = ROWS) -> Iterator[tuple[str, Any]]:
+    """Gather rows by their kind, and give a record batch with its kind for each `size` of them."""
     waiting: dict[type[Any], list[Any]] = {kind: [] for kind in KINDS}
     for row in rows:
         kind = waiting[type(row)]
-        kind.append(_LAYOUTS[type(row)](row))
+        kind.append(row)
         if len(kind) >= size:
             yield _batch(type(row), kind)
             kind.clear()
@@ -174,22 +242,48 @@ def to_batches(rows: Iterable[Row], size: int = ROWS) -> Iterator[Any]:
             yield _batch(each, left)
 
 
-def _batch(kind: type[Any], rows: list[Any]) -> Any:
+def _batch(kind: type[Any], rows: list[Any]) -> tuple[str, Any]:
     name, declared = KINDS[kind]
-    columns = [
+    if kind is AssignmentRow:
+        return name, _assignments(rows)
+    columns = zip(*map(_LAYOUTS[kind], rows), strict=True)
+    arrays = [
         partition_arrays(column) if field.type == ASSIGNED else pa.array(column, type=field.type)
-        for column, field in zip(zip(*rows, strict=True), declared, strict=True)
+        for column, field in zip(columns, declared, strict=True)
     ]
-    filled = pa.StructArray.from_arrays(columns, fields=list(declared))
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([name] * len(rows), type=pa.string()),
-            *(
-                filled if each == name else pa.nulls(len(rows), field)
-                for each, field in KINDS.values()
-            ),
-        ],
-        schema=EVENTS,
+    return name, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(list(declared)))
+
+
+def _assignments(rows: Sequence[AssignmentRow]) -> Any:
+    """Give each partition a row, without an object for it."""
+    shares = [
+        (place, topic, None if row.of.protocol == CLASSIC else own[0], numbers)
+        for place, row in enumerate(rows)
+        for (topic, numbers), own in zip(row.assigned, row.of.member.assigned, strict=True)
+    ]
+    counts = np.array([len(numbers) for *_, numbers in shares], dtype=np.int64)
+    of_share = pa.array(np.repeat(np.arange(len(shares)), counts))
+    of_row = pa.array(np.repeat(np.array([each[0] for each in shares], dtype=np.int64), counts))
+    own = {
+        "topic": pa.array([each[1] for each in shares], type=pa.string()).take(of_share),
+        "topic_id": pa.array([each[2] for each in shares], type=pa.string()).take(of_share),
+        "partition": pa.array(
+            list(chain.from_iterable(numbers for *_, numbers in shares)), type=pa.int32()
+        ),
+    }
+    common = zip(*map(_common, rows), strict=True)
+    columns = [
+        own[each.name] if each.name in own else pa.array(next(common), type=each.type).take(of_row)
+        for each in ASSIGNMENT
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(ASSIGNMENT)))
+
+
+def _common(row: AssignmentRow) -> tuple[Any, ...]:
+    of = row.of
+    return (
+        *(of.group_id, of.protocol, of.seq, of.generation, _time(of.ts_ms), of.phase),
+        *(of.member.member_id, of.member.client_id, of.partition, of.offset),
     )
 
 
@@ -211,21 +305,6 @@ def partition_arrays(every: Sequence[Partitions]) -> Any:
     return pa.ListArray.from_arrays(pa.array(stops, type=pa.int32()), inner)
 
 
-def partition_lists(array: Any) -> Iterator[Partitions]:
-    """Take partitions out of an Arrow array of the type `ASSIGNED`."""
-    inner = array.values
-    lists = inner.field("partitions")
-    borders, flat = lists.offsets.to_pylist(), lists.values.to_pylist()
-    topics = [
-        (topic, tuple(flat[start:stop]))
-        for topic, (start, stop) in zip(
-            inner.field("topic").to_pylist(), pairwise(borders), strict=True
-        )
-    ]
-    for start, stop in pairwise(array.offsets.to_pylist()):
-        yield tuple(topics[start:stop])
-
-
 def _generation(row: GenerationRow) -> tuple[Any, ...]:
     return (
         *row[:6],
@@ -240,7 +319,7 @@ def _generation(row: GenerationRow) -> tuple[Any, ...]:
     )
 
 
-def _member_fields(row: MemberRow | MembershipRow | DepartureRow) -> tuple[Any, ...]:
+def _member_fields(row: MembershipRow | DepartureRow) -> tuple[Any, ...]:
     member = row.member
     return (
         member.member_id,
@@ -256,8 +335,13 @@ def _member_fields(row: MemberRow | MembershipRow | DepartureRow) -> tuple[Any, 
     )
 
 
-def _member(row: MemberRow) -> tuple[Any, ...]:
-    return (*row[:4], _time(row.ts_ms), row.phase, *_member_fields(row), row.partition, row.offset)
+def _move(row: MoveRow) -> tuple[Any, ...]:
+    of = row.of
+    return (
+        *(of.group_id, of.seq, of.generation, _time(of.ts_ms), row.topic, row.partition),
+        *(row.from_member, of.member.member_id, row.from_client, of.member.client_id),
+        *(row.from_seq, of.partition, of.offset),
+    )
 
 
 def _membership(row: MembershipRow) -> tuple[Any, ...]:
@@ -291,7 +375,8 @@ def _departure(row: DepartureRow) -> tuple[Any, ...]:
 
 _LAYOUTS: Final[dict[type[Any], Callable[[Any], tuple[Any, ...]]]] = {
     GenerationRow: _generation,
-    MemberRow: _member,
+    MoveRow: _move,
+    ReplayRow: tuple,
     MembershipRow: _membership,
     DepartureRow: _departure,
     TopicRow: tuple,

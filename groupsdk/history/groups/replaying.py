@@ -33,6 +33,7 @@ Shares = Mapping[str, Sequence[int]]
 """Topic to partition numbers."""
 
 _NOTHING: Final = Assignment()
+_NONE: Final[Shares] = {}
 _ATOMS: Final = (bool, int, float, str, bytes)
 _CREATION: Final = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
 """What a class changes that wants its copies to be made in its own way."""
@@ -119,10 +120,10 @@ def replay(
     """
     for assignor in assignors:
         resolve(assignor)
-    group: _Replay | None = None
+    group: GroupReplay | None = None
     for generation in generations:
         if group is None or group.group_id != generation.group_id:
-            group = _Replay(generation.group_id, assignors)
+            group = GroupReplay(generation.group_id, assignors)
         yield from group.take(generation)
 
 
@@ -214,11 +215,12 @@ class _Contender:
         for _ in range(MAX_ROUNDS):
             plan = self._leader.assign(cluster, self._joining(joining))
             self._rounds += 1
-            self._shares = {member_id: plan.get(member_id, _NOTHING) for member_id in self._members}
+            shares = self._shares = {}
             for member_id, assignor in self._members.items():
-                assignor.on_assignment(self._shares[member_id], self._rounds)
+                shares[member_id] = share = plan.get(member_id, _NOTHING)
+                assignor.on_assignment(share, self._rounds)
             # what moves is withheld until its owner has given it up, in a rebalance after this one
-            if not self._cooperative or sum(len(each) for each in plan.values()) >= total:
+            if not self._cooperative or sum(map(len, plan.values())) >= total:
                 break
         return self._shares
 
@@ -226,14 +228,16 @@ class _Contender:
         """Add what the assignor tells its leader, and what members keep."""
         with_own = dict(joining)
         shares = self._shares if self._cooperative else {}
-        for member_id, plain in joining.items():
-            share = shares.get(member_id)
-            user_data = self._members[member_id].subscription_user_data(plain.topics)
+        for (member_id, assignor), plain in zip(
+            self._members.items(), joining.values(), strict=True
+        ):
+            share = shares.get(member_id) if shares else None
+            user_data = assignor.subscription_user_data(plain.topics)
             if share is not None or user_data is not None:
                 with_own[member_id] = Subscription(
                     plain.topics,
                     user_data,
-                    {} if share is None else share.partitions,
+                    _NONE if share is None else share.partitions,
                     -1 if share is None else self._rounds,
                     plain.rack_id,
                     plain.group_instance_id,
@@ -261,8 +265,12 @@ def _plain_copy(assignor: PartitionAssignor) -> PartitionAssignor:
     return copied
 
 
-class _Replay:
-    """One group."""
+class GroupReplay:
+    """One group, taken through its generations by each assignor.
+
+    Raises:
+        ConfigError: an assignor is not known.
+    """
 
     def __init__(self, group_id: str, assignors: Sequence[AssignorLike]) -> None:
         self.group_id = group_id
@@ -276,6 +284,7 @@ class _Replay:
         self._joined: dict[str, Subscription] = {}
 
     def take(self, past: PastGeneration) -> Iterator[ReplayRow]:
+        """Take the next generation; gives what happened, and what each assignor makes of it."""
         counts = self._counts
         grown = False
         assigned: dict[str, Shares] = {}

@@ -5,17 +5,16 @@ long as reading them, and following the groups needs their sums alone.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from groupsdk.history.groups.families import topic_id_text
 from groupsdk.history.kernel.batches import Records
 from groupsdk.history.kernel.commits import read_commits
+from groupsdk.history.kernel.files import TableFile
 from groupsdk.history.kernel.rows import COMMITS, commit_rows, rest_rows
 from groupsdk.history.kernel.spans import SPANS, commit_parts
 
@@ -26,8 +25,6 @@ PARTS_FOLDER: Final = "_stages/parts"
 """The sums of `kernel.spans`."""
 NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
 """What the folder of rows without a day is called."""
-GROUP_ROWS: Final = 250_000
-"""How many rows stand in memory until they are written."""
 MAX_OPEN: Final = 16
 """How many days are written at a time: a task sees one or two, unless a clock went astray."""
 
@@ -64,8 +61,8 @@ class Landing:
         self._system = system
         self._root = root
         self._name = name
-        self._days: dict[str, _File] = {}
-        self._written: list[_File] = []
+        self._days: dict[str, TableFile] = {}
+        self._written: list[TableFile] = []
         self._numbers: dict[str, int] = {}
         self._parts = self._file(PARTS_FOLDER, SPANS)
 
@@ -97,10 +94,10 @@ class Landing:
         for each in self._files():
             each.abandon()
 
-    def _files(self) -> list["_File"]:
+    def _files(self) -> list[TableFile]:
         return [*self._days.values(), *self._written, self._parts]
 
-    def _of_day(self, day: str) -> "_File":
+    def _of_day(self, day: str) -> TableFile:
         if day not in self._days:
             if len(self._days) >= MAX_OPEN:
                 full = self._days.pop(next(iter(self._days)))
@@ -109,76 +106,21 @@ class Landing:
             self._days[day] = self._file(f"{COMMITS_FOLDER}/day={day}", _TABLE)
         return self._days[day]
 
-    def _file(self, folder: str, schema: Any) -> "_File":
+    def _file(self, folder: str, schema: Any) -> TableFile:
         number = self._numbers[folder] = self._numbers.get(folder, -1) + 1
-        return _File(
-            self._system, f"{self._root}/{folder}", f"{self._name}-{number}.parquet", schema
+        names = schema.names
+        return TableFile(
+            self._system,
+            f"{self._root}/{folder}",
+            f"{self._name}-{number}.parquet",
+            schema,
+            {
+                "use_dictionary": [each for each in (*_TEXTS, *_REPEATED) if each in names],
+                "column_encoding": {
+                    each: "DELTA_BINARY_PACKED" for each in _RISING if each in names
+                },
+            },
         )
-
-
-@dataclass(slots=True)
-class _File:
-    system: Any
-    folder: str
-    name: str
-    schema: Any
-    batches: list[Any] = field(default_factory=list)
-    rows: int = 0
-    hidden: str = ""
-    """Its path while it is written: Spark passes over names with a point before them."""
-    writer: Any = None
-
-    def add(self, batch: Any) -> None:
-        if batch.num_rows:
-            self.batches.append(batch)
-            self.rows += batch.num_rows
-        if self.rows >= GROUP_ROWS:
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        if self.writer is not None:
-            self.writer.close()
-            self.writer = None
-
-    def publish(self) -> None:
-        if self.hidden:
-            self.system.move(self.hidden, f"{self.folder}/{self.name}")
-            self.hidden = ""
-
-    def abandon(self) -> None:
-        self.batches.clear()
-        if self.writer is not None:
-            self.writer.close()
-            self.writer = None
-        if self.hidden:
-            self.system.delete_file(self.hidden)
-            self.hidden = ""
-
-    def _flush(self) -> None:
-        if not self.batches:
-            return
-        if self.writer is None:
-            self.system.create_dir(self.folder, recursive=True)
-            self.hidden = f"{self.folder}/.{self.name}.{uuid4().hex}"
-            self.writer = _writer(self.system, self.hidden, self.schema)
-        self.writer.write_table(pa.Table.from_batches(self.batches), row_group_size=GROUP_ROWS)
-        self.batches.clear()
-        self.rows = 0
-
-
-def _writer(system: Any, path: str, schema: Any) -> Any:
-    names = schema.names
-    return parquet.ParquetWriter(
-        path,
-        schema,
-        filesystem=system,
-        compression="zstd",
-        use_dictionary=[name for name in (*_TEXTS, *_REPEATED) if name in names],
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in _RISING if name in names},
-        # what Spark would read of it are types that it has no use for
-        store_schema=False,
-    )
 
 
 def _by_day(batch: Any) -> Iterator[tuple[str, Any]]:

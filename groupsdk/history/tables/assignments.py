@@ -1,33 +1,9 @@
-"""Make the table of who had which partition."""
+"""Say what the columns of assignments mean: the names of their topics, and which of them are ownership."""
 
 from pyspark.sql import Column, DataFrame, functions as f
 
-from groupsdk.history.tables.following import MEMBER, of_kind
-from groupsdk.history.tables.shape import Step, shaped
-
-
-OWNED = ("final", "target")
-"""The phases that tell who is to have a partition: one of them for every generation."""
-
-
-def assignments(names: DataFrame) -> Step:
-    """Return the step from events to the table `assignments`.
-
-    Args:
-        names: the table `topics`.
-    """
-
-    def step(events: DataFrame) -> DataFrame:
-        return (
-            events.transform(of_kind(MEMBER))
-            .withColumn("each", f.explode("assigned"))
-            .withColumn("partition", f.explode("each.partitions"))
-            .withColumn("topic", f.col("each.topic"))
-            .transform(named(names))
-            .transform(shaped("assignments"))
-        )
-
-    return step
+from groupsdk.history.groups.owners import OWNED
+from groupsdk.history.tables.shape import Step
 
 
 def named(names: DataFrame) -> Step:

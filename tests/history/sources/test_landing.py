@@ -11,6 +11,7 @@ pytest.importorskip("pyspark")
 from pyarrow import fs, parquet
 
 from examples.history_log import commit
+from groupsdk.history.kernel import files as files_module
 from groupsdk.history.kernel.batches import read_batches
 from groupsdk.history.sources import landing
 from groupsdk.history.sources.landing import COMMITS_FOLDER, PARTS_FOLDER, Landing
@@ -68,7 +69,7 @@ def test_a_task_that_ends_early_leaves_no_files(tmp_path: Path) -> None:
 def test_rows_are_written_in_groups_and_days_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(landing, "GROUP_ROWS", 4)
+    monkeypatch.setattr(files_module, "GROUP_ROWS", 4)
     monkeypatch.setattr(landing, "MAX_OPEN", 2)
     writing = Landing(fs.LocalFileSystem(), str(tmp_path), "n")
     # a clock that goes to and fro between three days, of which two may be open

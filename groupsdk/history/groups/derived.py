@@ -1,0 +1,114 @@
+"""Go through what is told of groups once, and add what follows of it: who had what, what moved, what if."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from groupsdk.history.groups.member import CONSUMER, Partitions
+from groupsdk.history.groups.owners import OWNED, AssignmentRow, MoveRow, Owners, named
+from groupsdk.history.groups.replaying import (
+    AssignorLike,
+    GroupReplay,
+    Joined,
+    PastGeneration,
+    ReplayRow,
+    resolve,
+)
+from groupsdk.history.groups.rows import GenerationRow, MemberRow, Row
+
+
+Derived = Row | AssignmentRow | MoveRow | ReplayRow
+
+_COOPERATIVE: Final = "cooperative"
+
+
+def derive(
+    rows: Iterable[Row],
+    names: Mapping[str, str],
+    assignors: Sequence[AssignorLike],
+) -> Iterator[Derived]:
+    """Give the rows again, with what follows of them; `AssignmentRow` comes in the place of `MemberRow`.
+
+    Only groups of consumers are replayed: what others share out, their leaders alone know. Holds one
+    generation, and who had each partition last.
+
+    Args:
+        rows: of `walk`.
+        names: of topics, by their ids.
+        assignors: what is replayed; see `replaying`.
+
+    Raises:
+        ConfigError: an assignor is not known.
+    """
+    for assignor in assignors:
+        resolve(assignor)
+    group: _Group | None = None
+    for row in rows:
+        if isinstance(row, GenerationRow):
+            if group is not None:
+                yield from group.close()
+            if group is None or group.group_id != row.group_id:
+                group = _Group(row.group_id, names, assignors)
+            group.begin(row)
+            yield row
+        elif isinstance(row, MemberRow):
+            # members always follow their generation
+            assert group is not None
+            yield from group.take(row)
+        else:
+            yield row
+    if group is not None:
+        yield from group.close()
+
+
+class _Group:
+    def __init__(
+        self, group_id: str, names: Mapping[str, str], assignors: Sequence[AssignorLike]
+    ) -> None:
+        self.group_id = group_id
+        self._names = names
+        self._assignors = assignors
+        self._owners = Owners()
+        self._replay: GroupReplay | None = None
+        self._generation: GenerationRow | None = None
+        self._joined: list[Joined] = []
+        self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def begin(self, generation: GenerationRow) -> None:
+        """Take the next generation; its members follow."""
+        self._generation = generation
+        self._joined = []
+
+    def take(self, row: MemberRow) -> Iterator[AssignmentRow | MoveRow]:
+        """Take a member of the generation."""
+        share = AssignmentRow(row, named(row.member.assigned, row.protocol, self._names))
+        yield share
+        yield from self._owners.take(share)
+        generation = self._generation
+        assert generation is not None
+        if generation.protocol_type == CONSUMER and row.phase in OWNED:
+            self._joined.append(self._member(row, share.assigned))
+
+    def close(self) -> Iterator[ReplayRow]:
+        """End the generation."""
+        generation, self._generation = self._generation, None
+        if generation is None or not self._joined:
+            return
+        if self._replay is None:
+            self._replay = GroupReplay(self.group_id, self._assignors)
+        cooperative = generation.protocol != "classic" or _COOPERATIVE in (
+            generation.assignor or ""
+        )
+        self._joined.sort(key=lambda member: member.member_id)
+        yield from self._replay.take(
+            PastGeneration(
+                *(self.group_id, generation.seq, generation.generation),
+                cooperative,
+                self._joined,
+            )
+        )
+
+    def _member(self, row: MemberRow, assigned: Partitions) -> Joined:
+        member = row.member
+        # the assignors look at members with the very same topics once
+        topics = self._alike.setdefault(member.topics, member.topics)
+        return Joined(member.member_id, member.instance_id, topics, member.rack_id, assigned)

@@ -1,0 +1,93 @@
+"""Write record batches as one Parquet file that is seen when it is whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+from pyarrow import parquet
+
+
+GROUP_ROWS: Final = 250_000
+"""How many rows stand in memory until they are written, unless a file says otherwise."""
+
+
+@dataclass(slots=True)
+class TableFile:
+    """One file of a table; nothing is made before there is a row.
+
+    It gets its name, by which Spark sees it, in `publish`: a task that fails leaves none, and one that runs
+    twice puts the same file in the place of its first one. For one thread.
+
+    Attributes:
+        system: pyarrow's file system.
+        folder: of the table; it is made where it is missing.
+        name: of the file; no other task may have it.
+        schema: of the batches.
+        options: of `pyarrow.parquet.ParquetWriter`.
+        group_rows: how many rows are written at once.
+    """
+
+    system: Any
+    folder: str
+    name: str
+    schema: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    group_rows: int | None = None
+    batches: list[Any] = field(default_factory=list)
+    rows: int = 0
+    hidden: str = ""
+    """Its path while it is written: Spark passes over names with a point before them."""
+    writer: Any = None
+
+    def add(self, batch: Any) -> None:
+        """Take rows, and write when there are enough of them."""
+        if batch.num_rows:
+            self.batches.append(batch)
+            self.rows += batch.num_rows
+        if self.rows >= (self.group_rows or GROUP_ROWS):
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is left; the file is not to be seen yet."""
+        self._flush()
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
+
+    def publish(self) -> None:
+        """Give the file its name, after `close`."""
+        if self.hidden:
+            self.system.move(self.hidden, f"{self.folder}/{self.name}")
+            self.hidden = ""
+
+    def abandon(self) -> None:
+        """Remove what was written; does nothing after `publish`."""
+        self.batches.clear()
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
+        if self.hidden:
+            self.system.delete_file(self.hidden)
+            self.hidden = ""
+
+    def _flush(self) -> None:
+        if not self.batches:
+            return
+        if self.writer is None:
+            self.system.create_dir(self.folder, recursive=True)
+            self.hidden = f"{self.folder}/.{self.name}.{uuid4().hex}"
+            self.writer = parquet.ParquetWriter(
+                self.hidden,
+                self.schema,
+                filesystem=self.system,
+                compression="zstd",
+                # what Spark would read of it are types that it has no use for
+                store_schema=False,
+                **self.options,
+            )
+        limit = self.group_rows or GROUP_ROWS
+        self.writer.write_table(pa.Table.from_batches(self.batches), row_group_size=limit)
+        self.batches.clear()
+        self.rows = 0
