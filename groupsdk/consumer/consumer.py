@@ -189,7 +189,8 @@ class GroupConsumer:
     def give_back(self) -> None:
         """Have what the last `poll` or `consume` returned read again: it was not processed.
 
-        Leaving a ``with`` block by an exception does that, so that nothing of it is committed.
+        Leaving a ``with`` block by an exception does that, so that nothing of it is committed. What was committed
+        already stays so: another owner goes on after it.
         """
         with self._guard:
             self._reader.give_back()
