@@ -15,7 +15,6 @@ from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.group_side import GroupSide
 from groupsdk.connect.local_group import LocalGroup
-from groupsdk.connect.restart import RestartPolicy
 from groupsdk.connect.standby import REPLICAS_KEY, replicas_of
 from groupsdk.connect.status import owned_before
 from groupsdk.connect.store import ConnectStore
@@ -45,6 +44,8 @@ StandbyT = TypeVar("StandbyT", bound=StandbyFunction)
 ConnectorT = TypeVar("ConnectorT", bound=type[Connector])
 
 _TOKEN_MASK: Final = 2**32 - 1
+_NO_GROUP: Final = {"group.id": "standalone", "bootstrap.servers": "localhost:9092"}
+"""What settings have to have, and a worker that is alone makes no use of."""
 
 
 class Worker:
@@ -154,10 +155,7 @@ class Worker:
             ConfigError: a setting is unknown, missing or wrong, or there is nothing to do.
             StoreError: the topics cannot be made or read.
         """
-        given = {
-            key.replace("_", "."): each for key, each in {**(settings or {}), **keywords}.items()
-        }
-        config = ConnectConfig.of({**self._settings, **given})
+        config = self._config(settings, keywords, {})
 
         # imported here, so that a worker without a broker does not need confluent-kafka
         from groupsdk.connect.kafka_store import KafkaStore
@@ -192,21 +190,23 @@ class Worker:
     def start_standalone(
         self,
         path: Path | str | None,
+        settings: Mapping[str, Any] | None = None,
         /,
-        *,
-        policy: RestartPolicy | None = None,
-        plan_interval_ms: int = 0,
+        **keywords: Any,
     ) -> ConnectWorker:
         """Run everything in this process, without a broker.
 
         Args:
             path: the file that keeps configurations and states; None: they are forgotten at the end.
-            policy: how failed tasks are restarted.
-            plan_interval_ms: how often connectors are asked for their tasks; 0: only when something changes.
+            settings: more settings, in place of those that the `Worker` was made with. What is about the group and
+                its topics has no meaning here.
+            keywords: the same as keywords.
 
         Raises:
+            ConfigError: a setting is unknown or wrong, or there is nothing to do.
             StoreError: the file cannot be read or written.
         """
+        config = self._config(settings, keywords, _NO_GROUP)
         store = FileStore(path)
 
         def first_generation() -> int:
@@ -215,9 +215,22 @@ class Worker:
         return self._run(
             lambda listener, configs: LocalGroup(listener, configs, first_generation),
             store,
-            policy=policy,
-            plan_interval_ms=plan_interval_ms,
+            worker_id=config.worker_id,
+            policy=config.restart,
+            grace_ms=config.task_shutdown_graceful_timeout_ms,
+            plan_interval_ms=config.plan_interval_ms,
         )
+
+    def _config(
+        self,
+        settings: Mapping[str, Any] | None,
+        keywords: Mapping[str, Any],
+        otherwise: Mapping[str, Any],
+    ) -> ConnectConfig:
+        given = {
+            key.replace("_", "."): each for key, each in {**(settings or {}), **keywords}.items()
+        }
+        return ConnectConfig.of({**otherwise, **self._settings, **given})
 
     def _run(
         self,

@@ -6,6 +6,7 @@ leaves the group in good order, the second ends at once.
 
 import argparse
 import importlib
+import importlib.util
 import logging
 import os
 import signal
@@ -32,6 +33,11 @@ NOT_IN_ORDER: Final = 3
 """It was told to end, and could not do that in order in time."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_HINTS: Final = {
+    "bootstrap.servers is missing": ": give --bootstrap-servers HOST:PORT, or --standalone FILE to run without Kafka",
+    "group.id is missing": ": give --group NAME, the same for all workers that are to share the work",
+}
+"""What to do, in the command's words."""
 _TICK_S: Final = 0.2
 
 
@@ -95,10 +101,12 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.rest_user,
             arguments.rest_password,
         )
+        if rest is not None and importlib.util.find_spec("uvicorn") is None:
+            return _wrong("--rest needs more packages: pip install 'groupsdk[rest]'")
         app = load(arguments.app)
         worker = _start(app, arguments, "" if rest is None else rest.url)
     except ConfigError as error:
-        return _wrong(str(error))
+        return _wrong(f"{error}{_HINTS.get(str(error), '')}")
     except GroupSdkError as error:
         logger.error("the worker cannot start: %s", error)  # noqa: TRY400  # for a person to read
         return FAILED
@@ -189,8 +197,6 @@ class _Signals:
 def _start(app: Worker, arguments: argparse.Namespace, url: str) -> ConnectWorker:
     settings = {} if arguments.config is None else read_settings(Path(arguments.config))
     settings |= dict(_setting(each, "--set") for each in arguments.settings)
-    if arguments.standalone is not None:
-        return app.start_standalone(arguments.standalone)
     for key, value in (
         ("group.id", arguments.group),
         ("bootstrap.servers", arguments.bootstrap_servers),
@@ -198,6 +204,8 @@ def _start(app: Worker, arguments: argparse.Namespace, url: str) -> ConnectWorke
     ):
         if value is not None:
             settings[key] = value
+    if arguments.standalone is not None:
+        return app.start_standalone(arguments.standalone, settings)
     return app.start(settings, url=url)
 
 

@@ -115,7 +115,10 @@ class ConnectConfig:
             elif name in _RESTART:
                 restart[_RESTART[name]] = _number(key, given.pop(key), 0)
         keys = SessionKeySettings.take(given)
-        member = MemberConfig.of({**_DEFAULTS, **given})
+        try:
+            member = MemberConfig.of({**_DEFAULTS, **given})
+        except ConfigError as error:
+            raise ConfigError(f"{error}{_suggestion(error, given, names)}") from None
         return cls(member=member, restart=RestartPolicy(**restart), session_keys=keys, **own)
 
     def librdkafka(self) -> dict[str, Any]:
@@ -138,6 +141,17 @@ _LEAST: Final = {
     "storage_replication_factor": -1,
     "plan_interval_ms": 0,
 }
+
+
+def _suggestion(error: ConfigError, given: Mapping[str, Any], names: set[str]) -> str:
+    """Return what a key may have meant that is nothing like a member's."""
+    from difflib import get_close_matches
+
+    known = [each.replace("_", ".") for each in (*names, *_RESTART)]
+    for key in given:
+        if str(error) == f"unknown setting {key!r}" and (close := get_close_matches(key, known, 1)):
+            return f"; did you mean {close[0]}?"
+    return ""
 
 
 def _number(key: str, value: Any, least: int | None) -> Any:

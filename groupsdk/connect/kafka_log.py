@@ -103,7 +103,9 @@ class KafkaLog:
             self._check(self._admin)
             self._consumer = self._opened()
         except KafkaException as error:
-            raise StoreError(f"the topics {', '.join(self._topics)}: {_text(error)}") from error
+            raise StoreError(
+                f"the topics {', '.join(self._topics)} on {self._settings['bootstrap.servers']}: {_text(error)}"
+            ) from error
         self._thread.start()
         self.read_to_end(list(self._topics), deadline.remaining_ms(START_TIMEOUT_MS))
 

@@ -163,3 +163,25 @@ def test_standbys_that_cannot_be_are_refused() -> None:
         apart.add("c", Counting, count="1", standby_replicas="1")
     with pytest.raises(ConnectorConfigError, match=r"task\.weight: must be a number"):
         Worker("x").add("c", Counting, count="1", task_weight="-1")
+
+
+def test_settings_hold_without_a_broker_as_well() -> None:
+    app = Worker(task_restart_max=0, worker_id="lone")
+
+    @app.tasks
+    def plan() -> list[Task]:
+        return [Task("only")]
+
+    @app.task
+    def run(task: Task, context: TaskContext) -> None:
+        raise ValueError("it fails")
+
+    worker = app.start_standalone(None)
+    eventually(lambda: states(worker).get("status-task-tasks-0") == "FAILED")
+    assert worker.worker_id == "lone"
+    worker.stop()
+    worker = app.start_standalone(None, {"worker.id": "other"}, task_restart_max=1)
+    assert worker.worker_id == "other"
+    worker.stop()
+    with pytest.raises(ConfigError, match=r"did you mean task\.restart\.max\?"):
+        app.start_standalone(None, task_restart_mux=1)

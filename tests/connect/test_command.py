@@ -1,6 +1,7 @@
 """Holds the command: options and their environment, programs that are not there, signals and exit codes."""
 
 import argparse
+import importlib.util
 import signal
 import subprocess
 import sys
@@ -151,6 +152,35 @@ def test_a_task_that_does_not_end_keeps_nobody_from_leaving(tmp_path: Path) -> N
         eventually(lambda: "runs" in said.read_text(), said.read_text)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--group", "g"], "bootstrap.servers is missing: give --bootstrap-servers HOST:PORT, or"),
+        (["--bootstrap-servers", "x"], "group.id is missing: give --group NAME"),
+        (["--standalone", "s", "--set", "task.restart.mux=0"], "did you mean task.restart.max"),
+    ],
+)
+def test_what_is_missing_is_said_with_what_to_do(
+    tmp_path: Path, options: list[str], text: str
+) -> None:
+    with running(tmp_path, *options) as (process, said):
+        assert process.wait(20) == WRONG_USAGE
+        assert text in said.read_text()
+
+
+def test_without_its_packages_http_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
+    try:
+        assert main(["m:app", "--rest", "127.0.0.1:0"]) == WRONG_USAGE
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+            signal.signal(number, handler)
+    assert "pip install 'groupsdk[rest]'" in capsys.readouterr().err
 
 
 def test_a_wrong_setting_ends_with_2(tmp_path: Path) -> None:

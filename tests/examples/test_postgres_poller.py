@@ -13,13 +13,12 @@ import pytest
 from examples.postgres_poller import PostgresPoller, app
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect import ConnectorConfigError, ConnectWorker
-from groupsdk.connect.restart import RestartPolicy
 from tests.connect.workers import eventually
 from tests.examples.crew import Crew
 from tests.support.postgres import LocalPostgres
 
 
-POLICY = RestartPolicy(backoff_ms=20, backoff_max_ms=200)
+POLICY = {"task.restart.backoff.ms": 20, "task.restart.backoff.max.ms": 200}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,7 @@ def config(server: LocalPostgres, out: Path) -> dict[str, str]:
 
 def start(server: LocalPostgres, directory: Path) -> ConnectWorker:
     """The example as one process."""
-    worker = app.start_standalone(directory / "store.json", policy=POLICY)
+    worker = app.start_standalone(directory / "store.json", POLICY)
     eventually(lambda: worker.is_leader)
     worker.put_connector("shop", config(server, directory / "out")).result(10)
     return worker
