@@ -135,7 +135,9 @@ class TopicReader:
             NetworkError: no broker can be reached.
         """
         found = self._run(lambda: self._metadata(None))
-        return {topic_id_text(each.topic_id): each.name or "" for each in found if each.topic_id.int}
+        return {
+            topic_id_text(each.topic_id): each.name or "" for each in found if each.topic_id.int
+        }
 
     def spans(self, topic: str, partitions: Sequence[int]) -> dict[int, Span]:
         """Look up where partitions start and end; the end is that of what is committed.
