@@ -8,7 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import Message, TopicPartition as NativePartition
+from confluent_kafka import (
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition as NativePartition,
+)
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline, SystemClock
@@ -106,6 +111,7 @@ class PartitionProcessor:
 
         Raises:
             GroupSdkError: what went wrong with the membership.
+            KafkaException: a partition is read no more, since its offset is not there and auto.offset.reset is "none".
             Exception: what a handler raised, unless `on_error` passed over it; the record is not committed.
         """
         while not self._stopping:
@@ -200,7 +206,7 @@ class PartitionProcessor:
             error = message.error()
             topic, partition = message.topic(), message.partition()
             if error is not None or topic is None or partition is None:
-                logger.warning("librdkafka: %s", error)
+                self._report(error)
                 continue
             where = TopicPartition(topic, partition)
             lane = self._lanes.get(where)
@@ -211,6 +217,13 @@ class PartitionProcessor:
             for each in touched.values():
                 if each.busy is None and not each.cancelled:
                     each.busy = self._pool.submit(self._work, each)
+
+    def _report(self, error: KafkaError | None) -> None:
+        if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # its public name
+            with self._lock:
+                self._failure = self._failure or KafkaException(error)
+        else:
+            logger.warning("librdkafka: %s", error)
 
     def _work(self, lane: _Lane) -> None:
         """Process what is in a lane, on a thread of the pool."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.errors import ConfigError
@@ -205,3 +205,35 @@ def test_a_consumer_that_commits_what_it_has_only_read_is_refused() -> None:
         PartitionProcessor(Bench().consumer, print)
     with pytest.raises(ConfigError, match="1 or more"):
         PartitionProcessor(Bench(enable_auto_offset_store=False).consumer, print, workers=0)
+
+
+@pytest.mark.parametrize("code", [KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_MSG])
+def test_only_an_error_after_which_a_partition_is_read_no_more_ends_it(
+    rigs: list[Rig], code: int
+) -> None:
+    rig = Rig()
+    rigs.append(rig)
+    failed = Failed(KafkaError(code))
+    rig.bench.native.consume = lambda *_: [failed]  # type: ignore[method-assign]  # as librdkafka does
+    rig.processor.step(0)
+    if code == KafkaError._AUTO_OFFSET_RESET:
+        with pytest.raises(KafkaException):
+            rig.processor.step(0)
+    else:
+        rig.processor.step(0)
+
+
+class Failed:
+    """What librdkafka returns in place of a record."""
+
+    def __init__(self, error: KafkaError) -> None:
+        self._error = error
+
+    def error(self) -> KafkaError:
+        return self._error
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 0
