@@ -1,6 +1,6 @@
 """Share out where subscriptions differ, or racks matter."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from assignors.sticky.bits import bitset, positions
@@ -96,20 +96,9 @@ def _solve(
     """Find the cheapest balanced assignment of a block; changes the shares of its members."""
     members, shares = block.members, leveller.shares
     inside = sorted(_rows_of(block, shares))
+    local = _narrowing(members, len(leveller.loads))
     number = {row: index for index, row in enumerate(inside)}
-    place = {member: index for index, member in enumerate(members)}
-    mask = bitset(members)
-    # The text of a binary number begins with the highest member.
-    everyone = len(leveller.loads)
-    pick = itemgetter(*[everyone - 1 - member for member in reversed(members)])
-    width = f"0{everyone}b"
-
-    def local(bits: int) -> int:
-        inside = bits & mask
-        if inside.bit_count() * _SPARSE < len(members):
-            return bitset([place[member] for member in positions(inside)])
-        return int("".join(pick(format(inside, width))), 2)
-
+    all_inside = len(inside) == len(rows.sizes)
     # A path or circle of steps has at most this many that move something, and as many on or off rack: so
     # one of what counts more outweighs all of what counts less that could be had for it.
     weight = 2 * (len(members) + len(inside)) + 1
@@ -121,10 +110,12 @@ def _solve(
         prices = Prices(move=1, off_rack=weight)
     transport = Transport(
         [local(rows.readers[row]) for row in inside],
-        [local(rows.far[row]) for row in inside],
+        [local(rows.far[row]) for row in inside] if rows.have_racks else [0] * len(inside),
         [rows.sizes[row] for row in inside],
         [
-            {number[row]: count for row, count in owned[member].items() if row in number}
+            owned[member]
+            if all_inside
+            else {number[row]: count for row, count in owned[member].items() if row in number}
             for member in members
         ],
         block.level,
@@ -133,6 +124,26 @@ def _solve(
     )
     CheapestFlow(transport).run()
     for member, share in zip(members, transport.result(), strict=True):
-        leveller.moved.setdefault(member, set()).update(owned[member], shares[member])
-        shares[member] = {inside[row]: count for row, count in share.items()}
-        leveller.moved[member].update(shares[member])
+        found = share if all_inside else {inside[row]: count for row, count in share.items()}
+        if changed := found.items() ^ shares[member].items():
+            leveller.moved.setdefault(member, set()).update([row for row, _ in changed])
+            shares[member] = found
+
+
+def _narrowing(members: Sequence[int], everyone: int) -> Callable[[int], int]:
+    """Return what makes of a set of members one of their places in a list of some of them."""
+    if len(members) == everyone:
+        return lambda bits: bits
+    place = {member: index for index, member in enumerate(members)}
+    mask = bitset(members)
+    # The text of a binary number begins with the highest member.
+    pick = itemgetter(*[everyone - 1 - member for member in reversed(members)])
+    width = f"0{everyone}b"
+
+    def narrow(bits: int) -> int:
+        inside = bits & mask
+        if inside.bit_count() * _SPARSE < len(members):
+            return bitset([place[member] for member in positions(inside)])
+        return int("".join(pick(format(inside, width))), 2)
+
+    return narrow

@@ -165,6 +165,7 @@ class Transport:
     def result(self) -> list[Counts]:
         """Return by member how many it has of each row."""
         dummy = len(self.supply) - 1
-        return [
-            {row: count for row, count in share.items() if row != dummy} for share in self._shares
-        ]
+        found = list(map(dict, self._shares))
+        for share in found:
+            share.pop(dummy, None)
+        return found
