@@ -248,6 +248,8 @@ def test_a_worker_that_cannot_read_configurations_leaves_its_work_to_others(
     other = group.start("w1")
     group.ask(lambda leader: leader.put_connector("c", {**COUNTING, "count": "2"}))
     eventually(lambda: group.shares() == [1, 1], group.shares)
+    # a start would wait for what cannot be read
+    eventually(lambda: len(_owners(other)) == 2, other.statuses)
 
     def fail() -> None:
         raise KafkaException(KafkaError(KafkaError._FATAL))
@@ -256,7 +258,7 @@ def test_a_worker_that_cannot_read_configurations_leaves_its_work_to_others(
     assert isinstance(store, KafkaStore)
     monkeypatch.setattr(store._state.log, "_read_on", fail)
     eventually(lambda: len(other.owned.tasks) == 2, group.shares)
-    assert not deaf.owned
+    eventually(lambda: not deaf.owned)
     assert (deaf.health().status, other.health().status) == ("unhealthy", "healthy")
     with pytest.raises(RebalancingError):
         deaf.put_connector("d", COUNTING).result(20)
