@@ -133,12 +133,14 @@ class _Progress:
         self.say(f"[{done + 1:2}/{steps}] {name}")
 
 
-def _session(args: argparse.Namespace, progress: _Progress) -> "SparkSession":
+def _session(
+    args: argparse.Namespace, progress: _Progress, *, brief: bool = False
+) -> "SparkSession":
     from groupsdk.history.session import build_session
 
     progress.say("starting Spark")
     settings = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    return build_session(master=args.master, settings=settings)
+    return build_session(master=args.master, brief=brief, settings=settings)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -147,7 +149,7 @@ def _run(args: argparse.Namespace) -> int:
 
     n, seconds = storm_of(args.storm)
     progress = _Progress(quiet=args.quiet)
-    spark = _session(args, progress)
+    spark = _session(args, progress, brief=is_brief(args))
     try:
         assignors = tuple(each.strip() for each in args.assignors.split(",") if each.strip())
         options = Options(
@@ -165,6 +167,17 @@ def _run(args: argparse.Namespace) -> int:
     finally:
         spark.stop()
     return 0
+
+
+def is_brief(args: argparse.Namespace) -> bool:
+    """Tell whether there is little to read; of what is not in segment files, nobody knows beforehand."""
+    from groupsdk.history.session import BRIEF_BYTES
+    from groupsdk.history.sources.segments import find_segments
+
+    if not args.segments:
+        return False
+    # fails before Spark starts where there is nothing to read
+    return sum(each.size for each in find_segments(args.segments)) <= BRIEF_BYTES
 
 
 def storm_of(text: str) -> tuple[int, int]:
@@ -203,8 +216,6 @@ def _inputs(args: argparse.Namespace, spark: "SparkSession") -> "Inputs":
         reasons = read_broker_log(spark, args.broker_log, zone=args.log_zone)
     if args.segments:
         spark.dataSource.register(segments.SegmentsDataSource)
-        # fails before Spark does where there is nothing to read
-        segments.find_segments(args.segments)
         reader = spark.read.format(segments.FORMAT)
         return Inputs(
             reader.option("kind", "commits").load(args.segments),
@@ -271,7 +282,7 @@ def _report(args: argparse.Namespace) -> int:
     from groupsdk.history.job import read_tables
 
     progress = _Progress(quiet=args.quiet)
-    spark = _session(args, progress)
+    spark = _session(args, progress, brief=True)
     try:
         _write_report(args, progress, read_tables(spark, args.out))
     finally:

@@ -31,6 +31,11 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
+_SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+
+BRIEF_BYTES: Final = 400 * 1024 * 1024
+"""A log up to this size, of some five million records, is sooner explained than Java's code is compiled well."""
+
 CONNECTOR_EXCLUDES: Final = (
     "org.apache.hadoop:hadoop-client-api",
     "org.apache.hadoop:hadoop-client-runtime",
@@ -49,6 +54,7 @@ def build_session(
     *,
     master: str | None = None,
     connector: bool = False,
+    brief: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Return a session with what the history needs, the running one if there is one.
@@ -59,9 +65,13 @@ def build_session(
             says, and all cores of this machine if nothing does.
         connector: load Spark's own Kafka connector for `sources.connector`; the sources `segments` and
             `topic` need none.
+        brief: there is little to do, up to `BRIEF_BYTES` of a log: Java compiles its code quickly rather than
+            well, which would take longer than it saves. Means nothing where a JVM runs already.
         settings: more settings of Spark, which go before the ones made here.
     """
     prepare_workers()
+    if brief:
+        _compile_quickly()
     builder = SparkSession.builder.appName(app)
     if master is not None:
         builder = builder.master(master)
@@ -76,6 +86,13 @@ def build_session(
         cores = session.sparkContext.defaultParallelism
         session.conf.set(_SHUFFLE_PARTITIONS, str(max(8, 2 * cores)))
     return session
+
+
+def _compile_quickly() -> None:
+    # by the environment, as Spark adds it to what its configuration says of the JVM
+    given = os.environ.get(_SUBMIT_OPTIONS, "")
+    if "TieredStopAtLevel" not in given:
+        os.environ[_SUBMIT_OPTIONS] = f"{given} -XX:TieredStopAtLevel=1".strip()
 
 
 def connector_settings() -> dict[str, str]:

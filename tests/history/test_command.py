@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.command import add_arguments, main, read_properties, storm_of
+from groupsdk.history.command import add_arguments, is_brief, main, read_properties, storm_of
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
@@ -51,6 +51,21 @@ def test_what_is_missing_is_said(
         parsed(*arguments)
     assert error.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+def test_a_small_log_makes_a_brief_session(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from groupsdk.history.session import BRIEF_BYTES
+
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    with (folder / f"{0:020}.log").open("wb") as file:
+        file.truncate(BRIEF_BYTES)
+    args = parsed("run", "--segments", str(tmp_path), "--out", "o")
+    assert is_brief(args)
+    (folder / f"{5:020}.log").write_bytes(b"x")
+    assert not is_brief(args)
+    assert not is_brief(parsed("run", "--archive", str(tmp_path), "--out", "o"))
 
 
 def test_help_comes_without_spark() -> None:

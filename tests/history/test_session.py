@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 from groupsdk.history.session import (
     CONNECTOR_EXCLUDES,
     SETTINGS,
+    _compile_quickly,
     connector_settings,
     prepare_workers,
 )
@@ -37,3 +38,19 @@ def test_times_are_utc_and_the_connector_brings_only_what_is_missing() -> None:
     settings = connector_settings()
     assert settings["spark.jars.packages"].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:")
     assert settings["spark.jars.excludes"].split(",") == list(CONNECTOR_EXCLUDES)
+
+
+def test_java_compiles_quickly_where_the_user_says_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine=1")
+    _compile_quickly()
+    _compile_quickly()
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine=1 -XX:TieredStopAtLevel=1"
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=4")
+    _compile_quickly()
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-XX:TieredStopAtLevel=4"
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS")
+    _compile_quickly()
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-XX:TieredStopAtLevel=1"
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS")
