@@ -205,7 +205,7 @@ def encode_generation(generation_id: int) -> bytes:
 
 def read_generation(data: bytes | None, member_id: str) -> int:
     """Read what a member sent with `cooperative-sticky`; -1 where that does not parse, which is logged."""
-    if data is None:
+    if not data:  # librdkafka writes no bytes where Java writes null
         return _NO_GENERATION
     if len(data) < _INT32.size:
         _LOG.warning(

@@ -76,6 +76,11 @@ def test_generation_alone() -> None:
     assert read_generation(None, "m") == -1
 
 
+def test_no_bytes_at_all_are_nothing_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
+    assert read_generation(b"", "librdkafka's, as it joins first") == -1
+    assert not caplog.records
+
+
 def test_version_0_has_no_generation() -> None:
     data = bytes.fromhex("00000001 000174 00000002 00000000 00000003")
     assert decode_claim(data) == Claim({"t": (0, 3)}, -1)
