@@ -52,7 +52,7 @@ ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor", "connec
 HISTORY: Final = ("history_decoding", "history_replay")
 """What reads logs; Spark and a JDK for the first."""
 TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS, *HISTORY)
-PRINTED: Final = ("wire_codec", "history_growth")
+PRINTED: Final = ("wire_codec", "history_growth", "history_cluster")
 """Scripts that print their own table, which is not for the README; run where they are named."""
 NAMES: Final = (*TABLES, *PRINTED)
 

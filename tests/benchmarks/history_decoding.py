@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -146,7 +146,7 @@ def dump(root: Path, records: int, *options: str) -> tuple[Cost, int]:
     return Cost(records, used, wall_s), printed
 
 
-def spark_session(master: str = "local[2]") -> Any:
+def spark_session(master: str = "local[2]", more: Mapping[str, str] | None = None) -> Any:
     """Start Spark, on two cores unless it is said otherwise."""
     from groupsdk.history.session import build_session
 
@@ -155,6 +155,7 @@ def spark_session(master: str = "local[2]") -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.log.level": "ERROR",
+        **(more or {}),
     }
     return build_session(master=master, settings=settings)
 
