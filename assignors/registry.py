@@ -62,7 +62,9 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
         return assignor
     if callable(assignor):
         return _made(assignor, getattr(assignor, "__qualname__", repr(assignor)))
-    raise ConfigError(f"{assignor!r} is no assignor: it lacks {_lacking(assignor)}")
+    raise ConfigError(
+        f"{assignor!r} is no assignor: it lacks {_lacking(assignor)}; see groupsdk.assignment.PartitionAssignor"
+    )
 
 
 def _found(name: str) -> object:
