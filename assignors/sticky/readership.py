@@ -16,7 +16,7 @@ class Readership:
 
     Attributes:
         topics: in order.
-        list_of: by member: the number of its list of topics.
+        list_of: by member: the number of its list of topics; most members having their own, all have.
 
     Args:
         subscribed: by member; equal ones are best the same object.
@@ -39,17 +39,22 @@ class Readership:
         self._number = {topic: number for number, topic in enumerate(self.topics)}
         lists: dict[int, int] = {}
         self.list_of = [lists.setdefault(id(each), len(lists)) for each in subscribed]
-        distinct = {id(each): each for each in subscribed}
-        self._lists = [distinct[each] for each in lists]
-        # A few topics of many, or lists that many share, which are best sets.
+        self._are_shared = 2 * len(lists) <= len(subscribed)
+        if self._are_shared:
+            distinct = {id(each): each for each in subscribed}
+            self._lists = [distinct[each] for each in lists]
+        else:
+            # To turn lists into members would take more than it takes to look at some lists twice.
+            self.list_of = list(range(len(subscribed)))
+            self._lists = list(subscribed)
+        # A few topics of many: such lists, and those that are shared, are best sets.
         self._are_short = sum(map(len, self._lists)) * _SPARSE < len(self._lists) * len(self.topics)
-        self._are_shared = 2 * len(self._lists) < len(self.list_of)
         self._sets: dict[int, frozenset[str]] = {}
         self._made: list[bytearray] | None = None
 
     @property
     def lists(self) -> int:
-        """How many lists there are."""
+        """How many lists there are; 1 where all members have the same one."""
         return len(self._lists)
 
     def has_all(self, member: int, topics: Collection[str]) -> bool:
@@ -77,7 +82,7 @@ class Readership:
             topic: rows.setdefault(column, len(rows))
             for topic, column in zip(self.topics, self._columns(), strict=True)
         }
-        if len(self._lists) == len(self.list_of):
+        if not self._are_shared:
             return row_of_topic, list(rows)
         rows_of_list = transpose(list(rows), len(self._lists))
         return row_of_topic, transpose([rows_of_list[each] for each in self.list_of], len(rows))

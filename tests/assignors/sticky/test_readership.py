@@ -10,11 +10,16 @@ from assignors.sticky.readership import Readership
 
 def test_topics_with_the_same_readers_are_one_row() -> None:
     both = ["b", "a", "c"]
-    readership = Readership([both, ["a", "b", "a"], both], {"c", "b", "a"})
+    readership = Readership([both, ["a", "b", "a"], both, both], {"c", "b", "a"})
     assert readership.topics == ["a", "b", "c"]
-    assert readership.list_of == [0, 1, 0]
+    assert readership.list_of == [0, 1, 0, 0]
     assert readership.lists == 2
-    assert readership.rows() == ({"a": 0, "b": 0, "c": 1}, [0b111, 0b101])
+    assert readership.rows() == ({"a": 0, "b": 0, "c": 1}, [0b1111, 0b1101])
+
+
+def test_one_list_is_one_list() -> None:
+    topics = ["a", "b"]
+    assert [Readership([topics] * members, topics).lists for members in (1, 2, 3)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("seed", range(60))
