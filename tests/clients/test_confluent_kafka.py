@@ -252,6 +252,10 @@ def test_a_producer_goes_on_while_leaders_and_coordinators_move(
                     on_delivery=on_delivery,
                 )
                 sent += 1
+            if round_ == 0:
+                # librdkafka does not ask again for committed offsets that a moved coordinator
+                # refused (its issue 5586): let it have them before anything moves
+                messages += taken(consumer, 1, 60)
             for partition in range(4):
                 broker.move_leader(topic, partition, 1 + (partition + round_) % 3)
             broker.move_coordinator(group_id, 1 + round_ % 3)
