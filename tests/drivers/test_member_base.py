@@ -438,7 +438,7 @@ def test_an_assignment_is_not_delivered_to_a_member_that_may_be_out(rig: Rig) ->
     ("callback", "value", "error", "match"),
     [
         ("metadata", [], MetadataError, "at least one protocol"),
-        ("metadata", None, MetadataError, "pairs of protocol name and bytes.*NoneType"),
+        ("metadata", None, MetadataError, "mapping of protocol name to bytes.*got None"),
         ("metadata", [("v0", "text")], MetadataError, "'v0' must come with bytes, not str"),
         ("metadata", [("", b"")], MetadataError, "'' is not a protocol name"),
         ("metadata", [("v0", b""), ("v0", b"")], MetadataError, "'v0' twice"),

@@ -229,7 +229,7 @@ class Matrix:
             last.append(seen)
             return seen if whole and taken_up and seen in last[:-1][-3:] else None
 
-        seen = eventually(look, lambda: str(last[-1:]))
+        seen = eventually(look, lambda: str(last[-1:]), 60)
         everything = [each for share in self.shares(seen).values() for each in share]
         assert sorted(everything) == [(self.topic, number) for number in range(_PARTITIONS)]
         return seen
