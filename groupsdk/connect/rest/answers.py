@@ -1,13 +1,33 @@
 """Write answers in the shapes of Kafka Connect (`ConnectorInfo`, `ConnectorStateInfo`, `ErrorMessage`)."""
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
 
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.status import Status, status_key
 from groupsdk.wire.connect_protocol import ConnectorTaskId
+
+
+TIMEOUT_S: Final = 60.0
+"""How long a worker may take for what it is asked, as in Connect."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
+
+
+async def done(future: Future[T]) -> T:
+    """Wait until the worker has done what it was asked.
+
+    Raises:
+        TimeoutError: it has not within `TIMEOUT_S`.
+        ConnectError: what it could not do.
+    """
+    return await asyncio.wait_for(asyncio.wrap_future(future), TIMEOUT_S)
 
 
 def error_answer(code: int, text: str) -> JSONResponse:

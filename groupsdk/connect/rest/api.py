@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -28,8 +28,11 @@ from groupsdk.connect.errors import (
     UnknownConnectorError,
 )
 from groupsdk.connect.rest.answers import (
+    TIMEOUT_S,
+    Handler,
     connector_info,
     connector_status,
+    done,
     error_answer,
     task_status,
 )
@@ -50,7 +53,6 @@ logger = logging.getLogger(__name__)
 
 FORWARD: Final = "forward"
 """Says in a query whether a request may be sent on, so that it is not for ever: as Kafka Connect's workers say it."""
-_TIMEOUT_S: Final = 60.0
 _HEALTH_S: Final = 10.0
 _HEALTH_CODES: Final = {"healthy": 200, "starting": 503, "unhealthy": 500}
 _INITIAL: Final = {
@@ -68,8 +70,6 @@ _CODES: Final = (
     (StoreError, 503),
     (ConnectError, 500),
 )
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class RestApi:
@@ -150,7 +150,7 @@ class RestApi:
                 code = next(code for kind, code in _CODES if isinstance(error, kind))
                 return error_answer(code, str(error))
             except TimeoutError:
-                return error_answer(500, f"the worker did not answer within {_TIMEOUT_S:g} s")
+                return error_answer(500, f"the worker did not answer within {TIMEOUT_S:g} s")
             except Exception as error:
                 # of a connector's own `validate`, for example; the rest is in the log
                 logger.exception("%s %r", request.method, request.scope["path"])
@@ -207,7 +207,7 @@ class RestApi:
         made = self._worker.put_connector(
             name, _config(config), create_only=True, target=_target(body.get("initial_state"))
         )
-        await self._done(made)
+        await done(made)
         return self._created(request, name)
 
     async def show(self, request: Request) -> Response:
@@ -217,7 +217,7 @@ class RestApi:
 
     async def delete(self, request: Request) -> Response:
         """Delete a connector."""
-        await self._done(self._worker.delete_connector(request.path_params["name"]))
+        await done(self._worker.delete_connector(request.path_params["name"]))
         return Response(status_code=204)
 
     async def show_config(self, request: Request) -> Response:
@@ -228,7 +228,7 @@ class RestApi:
     async def put_config(self, request: Request) -> Response:
         """Create a connector or change its configuration."""
         name, config = request.path_params["name"], _config(await json_object(request))
-        created = await self._done(self._worker.put_connector(name, config))
+        created = await done(self._worker.put_connector(name, config))
         if created:
             return self._created(request, name)
         return JSONResponse(connector_info(name, self._worker.configs()))
@@ -239,7 +239,7 @@ class RestApi:
         gone = {key for key, value in changes.items() if value is None}
         kept = {**self._worker.configs().connectors[name], **_config(changes, gone)}
         config = {key: value for key, value in kept.items() if key not in gone}
-        await self._done(self._worker.put_connector(name, config))
+        await done(self._worker.put_connector(name, config))
         return JSONResponse(connector_info(name, self._worker.configs()))
 
     async def show_status(self, request: Request) -> Response:
@@ -267,9 +267,9 @@ class RestApi:
     async def restart_task(self, request: Request) -> Response:
         """Restart a task, on whichever worker it runs."""
         task = self._task(request)
-        if not await self._done(self._worker.restart_task(task)):
+        if not await done(self._worker.restart_task(task)):
             # a request of the connector's, of which only failed tasks take note, reaches all workers
-            await self._done(self._worker.restart(RestartRequest(task.connector, True, True)))
+            await done(self._worker.restart(RestartRequest(task.connector, True, True)))
         return Response(status_code=204)
 
     async def restart(self, request: Request) -> Response:
@@ -277,7 +277,7 @@ class RestApi:
         name = request.path_params["name"]
         include = _flag(request, "includeTasks")
         asked = RestartRequest(name, include, _flag(request, "onlyFailed"))
-        await self._done(self._worker.restart(asked))
+        await done(self._worker.restart(asked))
         if not include:
             return Response(status_code=204)
         return JSONResponse(self._status(self._name(request)), 202)
@@ -288,7 +288,7 @@ class RestApi:
 
     def _target(self, target: TargetState) -> Handler:
         async def put(request: Request) -> Response:
-            await self._done(self._worker.set_target_state(request.path_params["name"], target))
+            await done(self._worker.set_target_state(request.path_params["name"], target))
             return Response(status_code=204 if target is TargetState.STOPPED else 202)
 
         return put
@@ -326,9 +326,6 @@ class RestApi:
         return HTMLResponse(PAGE)
 
     # Details.
-
-    async def _done(self, future: Any) -> Any:
-        return await asyncio.wait_for(asyncio.wrap_future(future), _TIMEOUT_S)
 
     def _created(self, request: Request, name: str) -> Response:
         place = f"{str(request.base_url).rstrip('/')}/connectors/{quote(name, safe='')}"

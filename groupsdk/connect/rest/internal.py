@@ -4,9 +4,7 @@ With the protocol `sessioned` these requests are signed with the group's session
 Connect does not sign them, and neither is a signature asked for here.
 """
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -16,16 +14,14 @@ from groupsdk.connect.admin import ConnectorAdmin
 from groupsdk.connect.config_records import MAX_TASKS
 from groupsdk.connect.config_state import Config
 from groupsdk.connect.errors import NotLeaderError, RebalancingError, UnknownConnectorError
+from groupsdk.connect.rest.answers import Handler, done
 from groupsdk.connect.rest.body import BadRequestError, parsed, read_body
 
 
 _MAX_BODY: Final = 64_000_000
 """The configurations of all of a connector's tasks."""
-_TIMEOUT_S: Final = 60.0
 _SIGNED: Final = "groupsdk.signed"
 _PATHS: Final = re.compile(r"(POST) /connectors/[^/]+/tasks/?|(PUT) /connectors/[^/]+/fence/?")
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class InternalRequests:
@@ -83,7 +79,7 @@ class InternalRequests:
 
     async def _done(self, future: Any) -> None:
         try:
-            await asyncio.wait_for(asyncio.wrap_future(future), _TIMEOUT_S)
+            await done(future)
         except NotLeaderError as error:
             # not sent on: who asked signed it for whom it took for the leader, and asks again
             raise RebalancingError(f"{error}: ask the leader") from None

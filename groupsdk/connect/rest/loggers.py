@@ -1,19 +1,11 @@
 """Show and set the levels of loggers over HTTP, in the paths and shapes of KIP-495 and KIP-976."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from groupsdk.connect.admin import ConnectorAdmin
+from groupsdk.connect.rest.answers import Handler, done
 from groupsdk.connect.rest.body import BadRequestError, json_object
-
-
-_TIMEOUT_S: Final = 60.0
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class LoggerRequests:
@@ -52,6 +44,5 @@ class LoggerRequests:
             return JSONResponse(self._worker.loggers.set(name, level))
         if scope != "cluster":
             raise BadRequestError(f"scope: must be worker or cluster, not {scope!r}")
-        future = self._worker.set_logger_level(name, level)
-        await asyncio.wait_for(asyncio.wrap_future(future), _TIMEOUT_S)
+        await done(self._worker.set_logger_level(name, level))
         return Response(status_code=204)

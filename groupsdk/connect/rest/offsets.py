@@ -3,22 +3,18 @@
 What Connect calls a partition is a task here, `{"task": "its id"}`, and what it calls an offset is the task's state.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from groupsdk.connect.admin import ConnectorAdmin
+from groupsdk.connect.rest.answers import Handler, done
 from groupsdk.connect.rest.body import BadRequestError, json_object
 from groupsdk.connect.task import TaskState
 
 
-_TIMEOUT_S: Final = 60.0
 _PATH: Final = "/connectors/{name}/offsets"
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class OffsetRequests:
@@ -56,10 +52,9 @@ class OffsetRequests:
 
     async def _set(self, request: Request, states: dict[str, TaskState | None] | None) -> Response:
         name = request.path_params["name"]
-        future = self._worker.set_task_states(name, states)
-        count = await asyncio.wait_for(asyncio.wrap_future(future), _TIMEOUT_S)
-        done = "forgotten" if states is None else "set"
-        return JSONResponse({"message": f"the states of {count} tasks of {name!r} are {done}"})
+        count = await done(self._worker.set_task_states(name, states))
+        now = "forgotten" if states is None else "set"
+        return JSONResponse({"message": f"the states of {count} tasks of {name!r} are {now}"})
 
 
 def _states(value: object) -> dict[str, TaskState | None]:
