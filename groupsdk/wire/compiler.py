@@ -5,6 +5,7 @@ run time, runs of fixed-size fields become one `struct` call, and every struct o
 written or read in line. Names in the source come from the declarations only, never from data.
 """
 
+from collections.abc import Callable, Generator
 from typing import TypeVar, cast
 
 from groupsdk.errors import DecodeError, EncodeError
@@ -14,6 +15,9 @@ from groupsdk.wire.schema import Decode, Encode, Message
 
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+CodecSteps = Generator[None, None, T]
+"""The work of a codec in steps, which returns its result at the end."""
 
 
 def encoder(message: type[Message], version: int) -> Encode:
@@ -60,6 +64,31 @@ def lenient_decoder(message: type[M], version: int) -> Decode:
     if version not in message.api:
         raise DecodeError(_undeclared(message, version))
     return compile_decoder(message, version, lenient=True)
+
+
+def lenient_decoder_in_steps(
+    message: type[M], version: int
+) -> Callable[[bytes, int], CodecSteps[M]]:
+    """Compile a decode function as `lenient_decoder` does, that works in steps of some milliseconds.
+
+    It gives a generator, which returns the message: for requests of very many elements, on a loop that others
+    use, too.
+
+    Raises (the generator):
+        DecodeError: the bytes are no such message.
+    """
+    made = compile_decoder(message, version, lenient=True, steps=True)
+    return cast("Callable[[bytes, int], CodecSteps[M]]", made)
+
+
+def encoder_in_steps(message: type[M], version: int) -> Callable[[M], CodecSteps[bytes]]:
+    """Compile an encode function that works in steps of some milliseconds: a generator, which returns the bytes.
+
+    Raises (the generator):
+        EncodeError: the version cannot carry a value of the message.
+    """
+    made = compile_encoder(message, version, steps=True)
+    return cast("Callable[[M], CodecSteps[bytes]]", made)
 
 
 def encode(message: Message, version: int) -> bytes:

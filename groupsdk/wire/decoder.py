@@ -22,7 +22,9 @@ from groupsdk.wire.source import SourceWriter
 from groupsdk.wire.twin import has_lock, open_twin
 
 
-def compile_decoder(message: type[Message], version: int, *, lenient: bool = False) -> Decode:
+def compile_decoder(
+    message: type[Message], version: int, *, lenient: bool = False, steps: bool = False
+) -> Decode:
     """Compile the decode function of a message class for a version that its `Api` has.
 
     Args:
@@ -31,8 +33,9 @@ def compile_decoder(message: type[Message], version: int, *, lenient: bool = Fal
         lenient: whether to read as Kafka reads requests: bytes behind the message are left alone, any negative
             length is null where null may be, what is no UTF-8 becomes U+FFFD. All arrays of the message
             together have at most `MAX_REQUEST_ELEMENTS` elements then.
+        steps: whether to make a generator that yields now and then, and returns the message.
     """
-    return _Decoder(message, version, lenient=lenient).compile()
+    return _Decoder(message, version, lenient=lenient, steps=steps).compile()
 
 
 class _Decoder(SourceWriter):
@@ -42,9 +45,10 @@ class _Decoder(SourceWriter):
     back; slices that run over the end are short, and the check at the end finds it.
     """
 
-    def __init__(self, message: type[Message], version: int, *, lenient: bool) -> None:
+    def __init__(self, message: type[Message], version: int, *, lenient: bool, steps: bool) -> None:
         super().__init__(message, version)
         self._lenient = lenient
+        self._steps = steps
         self._decode_text = ".decode('utf-8', 'replace')" if lenient else ".decode()"
         self.names.update(
             FieldError=FieldError,
@@ -70,6 +74,8 @@ class _Decoder(SourceWriter):
             self.line("e = len(d)")
             if self._lenient:
                 self.line(f"left = {MAX_REQUEST_ELEMENTS}")
+            if self._steps:
+                self.start_counting()
             with self.block("try:"):
                 result = self.struct(self.message)
                 self.line("if p <= e:" if self._lenient else "if p == e:")
@@ -287,6 +293,8 @@ class _Decoder(SourceWriter):
         items = self.variable("items")
         self.line(f"{items} = []")
         with self.block(f"for _ in range({count}):"):
+            if self._steps:
+                self.pause()
             if isinstance(element, type) and issubclass(element, Struct):
                 item = self.struct(element)
             else:

@@ -20,16 +20,23 @@ from groupsdk.wire.schema import (
 from groupsdk.wire.source import SourceWriter
 
 
-def compile_encoder(message: type[Message], version: int) -> Encode:
-    """Compile the encode function of a message class for a version that its `Api` has."""
-    return _Encoder(message, version).compile()
+def compile_encoder(message: type[Message], version: int, *, steps: bool = False) -> Encode:
+    """Compile the encode function of a message class for a version that its `Api` has.
+
+    Args:
+        message: the class.
+        version: its version.
+        steps: whether to make a generator that yields now and then, and returns the bytes.
+    """
+    return _Encoder(message, version, steps=steps).compile()
 
 
 class _Encoder(SourceWriter):
     """Generate the source of one encode function."""
 
-    def __init__(self, message: type[Message], version: int) -> None:
+    def __init__(self, message: type[Message], version: int, *, steps: bool) -> None:
         super().__init__(message, version)
+        self._steps = steps
         self.names.update(
             BYTE=tuple(bytes([n]) for n in range(128)),
             FieldError=FieldError,
@@ -50,6 +57,8 @@ class _Encoder(SourceWriter):
         self.names["failures"] = primitives.ENCODE_FAILURES
         self.names["explain"] = lambda m, error: explain_encode(message, m, version, error)
         with self.block("def write(m):"):
+            if self._steps:
+                self.start_counting()
             with self.block("try:"):
                 self.struct(message, "m")
                 if self._out is None:
@@ -213,6 +222,8 @@ class _Encoder(SourceWriter):
             self.line("    raise FieldError('is one string where an array of them is wanted')")
         item = self.variable("item")
         with self.block(f"for {item} in {value}:"):
+            if self._steps:
+                self.pause()
             if isinstance(element, type) and issubclass(element, Struct):
                 self.struct(element, item)
             else:

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from groupsdk.wire.schema import Message
+
+
+_PAUSE_AFTER: Final = 1024
+"""After how many elements of arrays a codec in steps pauses: a few milliseconds' work."""
 
 
 class SourceWriter:
@@ -55,6 +59,19 @@ class SourceWriter:
         namespace = dict(self.names)
         exec(compile("\n".join(self._lines), file, "exec"), namespace)
         return namespace[name]
+
+    def start_counting(self) -> None:
+        """Make the function a generator, and count elements for `pause`."""
+        self.line("turn = 0")
+        self.line("if turn:")
+        self.line("    yield")  # a generator also where there is nothing to repeat
+
+    def pause(self) -> None:
+        """Count an element, and yield where it is time to."""
+        self.line("turn += 1")
+        self.line(f"if turn == {_PAUSE_AFTER}:")
+        self.line("    turn = 0")
+        self.line("    yield")
 
     @property
     def title(self) -> str:

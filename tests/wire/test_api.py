@@ -35,6 +35,7 @@ from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from groupsdk.wire.schema import ApiKey, Request
+from tests.support.cases import each_case
 
 
 UNSUPPORTED = 35
@@ -46,7 +47,7 @@ def payload(frame: bytes) -> bytes:
     return found
 
 
-@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+@each_case("key", ApiKey)
 def test_requests_and_responses_are_paired(key: ApiKey) -> None:
     request = request_class(key)
     response = request.response_class
@@ -58,10 +59,10 @@ def test_requests_and_responses_are_paired(key: ApiKey) -> None:
 
 
 def test_messages_lists_them_all() -> None:
-    assert len(list(messages())) == 2 * len(ApiKey) == 104
+    assert len(list(messages())) == 2 * len(ApiKey) == 114
 
 
-@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+@each_case("key", ApiKey)
 @pytest.mark.parametrize("client_id", [None, "", "me ß"])
 def test_requests_and_answers_travel_in_every_version(key: ApiKey, client_id: str | None) -> None:
     request: type[Request[Any]] = request_class(key)
@@ -116,7 +117,7 @@ def test_tagged_fields_of_headers_are_skipped() -> None:
     )
 
 
-@pytest.mark.parametrize("size", range(20))
+@each_case("size", range(20))
 def test_a_truncated_request_is_refused(size: int) -> None:
     data = payload(encode_request(HeartbeatRequest("g"), 4, 1, "me"))
 
@@ -124,7 +125,7 @@ def test_a_truncated_request_is_refused(size: int) -> None:
         decode_request(data[:size])
 
 
-@pytest.mark.parametrize("size", range(10))
+@each_case("size", range(10))
 def test_a_truncated_answer_is_refused(size: int) -> None:
     data = payload(encode_response(HeartbeatResponse(9, 27), 4, 1))
 

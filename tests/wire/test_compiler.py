@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -31,6 +31,44 @@ def test_what_is_encoded_is_decoded(case: tuple[int, Message]) -> None:
     data = compiler.encode(message, version)
 
     assert compiler.decode(type(message), version, data) == message
+
+
+@settings(max_examples=200)
+@given(versioned_messages())
+def test_codecs_in_steps_do_the_same(case: tuple[int, Message]) -> None:
+    version, message = case
+    kind = type(message)
+
+    data, _ = finished(compiler.encoder_in_steps(kind, version)(message))
+
+    assert data == compiler.encode(message, version)
+    read, _ = finished(compiler.lenient_decoder_in_steps(kind, version)(data, 0))
+    assert read == compiler.lenient_decoder(kind, version)(data, 0)
+
+
+def finished(steps: compiler.CodecSteps[Any]) -> tuple[Any, int]:
+    """Returns what a codec in steps returned, and after how many pauses."""
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value, pauses
+        pauses += 1
+
+
+def test_codecs_in_steps_pause_and_fail_as_others_do() -> None:
+    topics = tuple(DeleteRecordsTopic(str(n), (DeleteRecordsPartition(n),)) for n in range(5_000))
+    request = DeleteRecordsRequest(topics)
+    data, pauses = finished(compiler.encoder_in_steps(DeleteRecordsRequest, 2)(request))
+    assert pauses == 9
+    decode = compiler.lenient_decoder_in_steps(DeleteRecordsRequest, 2)
+    assert finished(decode(data, 0)) == (request, 9)
+    with pytest.raises(DecodeError, match="topics"):
+        finished(decode(data[:70_000], 0))
+    wrong = DeleteRecordsRequest((DeleteRecordsTopic("t", (DeleteRecordsPartition(2**40),)),))
+    with pytest.raises(EncodeError, match="partition_index"):
+        finished(compiler.encoder_in_steps(DeleteRecordsRequest, 2)(wrong))
 
 
 def test_a_message_on_the_wire() -> None:

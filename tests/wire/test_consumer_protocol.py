@@ -18,6 +18,7 @@ from groupsdk.wire.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from tests.conformance.golden import shorten
+from tests.support.cases import each_case
 from tests.wire.consumer_cases import (
     ASSIGNMENT_BYTES,
     ASSIGNMENTS,
@@ -53,7 +54,7 @@ def test_every_question_has_kafkas_answer(golden: dict[str, Any]) -> None:
     assert list(golden) == [name for name, _ in questions()]
 
 
-@pytest.mark.parametrize("version", range(4))
+@each_case("version", range(4))
 @pytest.mark.parametrize("name", SUBSCRIPTIONS)
 def test_subscriptions_are_written_as_by_kafka(
     golden: dict[str, Any], name: str, version: int
@@ -63,7 +64,7 @@ def test_subscriptions_are_written_as_by_kafka(
     assert shorten(data.hex()) == golden[f"subscription {version} {name}"]
 
 
-@pytest.mark.parametrize("version", range(4))
+@each_case("version", range(4))
 @pytest.mark.parametrize("name", ASSIGNMENTS)
 def test_assignments_are_written_as_by_kafka(
     golden: dict[str, Any], name: str, version: int

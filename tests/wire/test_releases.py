@@ -5,6 +5,7 @@ import pytest
 from groupsdk.wire.api import request_class
 from groupsdk.wire.releases import first_release
 from groupsdk.wire.schema import ApiKey
+from tests.support.cases import each_case
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_releases(key: ApiKey, version: int, release: str | None) -> None:
     assert first_release(key, version) == release
 
 
-@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+@each_case("key", ApiKey)
 def test_every_declared_version_has_a_release(key: ApiKey) -> None:
     api = request_class(key).api
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
-import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 from typing_extensions import override
@@ -13,17 +12,17 @@ from typing_extensions import override
 from groupsdk.wire.compiler import decode, encode
 from groupsdk.wire.schema import Message, Struct, declared_fields
 from tests.conformance.cases import Filling
+from tests.support.cases import each_case
 from tests.wire.strategies import MESSAGES
 
 
 NAMES = ("heartbeat", "join_group", "leave_group", "sync_group", "offset_commit", "describe_groups")
 
 CASES = [
-    pytest.param(
+    (
         message,
         version,
         f"kio.schema.{name}.v{version}.{kind.lower()}",
-        id=f"{message.__name__}-{version}",
     )
     for name in NAMES
     for kind in ("Request", "Response")
@@ -62,7 +61,7 @@ def agree(ours: Any, theirs: Any, version: int) -> None:
         assert ours == theirs
 
 
-@pytest.mark.parametrize(("message", "version", "module"), CASES)
+@each_case(("message", "version", "module"), CASES)
 def test_kio_agrees(message: type[Message], version: int, module: str) -> None:
     theirs = getattr(import_module(module), message.__name__)
     ours = Codes().struct(message, version)

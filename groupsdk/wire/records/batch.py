@@ -1,7 +1,7 @@
 """Read the headers of record batches (message format 2), check them, and change them in place.
 
-A broker needs no more of what is produced: it checks the sum, writes offset and leader epoch into the
-header, and keeps the records as they are (Kafka: DefaultRecordBatch).
+A broker writes offset, leader epoch and latest timestamp into the header, and keeps the records as they are once
+it has walked over them: see `walk` (Kafka: DefaultRecordBatch).
 """
 
 import struct
@@ -218,23 +218,38 @@ def place(batch: bytearray, base_offset: int, leader_epoch: int, position: int =
         ) from error
 
 
-def with_log_append_time(batch: Buffer, timestamp_ms: int) -> bytearray:
-    """Copy a batch with the time of the log (`message.timestamp.type=LogAppendTime`) and a new checksum.
+def stamp(
+    batch: bytearray,
+    header: BatchHeader,
+    max_timestamp_ms: int,
+    position: int = 0,
+    *,
+    log_append_time: bool = False,
+) -> BatchHeader:
+    """Write a batch's latest timestamp, and whose it is, into its header; returns the header as it is then.
+
+    The checksum covers both, and is computed anew where one of them changes (Kafka: DefaultRecordBatch.setMaxTimestamp).
+
+    Args:
+        batch: the bytes of one batch, or of more; changed in place.
+        header: the batch's, which has to be there as a whole.
+        max_timestamp_ms: the latest timestamp of its records, or the time of the log.
+        position: where the batch starts.
+        log_append_time: whether that is the time of the log, which all records get
+            (`message.timestamp.type=LogAppendTime`).
 
     Raises:
-        DecodeError: the bytes do not start with a record batch that is there as a whole.
         EncodeError: the time does not fit.
     """
-    header = read_header(batch)
-    if header.size_in_bytes > len(batch):
-        raise DecodeError(
-            f"a record batch of {header.size_in_bytes} bytes, of which {len(batch)} are there"
-        )
-    stamped = bytearray(batch[: header.size_in_bytes])
+    attributes = header.attributes & ~LOG_APPEND_TIME | (LOG_APPEND_TIME if log_append_time else 0)
+    if (attributes, max_timestamp_ms) == (header.attributes, header.max_timestamp):
+        return header
     try:
-        _TIMESTAMP.pack_into(stamped, _MAX_TIMESTAMP_POSITION, timestamp_ms)
+        _TIMESTAMP.pack_into(batch, position + _MAX_TIMESTAMP_POSITION, max_timestamp_ms)
     except struct.error as error:
-        raise EncodeError(f"the log append time {timestamp_ms}: {error}") from error
-    _ATTRIBUTES.pack_into(stamped, CRC_START, header.attributes | LOG_APPEND_TIME)
-    _CRC.pack_into(stamped, CRC_START - 4, crc32c(memoryview(stamped)[CRC_START:]))
-    return stamped
+        raise EncodeError(f"the timestamp {max_timestamp_ms} of a record batch: {error}") from error
+    _ATTRIBUTES.pack_into(batch, position + CRC_START, attributes)
+    stop = position + header.size_in_bytes
+    crc = crc32c(memoryview(batch)[position + CRC_START : stop])
+    _CRC.pack_into(batch, position + CRC_START - 4, crc)
+    return header._replace(attributes=attributes, max_timestamp=max_timestamp_ms, crc=crc)

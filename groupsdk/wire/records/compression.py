@@ -31,6 +31,10 @@ _INT32: Final = struct.Struct(">i")
 _UINT32_LITTLE: Final = struct.Struct("<I")
 
 
+class TooLargeError(DecodeError):
+    """More bytes come out of a batch than are taken."""
+
+
 class Compression(IntEnum):
     """Name the compressions of a batch by their number in its attributes."""
 
@@ -185,7 +189,7 @@ def _is_full(error: Exception) -> bool:
     return "whole buffer" in str(error)
 
 
-def _too_much(name: str, size: int, max_bytes: int) -> DecodeError:
-    return DecodeError(
+def _too_much(name: str, size: int, max_bytes: int) -> TooLargeError:
+    return TooLargeError(
         f"{size} bytes compressed with {name} become more than {max_bytes} bytes, the limit"
     )

@@ -305,6 +305,15 @@ def read_records(
             raise _corrupt(header, error) from error
     if header.records_count * _LEAST_RECORD > len(body):
         raise _corrupt(header, f"{header.records_count} records where {len(body)} bytes are left")
+    return read_body(body, header)
+
+
+def read_body(body: bytes, header: BatchHeader) -> Iterator[Record]:
+    """Read records that were cut out of their batch, and decompressed: see `walk.body_of`.
+
+    Raises:
+        CorruptBatchError: they are not what the header says.
+    """
     return _checked(body, header)
 
 
@@ -313,8 +322,6 @@ def _checked(body: bytes, header: BatchHeader) -> Iterator[Record]:
         yield from _read(body, header)
     except IndexError as error:
         raise _corrupt(header, f"its {len(body)} bytes end within a record") from error
-    except UnicodeDecodeError as error:
-        raise _corrupt(header, "the name of a header is not valid UTF-8") from error
     except DecodeError as error:
         raise _corrupt(header, error) from error
 

@@ -25,7 +25,7 @@ from groupsdk.wire.coordinator_records.group_metadata import (
     MemberMetadata,
 )
 from groupsdk.wire.coordinator_records.offsets_log import KEYS, read_key
-from groupsdk.wire.records.batch import batches, with_log_append_time
+from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.control import build_marker
 from groupsdk.wire.records.record import Record, build_batch, build_pairs, read_records
 from tests.wire.coordinator_records.record_cases import RELEASE, cases
@@ -102,7 +102,9 @@ def typical_segment(keys: KeyClasses) -> bytes:
             build_marker(
                 *(77, 1), committed=True, coordinator_epoch=9, timestamp_ms=7, base_offset=201
             ),
-            with_log_append_time(build_batch([records[0]._replace(offset=210)], 210), 9999),
+            build_batch(
+                [records[0]._replace(offset=210)], 210, timestamp_type=1, max_timestamp=9999
+            ),
             build_batch([records[1]._replace(offset=220)], 220, delete_horizon_ms=123),
             build_batch([records[0]._replace(offset=230, headers=headers)], 230, last_offset=239),
         )

@@ -13,6 +13,7 @@ from groupsdk.wire.coordinator_records.formatter import (
     format_offset,
     format_transaction,
 )
+from tests.support.cases import each_case
 from tests.wire.coordinator_records.golden import answers
 from tests.wire.coordinator_records.record_cases import FORMATTERS, ask, formatted
 from tests.wire.coordinator_records.vectors import (
@@ -32,7 +33,7 @@ def as_bytes(text: str | None) -> bytes | None:
     return None if text is None else bytes.fromhex(text)
 
 
-@pytest.mark.parametrize(("name", "question"), FORMATTED, ids=[name for name, _ in FORMATTED])
+@each_case(("name", "question"), FORMATTED)
 def test_what_is_printed_is_what_kafka_prints(name: str, question: dict[str, Any]) -> None:
     printed = FORMATTERS[question["format"]](as_bytes(question["key"]), as_bytes(question["value"]))
 

@@ -12,10 +12,11 @@ from groupsdk.wire.records.batch import (
     batches,
     place,
     read_header,
+    stamp,
     verify,
-    with_log_append_time,
 )
 from groupsdk.wire.records.record import Record, build_batch, read_records
+from tests.support.cases import each_case
 from tests.wire.records.vectors import COMMIT, TOMBSTONE, TRANSACTIONAL, resealed
 
 
@@ -126,7 +127,7 @@ def test_batches_are_found_one_after_the_other(
         verify(log, header, position)
 
 
-@pytest.mark.parametrize("cut", range(len(TRANSACTIONAL)))
+@each_case("cut", range(len(TRANSACTIONAL)))
 def test_a_tail_that_is_cut_is_left_out(cut: int) -> None:
     log = TOMBSTONE + TRANSACTIONAL[:cut]
 
@@ -179,25 +180,28 @@ def test_a_place_that_does_not_fit_is_refused() -> None:
 
 
 def test_the_time_of_the_log_is_written_over_the_producers() -> None:
-    stamped = with_log_append_time(memoryview(TRANSACTIONAL + b"rest"), 123_456)
+    data = bytearray(b"rest" + TRANSACTIONAL + b"rest")
+    before = read_header(data, 4)
 
-    header = read_header(stamped)
-    verify(stamped, header)
-    assert len(stamped) == len(TRANSACTIONAL)
+    header = stamp(data, before, 123_456, 4, log_append_time=True)
+
+    assert header == read_header(data, 4)
+    verify(data, header, 4)
+    assert bytes(data[:4] + data[-4:]) == b"restrest"
     assert (header.timestamp_type, header.max_timestamp, header.base_timestamp) == (
-        1,
-        123_456,
+        *(1, 123_456),
         1000,
     )
     assert header.is_transactional
-    assert [each.timestamp for each in read_records(stamped)] == [123_456, 123_456]
+    assert [each.timestamp for each in read_records(data, 4)] == [123_456, 123_456]
+    back = stamp(data, header, before.max_timestamp, 4)
+    assert (back, bytes(data[4:-4])) == (before, TRANSACTIONAL)
+    assert stamp(data, back, before.max_timestamp, 4) is back
 
 
-def test_what_cannot_be_stamped_is_refused() -> None:
-    with pytest.raises(DecodeError, match="of 79 bytes, of which 78 are there"):
-        with_log_append_time(TRANSACTIONAL[:-1], 1)
-    with pytest.raises(EncodeError, match="the log append time 9223372036854775808"):
-        with_log_append_time(TRANSACTIONAL, 2**63)
+def test_a_time_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(EncodeError, match="the timestamp 9223372036854775808"):
+        stamp(bytearray(TRANSACTIONAL), read_header(TRANSACTIONAL), 2**63)
 
 
 def test_a_batch_that_is_sealed_anew_is_right_again() -> None:

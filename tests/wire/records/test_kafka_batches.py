@@ -11,6 +11,7 @@ from groupsdk.testing.jvm import find_javac
 from groupsdk.wire.records.batch import read_header, verify
 from groupsdk.wire.records.compression import Compression
 from groupsdk.wire.records.record import read_records
+from tests.support.cases import each_case
 from tests.wire.records.batch_cases import CASES, ask, program, read_golden, rows
 
 
@@ -25,7 +26,7 @@ def test_a_batch_is_written_as_kafka_writes_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", Compression)
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_what_kafka_compressed_is_read(name: str, codec: Compression) -> None:
     batch = bytes.fromhex(golden()[f"{codec.name} {name}"])
 

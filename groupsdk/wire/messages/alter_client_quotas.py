@@ -1,0 +1,74 @@
+"""Declare AlterClientQuotas: set the quotas of users, clients and addresses (KIP-546)."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Float64,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+    nullable,
+)
+
+
+API = Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, first_flexible=1)
+
+
+@dataclass(frozen=True, slots=True)
+class EntityData(Struct):
+    """Name one part of an entity; None is the default."""
+
+    entity_type: str = ""
+    entity_name: Annotated[str | None, nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryResponse(Struct):
+    """Answer for one entity."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, nullable()] = ""
+    entity: tuple[EntityData, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotasResponse(Response):
+    """Answer for each entity."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    entries: tuple[EntryResponse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpData(Struct):
+    """Set one quota, or remove it."""
+
+    key: str = ""
+    value: Float64 = 0.0
+    remove: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRequest(Struct):
+    """Change the quotas of one entity."""
+
+    entity: tuple[EntityData, ...] = ()
+    ops: tuple[OpData, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
+    """Change quotas, or with `validate_only` check whether they could be changed."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = AlterClientQuotasResponse
+
+    entries: tuple[EntryRequest, ...] = ()
+    validate_only: bool = False

@@ -1,0 +1,69 @@
+"""Declare AlterReplicaLogDirs: move replicas between the data directories of a broker (KIP-113)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from groupsdk.wire.schema import (
+    Api,
+    ApiKey,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Struct,
+)
+
+
+API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, first_flexible=2)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReplicaLogDirPartitionResult(Struct):
+    """Answer for one partition."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReplicaLogDirTopicResult(Struct):
+    """Group the answers of a topic."""
+
+    topic_name: str = ""
+    partitions: tuple[AlterReplicaLogDirPartitionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReplicaLogDirsResponse(Response):
+    """Answer for each partition that was named."""
+
+    api: ClassVar[Api] = API
+
+    throttle_time_ms: Int32 = 0
+    results: tuple[AlterReplicaLogDirTopicResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReplicaLogDirTopic(Struct):
+    """Name partitions of a topic."""
+
+    name: str = ""
+    partitions: tuple[Int32, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReplicaLogDir(Struct):
+    """Name the replicas that one directory is to hold."""
+
+    path: str = ""
+    topics: tuple[AlterReplicaLogDirTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse]):
+    """Ask for replicas to be kept in the directories named."""
+
+    api: ClassVar[Api] = API
+    response_class: ClassVar[type[Response]] = AlterReplicaLogDirsResponse
+
+    dirs: tuple[AlterReplicaLogDir, ...] = ()
