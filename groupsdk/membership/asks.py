@@ -21,6 +21,7 @@ from groupsdk.membership.context import MemberContext
 from groupsdk.membership.events import CoordinatorAsked
 from groupsdk.membership.inflight import PARKED, InFlight
 from groupsdk.membership.replies import Reaction, Reply
+from groupsdk.wire.messages.describe_groups import DescribeGroupsResponse
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from groupsdk.wire.messages.offset_fetch import OffsetFetchResponse
 from groupsdk.wire.schema import Response
@@ -119,6 +120,8 @@ def error_codes(response: Any) -> Iterator[int]:
             codes = [each.error_code for topic in topics for each in topic.partitions]
         case OffsetFetchResponse(error_code=code, groups=groups):
             codes = [code, *(group.error_code for group in groups)]
+        case DescribeGroupsResponse(groups=described):
+            codes = [group.error_code for group in described]
         case _:
             pass
     yield from (code for code in codes if code)

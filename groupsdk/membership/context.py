@@ -1,6 +1,7 @@
 """Hold what the parts of a member's machine share."""
 
 import logging
+from collections.abc import Hashable
 from random import Random
 
 from groupsdk.backoff import ExponentialBackoff
@@ -10,6 +11,7 @@ from groupsdk.membership.actions import Action, Disconnect, Send, Tell
 from groupsdk.membership.discovery import Discovery
 from groupsdk.membership.heartbeat import HeartbeatTimer
 from groupsdk.membership.inflight import PARKED, InFlight, RequestLedger
+from groupsdk.membership.losses import Repeats
 from groupsdk.membership.metrics import CoordinatorMetrics
 from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest, payload
 from groupsdk.membership.state import MemberState, Trigger, next_state
@@ -40,6 +42,7 @@ class MemberContext:
         self.discovery = Discovery(self.backoff, random)
         self.requests = RequestLedger()
         self.metrics = CoordinatorMetrics()
+        self.repeats = Repeats()
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
         self.is_leader = False
@@ -110,6 +113,11 @@ class MemberContext:
         self.generation = Generation(NO_GENERATION_ID, member_id, None)
         self.is_leader = False
         self.heartbeat.forget()
+
+    def log_thinned(self, key: Hashable, level: int, message: str, *arguments: object) -> None:
+        """Log a line that an outage may repeat every second; `key` tells those that say the same."""
+        level, suffix = self.repeats.thinned(key, level)
+        self.log(level, f"{message}%s", *arguments, suffix)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
         """Log with group, member and generation in front."""

@@ -1,7 +1,7 @@
 """Name everything that can happen to a member."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from groupsdk.errors import GroupSdkError
@@ -74,6 +74,11 @@ class FailureRaised:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinGivenUp:
+    """The caller wants to ask something before it leaves, and not to wait behind a parked JoinGroup for that."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeaveRequested:
     """The caller wants to leave the group, and may join it again later."""
 
@@ -87,6 +92,14 @@ class CloseRequested:
     operation: GroupMembershipOperation
     timeout_ms: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialsChanged:
+    """The caller has new credentials, for the connections that are made from now on."""
+
+    username: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +139,8 @@ class Disconnected:
     """The connection to the coordinator could not be made, or broke; what was sent on it has no answer."""
 
     error: GroupSdkError
+    connected: bool = True
+    """Whether there was a connection; without one, nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +175,10 @@ CallerEvent = (
     | JoinDelivered
     | CallFailed
     | FailureRaised
+    | JoinGivenUp
     | LeaveRequested
     | CloseRequested
+    | CredentialsChanged
 )
 """What the caller's thread can report."""
 

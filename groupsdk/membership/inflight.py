@@ -34,6 +34,10 @@ class InFlight:
     ask_id: int | None = None
     """Which of the caller's own requests it is; None: one of the membership's."""
 
+    def is_one_of(self, *apis: ApiKey) -> bool:
+        """Tell whether it is of one of these APIs and the membership's own; the caller may send the same."""
+        return self.ask_id is None and self.api in apis
+
     @property
     def description(self) -> str:
         """Name the request and what is in it."""
@@ -70,8 +74,8 @@ class RequestLedger:
         return self._in_flight.pop(request_id, None)
 
     def abandon(self, *apis: ApiKey) -> None:
-        """Forget the requests of these APIs, so that their answers are ignored."""
-        gone = [request.request_id for request in self._in_flight.values() if request.api in apis]
+        """Forget the membership's requests of these APIs, so that their answers are ignored."""
+        gone = [each.request_id for each in self._in_flight.values() if each.is_one_of(*apis)]
         for request_id in gone:
             del self._in_flight[request_id]
 
@@ -82,8 +86,8 @@ class RequestLedger:
         return gone
 
     def has(self, *apis: ApiKey) -> bool:
-        """Tell whether a request of one of these APIs is in flight."""
-        return any(request.api in apis for request in self._in_flight.values())
+        """Tell whether a request of the membership's, of one of these APIs, is in flight."""
+        return any(each.is_one_of(*apis) for each in self._in_flight.values())
 
     def overdue(self, now_ms: int) -> InFlight | None:
         """Return a request whose deadline has passed."""

@@ -1,7 +1,7 @@
-"""Keep what was lost on the way to the coordinator and back, until it gets through."""
+"""Keep what was lost on the way to the coordinator and back until it gets through, and log it in few lines."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ from groupsdk.wire.schema import ApiKey
 
 
 _WARN_AT: Final = 3
+_MAX_KEYS: Final = 100
 
 # In the order in which a member needs them: an answer to one shows that those before it get through too,
 # while the heartbeats and joins around a plan that no broker takes are answered all the time.
@@ -33,15 +34,22 @@ class Losses:
 
     def __init__(self) -> None:
         self._losses: dict[ApiKey, _Loss] = {}
+        self._unreachable: str | None = None
 
     @property
     def trouble(self) -> str | None:
-        """What was lost last and has not got through since; None where nothing is."""
+        """What was lost last and has not got through since; None where nothing is.
+
+        Where nobody can be reached, that: requests cannot be to blame for it.
+        """
+        if self._unreachable is not None:
+            return self._unreachable
         return next((loss.text for loss in reversed(self._losses.values())), None)
 
     def lost(self, error: GroupSdkError, flights: Iterable[InFlight]) -> int:
-        """Note what an error has cost; return the level to log it with."""
+        """Note what a connection that broke has cost; return the level to log it with."""
         level = logging.INFO
+        self._unreachable = None
         for flight in flights:
             if flight.api not in _ORDER:
                 continue
@@ -61,8 +69,37 @@ class Losses:
                 level = logging.WARNING
         return level
 
+    def unreachable(self, error: GroupSdkError) -> None:
+        """Note that there was no connection, so that nothing was sent."""
+        self._unreachable = str(error)
+
     def answered(self, api: ApiKey) -> None:
         """Note that a request got through."""
+        self._unreachable = None
         if api in _ORDER:
             for each in _ORDER[: _ORDER.index(api) + 1]:
                 self._losses.pop(each, None)
+
+
+class Repeats:
+    """Log what repeats itself in an outage at the first, second, fourth, eighth time and so on."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Hashable, int] = {}
+
+    def thinned(self, key: Hashable, level: int) -> tuple[int, str]:
+        """Return the level to log a line with, and what to put behind it.
+
+        Args:
+            key: the same for lines that say the same.
+            level: that of the line where it is logged; else it is DEBUG.
+        """
+        if len(self._counts) >= _MAX_KEYS:
+            self._counts.clear()
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        shown = level if count & (count - 1) == 0 else logging.DEBUG
+        return shown, f" ({count} times by now)" if count > 1 else ""
+
+    def calm(self) -> None:
+        """Note that all is well again: what comes next is logged as if for the first time."""
+        self._counts.clear()

@@ -6,6 +6,7 @@ from typing import Final, assert_never, cast
 
 from groupsdk.config import MemberConfig
 from groupsdk.errors import (
+    AuthenticationError,
     BrokerError,
     GroupSdkError,
     MemberClosedError,
@@ -17,6 +18,7 @@ from groupsdk.membership import events
 from groupsdk.membership.actions import Action, FindCoordinator, Stop, StopLooking, Tell, Wake
 from groupsdk.membership.asks import Asks
 from groupsdk.membership.context import MemberContext
+from groupsdk.membership.discovery import Outage
 from groupsdk.membership.inflight import JOINING, PARKED, InFlight
 from groupsdk.membership.losses import Losses
 from groupsdk.membership.rebalance import Rebalance
@@ -53,6 +55,8 @@ class MembershipMachine:
         self._asks = Asks(self._context)
         self._trouble: str | None = None
         self._losses = Losses()
+        self._outage = Outage(config.socket_connection_setup_timeout_ms)
+        self._reached_before = False
         self._lookup_error: GroupSdkError | None = None
         self._close_by_ms: int | None = None
         self._stopped = False
@@ -115,22 +119,41 @@ class MembershipMachine:
                 context.caller_present = True
                 context.heartbeat.polled(context.now_ms + unreported_ms)
             case events.RejoinRequested(reason):
-                self._rebalance.rejoin.request(reason)
+                self._rebalance.ask(reason)
             case events.JoinPrepared() | events.GroupAssigned() | events.JoinDelivered():
                 self._rebalance.answered(event)
             case events.CallFailed(call_id, description):
                 self._rebalance.call_failed(call_id, description)
             case events.FailureRaised(failure_id):
                 context.failure_raised(failure_id)
+            case events.JoinGivenUp() | events.LeaveRequested() | events.CloseRequested():
+                self._on_leaving(event)
+            case events.CredentialsChanged():
+                context.discovery.credentials_changed(context.now_ms)
+                if context.failure is not None:
+                    self._forget_refusal(context.failure.error)
+            case _:
+                assert_never(event)
+
+    def _on_leaving(
+        self, event: events.JoinGivenUp | events.LeaveRequested | events.CloseRequested
+    ) -> None:
+        match event:
+            case events.JoinGivenUp():
+                self._give_up_join()
             case events.LeaveRequested(reason):
                 self._leave(GroupMembershipOperation.LEAVE_GROUP, reason)
-                context.caller_present = False
+                self._context.caller_present = False
             case events.CloseRequested(operation, timeout_ms, reason):
                 if self._close_by_ms is None:
                     self._leave(operation, reason)
-                    self._close_by_ms = context.now_ms + timeout_ms
+                    self._close_by_ms = self._context.now_ms + timeout_ms
             case _:
                 assert_never(event)
+
+    def _forget_refusal(self, error: GroupSdkError) -> None:
+        if isinstance(error, AuthenticationError):  # of credentials that are not used any more
+            self._context.recovered_from(error)
 
     def _on_asked(self, event: events.CoordinatorAsked) -> None:
         if self._close_by_ms is None:
@@ -146,21 +169,25 @@ class MembershipMachine:
         match event:
             case events.CoordinatorFound(node):
                 context.discovery.found(node)
+                self._outage.found(context.now_ms)
                 # Being found proves little: what made it close the connection may do so again.
                 self._trouble = self._losses.trouble
                 context.recovered_from(self._lookup_error)
                 context.heartbeat.reset_session(context.now_ms)
                 context.heartbeat.hurry(context.now_ms)
-                context.log(logging.INFO, "the group coordinator is %s", node)
+                context.log_thinned(
+                    ("found", node), logging.INFO, "the group coordinator is %s", node
+                )
             case events.LookupDelayed(error):
                 self._trouble = str(error)
             case events.LookupFailed(error):
                 self._trouble = str(error)
                 self._lookup_error = error
-                context.discovery.failed(context.now_ms)
+                refused = isinstance(error, AuthenticationError)
+                context.discovery.failed(context.now_ms, refused=refused)
                 context.fail(error)
-            case events.Disconnected(error):
-                self._lose_coordinator(error)
+            case events.Disconnected(error, connected):
+                self._lose_coordinator(error, connected=connected)
                 if not error.retriable:
                     # refused credentials, say, or bytes that are not Kafka's: it goes on, but must be known
                     context.fail(error)
@@ -198,6 +225,7 @@ class MembershipMachine:
         self._trouble = self._losses.trouble
         if reply.reaction is not Reaction.REDISCOVER:
             context.discovery.answered()
+            self._reached()
         if flight.api in PARKED:
             # No heartbeat went out meanwhile: only this shows that the coordinator is there.
             context.heartbeat.reset_session(context.now_ms)
@@ -216,6 +244,7 @@ class MembershipMachine:
             case JoinGroupResponse():
                 self._rebalance.joined(flight, response)
             case SyncGroupResponse():
+                context.repeats.calm()
                 self._rebalance.synced(flight, response)
             case HeartbeatResponse():
                 self._on_heartbeat_accepted(flight, reply)
@@ -225,6 +254,7 @@ class MembershipMachine:
         if flight.generation != context.generation:
             return
         rebalancing = reply.reaction is Reaction.REBALANCING
+        context.repeats.calm()
         context.heartbeat.received(context.now_ms)
         context.heartbeat.prove(flight.sent_ms, rebalancing=rebalancing)
         if rebalancing and context.state is MemberState.STABLE:
@@ -233,6 +263,8 @@ class MembershipMachine:
 
     def _on_told(self, flight: InFlight, response: Response) -> None:
         heard = self._asks.answered(flight, response)
+        if heard.reply.reaction is not Reaction.REDISCOVER:
+            self._reached()
         if heard.reply.reaction is Reaction.REBALANCING:
             self._rebalance.rejoin.request("the group is already rebalancing")
         elif heard.reply.reaction is not Reaction.PROCEED:
@@ -267,7 +299,8 @@ class MembershipMachine:
             context.log(logging.DEBUG, "%s is about %s: ignored", why, flight.generation)
             return
         grave = reply.reaction in (Reaction.REPORT, Reaction.FAIL, Reaction.FENCE)
-        context.log(
+        context.log_thinned(
+            ("reply", flight.api, code),
             logging.WARNING if grave else logging.INFO,
             "%s: %s; reaction: %s",
             why,
@@ -308,21 +341,76 @@ class MembershipMachine:
 
     # Losing the coordinator.
 
-    def _lose_coordinator(self, error: GroupSdkError) -> None:
+    def _lose_coordinator(self, error: GroupSdkError, *, connected: bool = True) -> None:
         """Look for the coordinator again, because of what was or was not answered."""
         context = self._context
         if context.discovery.coordinator is None:
             return
         flights = context.drop_connection(error)
-        level = self._losses.lost(error, flights)
-        self._trouble = (self._losses.trouble if flights else None) or str(error)
-        context.log(level, "lost the group coordinator: %s", self._trouble)
-        context.discovery.lost(context.now_ms)
+        if connected:
+            level = self._losses.lost(error, flights)
+            self._trouble = (self._losses.trouble if flights else None) or str(error)
+        else:
+            level = logging.INFO
+            self._losses.unreachable(error)
+            self._trouble = str(error)
+        self._log_loss(
+            level, f"{'lost the group coordinator: ' if connected else ''}{self._trouble}"
+        )
+        refused = isinstance(error, AuthenticationError)
+        context.discovery.lost(context.now_ms, refused=refused)
+        self._outage.lost(context.now_ms, connected=connected)
         for flight in flights:
-            if flight.api in JOINING:
+            if flight.is_one_of(*JOINING):
                 self._rebalance.unanswered(flight, error)
 
+    def _log_loss(self, level: int, text: str) -> None:
+        if level >= logging.WARNING:
+            self._context.log(level, "%s", text)  # rare enough as it is
+        else:
+            self._context.log_thinned("lost", level, "%s", text)
+
+    def _reached(self) -> None:
+        """Note that the coordinator answered as one."""
+        self._reached_before = True
+        away_ms = self._outage.end(self._context.now_ms)
+        if away_ms is not None:
+            self._context.log(
+                logging.INFO, "the group coordinator answers again, after %d s", away_ms // 1000
+            )
+
+    def _watch_outage(self) -> None:
+        """Warn of a coordinator that is out of reach: once soon, then at a steady interval."""
+        context = self._context
+        if not self._wants_coordinator:
+            self._outage.end(context.now_ms)
+            return
+        if context.discovery.coordinator is None:
+            self._outage.begin(context.now_ms)
+        away_ms = self._outage.warn(context.now_ms)
+        if away_ms is None:
+            return
+        hint = ""
+        if not self._reached_before:
+            hint = f"; check bootstrap.servers ({', '.join(self._config.bootstrap_servers)})"
+        context.log(
+            logging.WARNING,
+            "no group coordinator for %d s: %s; still trying%s",
+            away_ms // 1000,
+            self._trouble or "no broker has answered",
+            hint,
+        )
+
     # Leaving.
+
+    def _give_up_join(self) -> None:
+        """Free the connection from a parked JoinGroup; the member stays in the generation that it was in.
+
+        The coordinator takes commits of that generation until every member has joined.
+        """
+        if self._context.requests.has(ApiKey.JOIN_GROUP):
+            self._context.drop_connection()
+            self._rebalance.retry_later("the member is about to leave")
 
     def _leave(self, operation: GroupMembershipOperation, reason: str) -> None:
         context = self._context
@@ -386,6 +474,7 @@ class MembershipMachine:
         if context.discovery.looking and not self._wants_coordinator:
             context.discovery.stopped()
             context.actions.append(StopLooking())
+        self._watch_outage()
         if self._wants_coordinator and context.discovery.due(now_ms):
             context.discovery.started()
             context.actions.append(FindCoordinator())
@@ -440,7 +529,7 @@ class MembershipMachine:
             if self._can_beat:
                 times.append(context.heartbeat.next_ms)
             if self._wants_coordinator:
-                times.append(context.discovery.retry_at_ms)
+                times.extend((context.discovery.retry_at_ms, self._outage.warn_at_ms))
             if self._rebalance.can_start:
                 times.append(self._rebalance.rejoin.retry_at_ms)
         known = [at_ms for at_ms in times if at_ms is not None]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
@@ -27,6 +28,9 @@ from groupsdk.wire.messages.sync_group import SyncGroupResponse
 from groupsdk.wire.schema import ApiKey
 
 
+KAFKA_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""What Kafka's own assignors are called: nobody misses them where the broker assigns."""
+
 Answer = events.JoinPrepared | events.GroupAssigned | events.JoinDelivered
 """How the caller answers a call."""
 
@@ -47,6 +51,8 @@ class Rebalance:
         self._protocol_type = ""
         self._protocols: tuple[ProtocolMetadata, ...] = ()
         self._member_count: int | None = None
+        self._broker_assigns = False
+        """Whether the group has no leader: its coordinator computes the assignments (KIP-848)."""
         self._last_call_id = 0
         self._refusal = Refusal(context)
         self._joining_since_ms: int | None = None
@@ -73,6 +79,15 @@ class Rebalance:
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last rebalances, oldest first."""
         return self._recorder.events()
+
+    def ask(self, reason: str) -> None:
+        """Join again on the caller's word."""
+        if self.rejoin.ask(reason, self._context.now_ms):
+            self._context.log(
+                logging.INFO,
+                "a rejoin was asked for right after each of the last generations: from here on they come"
+                " retry.backoff.ms to retry.backoff.max.ms apart",
+            )
 
     def start(self) -> None:
         """Ask the caller to prepare a join."""
@@ -140,11 +155,11 @@ class Rebalance:
             response.generation_id, response.member_id, response.protocol_name
         )
         context.is_leader = response.leader == response.member_id
+        self._note_leader(response)
         context.heartbeat.enable(context.now_ms)
         context.metrics.join_completed(context.now_ms - flight.sent_ms, context.now_ms)
         self._member_count = len(response.members) if context.is_leader else None
         if not context.is_leader:
-            context.log(logging.INFO, "joined; the leader is %s", response.leader)
             self._send_sync({})
             return
         context.log(logging.INFO, "joined, as the leader of %d members", len(response.members))
@@ -177,7 +192,7 @@ class Rebalance:
             self.fail(wrong)
             return
         context.move(Trigger.SYNC_ANSWERED)
-        self.rejoin.succeeded()
+        self.rejoin.succeeded(context.now_ms)
         self.assignment_epoch += 1
         # The coordinator counts the session from its answer, which may have waited for this process to
         # run. What is certain is only that it accepted something sent then: a heartbeat settles the rest.
@@ -262,6 +277,26 @@ class Rebalance:
         self.call = None
         self.rejoin.expelled(why)
 
+    def _note_leader(self, response: JoinGroupResponse) -> None:
+        """Say who assigns; loudly, when the broker begins to and an assignor of the user's is not asked."""
+        context = self._context
+        before, self._broker_assigns = self._broker_assigns, not response.leader
+        if context.is_leader:
+            return
+        if not self._broker_assigns:
+            context.log(logging.INFO, "joined; the leader is %s", response.leader)
+            return
+        own = [name for name, _ in self._protocols if name not in KAFKA_ASSIGNORS]
+        if before or not own:
+            context.log(logging.INFO, "joined; the broker assigns")
+            return
+        context.log(
+            logging.WARNING,
+            "joined; the broker assigns, and %s is not asked: the group has members of the consumer protocol"
+            " (group.protocol=consumer, KIP-848), for which the broker uses group.consumer.assignors",
+            ", ".join(map(repr, own)),
+        )
+
     def _send_join(self) -> None:
         context = self._context
         context.move(Trigger.JOIN_SENT)
@@ -299,6 +334,7 @@ class Rebalance:
             context.generation,
             context.now_ms,
             leader=context.is_leader,
+            broker_assigns=self._broker_assigns,
             member_count=self._member_count,
         )
         self._log_end(event, logging.INFO)

@@ -33,6 +33,9 @@ class RebalanceEvent:
     protocol_name: str | None
     leader: bool
     """Whether this member computed the assignment."""
+    broker_assigns: bool = False
+    """Whether the group coordinator computed the assignment, and no member leads: the group has members of
+    the consumer protocol of KIP-848, and no member's assignor is asked."""
     member_count: int | None
     """How many members the group has; only the leader knows."""
     phases: tuple[tuple[Phase, int], ...]
@@ -59,6 +62,8 @@ class RebalanceEvent:
         details = ", ".join(f"{name} {duration_ms}" for name, duration_ms in self.phases)
         if self.attempts > 1:
             details += f"{'; ' if details else ''}{self.attempts} attempts"
+        if self.broker_assigns:
+            details += f"{'; ' if details else ''}assigned by the broker"
         if details:
             text += f" ({details})"
         text += f": {self.reason}"
@@ -117,11 +122,17 @@ class RebalanceRecorder:
         now_ms: int,
         *,
         leader: bool = False,
+        broker_assigns: bool = False,
         member_count: int | None = None,
     ) -> RebalanceEvent | None:
         """End the open rebalance in a new generation and return its record."""
         return self._close(
-            "completed", generation, now_ms, leader=leader, member_count=member_count
+            "completed",
+            generation,
+            now_ms,
+            leader=leader,
+            broker_assigns=broker_assigns,
+            member_count=member_count,
         )
 
     def fail(self, error: BaseException | str, now_ms: int) -> RebalanceEvent | None:
@@ -175,12 +186,20 @@ class RebalanceRecorder:
         now_ms: int,
         *,
         leader: bool = False,
+        broker_assigns: bool = False,
         member_count: int | None = None,
     ) -> RebalanceEvent | None:
         if not self._open:
             return None
         self._end_phase(now_ms)
-        event = self._event(outcome, after, now_ms, leader=leader, member_count=member_count)
+        event = self._event(
+            outcome,
+            after,
+            now_ms,
+            leader=leader,
+            broker_assigns=broker_assigns,
+            member_count=member_count,
+        )
         self._events.append(event)
         self._open = False
         return event
@@ -192,6 +211,7 @@ class RebalanceRecorder:
         ended_ms: int | None,
         *,
         leader: bool = False,
+        broker_assigns: bool = False,
         member_count: int | None = None,
     ) -> RebalanceEvent:
         return RebalanceEvent(
@@ -203,6 +223,7 @@ class RebalanceRecorder:
             member_id=(after or self._before).member_id,
             protocol_name=(after or self._before).protocol_name,
             leader=leader,
+            broker_assigns=broker_assigns,
             member_count=member_count if leader else None,
             phases=tuple(self._durations.items()),
             attempts=self._attempts,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, GroupSdkError, broker_error
 from groupsdk.membership.context import MemberContext
 from groupsdk.types import ProtocolMetadata
@@ -72,6 +73,12 @@ class Refusal:
 
 
 def _uses(group: DescribedGroup) -> str:
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return (
+            "it is not a classic group by now: if it is there, it has members of the consumer protocol"
+            " (group.protocol=consumer, KIP-848), and the broker lets no others in"
+            " (group.consumer.migration.policy), or the group's classic members share no assignor with this one"
+        )
     if group.error_code:
         return _unknown(str(broker_error(group.error_code, "DescribeGroups")))
     if not group.protocol_type:

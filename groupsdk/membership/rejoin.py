@@ -11,13 +11,16 @@ MAX_REASON_LENGTH: Final = 255
 """Longer reasons are cut, as Kafka's client does (KIP-800)."""
 
 _IMMEDIATE_ATTEMPTS: Final = 3
+_SOON_MS: Final = 1_000
+"""A caller that asks for the next rebalance so soon after the last one would never let the group rest."""
 
 
 class Rejoin:
     """Whether the member has to join, and the pace of its attempts.
 
     Kafka's client repeats a join at once after some errors. So does this one, but only so many times in
-    a row: then it backs off, so that a coordinator that always answers the same cannot make it spin.
+    a row: then it backs off, so that a coordinator that always answers the same cannot make it spin. And
+    neither can a caller that asks for the next rebalance in every `on_join_complete`.
     """
 
     def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
@@ -29,12 +32,43 @@ class Rejoin:
         self._random = random
         self._failures = 0
         self._immediate = 0
-        self.retry_at_ms = 0
+        self._retry_at_ms = 0
+        self._paced_until_ms = 0
+        self._succeeded_ms: int | None = None
+        self._asked_in_a_row = 0
+
+    @property
+    def retry_at_ms(self) -> int:
+        """When a join may start."""
+        return max(self._retry_at_ms, self._paced_until_ms)
 
     def request(self, reason: str) -> None:
         """Ask for a rebalance; the latest reason stands."""
         self.needed = True
         self.reason = reason
+        # whatever the caller asked for, the group does not wait for it once it rebalances anyway
+        self._paced_until_ms = 0
+
+    def ask(self, reason: str, now_ms: int) -> bool:
+        """Ask for a rebalance as the caller.
+
+        A caller that asks right after each generation is answered at once only so many times in a row (a
+        cooperative consumer gives partitions up in some successive rounds), then after a growing delay.
+
+        Returns:
+            Whether that delay has begun with this one.
+        """
+        if self.needed:
+            self.reason = reason
+            return False
+        soon = self._succeeded_ms is not None and now_ms - self._succeeded_ms < _SOON_MS
+        self._asked_in_a_row = self._asked_in_a_row + 1 if soon else 1
+        self.request(reason)
+        beyond = self._asked_in_a_row - _IMMEDIATE_ATTEMPTS
+        if beyond > 0:
+            delay_ms = self._backoff.backoff_ms(beyond - 1, self._random)
+            self._paced_until_ms = now_ms + delay_ms
+        return beyond == 1
 
     def prepared(self) -> None:
         """Note that `on_join_prepare` was called, whether or not it raised."""
@@ -51,12 +85,12 @@ class Rejoin:
             self.again_later(reason, now_ms)
             return
         self.request(reason)
-        self.retry_at_ms = now_ms
+        self._retry_at_ms = now_ms
 
     def again_later(self, reason: str, now_ms: int) -> None:
         """Join again after a backoff that grows with every failure in a row."""
         self.request(reason)
-        self.retry_at_ms = now_ms + self._backoff.backoff_ms(self._failures, self._random)
+        self._retry_at_ms = now_ms + self._backoff.backoff_ms(self._failures, self._random)
         self._failures += 1
 
     def expelled(self, reason: str) -> None:
@@ -64,8 +98,9 @@ class Rejoin:
         self.request(reason)
         self.needs_prepare = True
 
-    def succeeded(self) -> None:
+    def succeeded(self, now_ms: int) -> None:
         """Note that a generation is complete."""
+        self._succeeded_ms = now_ms
         self._failures = 0
         self._immediate = 0
 

@@ -26,7 +26,9 @@ MembershipRequest = (
 )
 """The requests that a member sends to its group coordinator."""
 
-CoordinatorRequest = OffsetCommitRequest | OffsetFetchRequest | MetadataRequest
+CoordinatorRequest = (
+    OffsetCommitRequest | OffsetFetchRequest | MetadataRequest | DescribeGroupsRequest
+)
 """What the caller may ask of the coordinator besides; in the shape of the newest version."""
 
 

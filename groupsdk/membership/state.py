@@ -48,6 +48,9 @@ class Trigger(Enum):
     RESET = "expelled, fenced or left"
 
 
+IN_REBALANCE: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+"""Where a member stands between sending a JoinGroup and having its assignment."""
+
 TRANSITIONS: Final[dict[tuple[MemberState, Trigger], MemberState]] = {
     (MemberState.UNJOINED, Trigger.JOIN_SENT): MemberState.PREPARING_REBALANCE,
     (MemberState.UNJOINED, Trigger.RESET): MemberState.UNJOINED,

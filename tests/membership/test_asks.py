@@ -19,12 +19,15 @@ from groupsdk.membership.asks import error_codes
 from groupsdk.membership.events import (
     CloseRequested,
     CoordinatorAsked,
+    JoinGivenUp,
+    LeaveRequested,
     RejoinRequested,
     RequestRefused,
 )
 from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.membership.state import MemberState
 from groupsdk.types import GroupMembershipOperation
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataResponse
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -82,6 +85,18 @@ def test_behind_a_parked_join_nothing_is_asked(member: Driver) -> None:
     member.handle(RejoinRequested("test"))
     member.start_join()
     assert isinstance(ask(member, commit()), RebalanceInProgressError)
+
+
+def test_a_join_is_given_up_for_what_a_member_asks_before_it_leaves(member: Driver) -> None:
+    member.handle(RejoinRequested("test"))
+    member.start_join()
+    member.handle(JoinGivenUp())
+    assert ask(member, commit()) is None
+    member.answer(committed(0))
+    assert member.told == {7: committed(0)}
+    assert member.state() is MemberState.PREPARING_REBALANCE
+    member.handle(LeaveRequested("enough"))
+    assert member.pending(LeaveGroupRequest)
 
 
 def test_the_leader_may_ask_before_it_assigns() -> None:

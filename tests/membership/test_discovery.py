@@ -63,6 +63,35 @@ def test_the_first_loss_is_free_and_those_after_it_back_off_until_an_answer(
     assert wait_after_loss() == 0
 
 
+def test_refused_credentials_are_tried_ever_more_rarely_until_they_are_others(
+    discovery: Discovery,
+) -> None:
+    """Some brokers lock a user out after some attempts, and each retry would ask another node."""
+
+    def wait() -> int:
+        assert discovery.retry_at_ms is not None
+        return discovery.retry_at_ms - 1_000
+
+    waits = []
+    for _ in range(10):
+        discovery.failed(1_000, refused=True)
+        waits.append(wait())
+        # that one node accepts them is no sign that the coordinator will
+        discovery.found(NODE)
+        discovery.lost(1_000, refused=True)
+        waits.append(wait())
+    assert waits[:9] == [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600]
+    assert set(waits[9:]) == {30_000}
+    discovery.credentials_changed(1_000)
+    assert discovery.due(1_000)
+    discovery.failed(1_000, refused=True)
+    assert wait() == 100
+    discovery.answered()
+    discovery.found(NODE)
+    discovery.lost(1_000, refused=True)
+    assert wait() == 0, "a token that has expired is replaced at once"
+
+
 def test_a_lookup_that_was_given_up_may_start_again(discovery: Discovery) -> None:
     discovery.started()
     discovery.stopped()

@@ -10,6 +10,7 @@ from groupsdk.errors import DisconnectedError
 from groupsdk.membership import events
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
 from tests.membership.driving import NODE, Driver, beaten
+from tests.support.cases import each_case
 
 
 ERROR = DisconnectedError("gone")
@@ -21,8 +22,10 @@ SAMPLES: list[events.Event] = [
     events.JoinDelivered(99),
     events.CallFailed(99, "ValueError"),
     events.FailureRaised(99),
+    events.JoinGivenUp(),
     events.LeaveRequested("why"),
     events.CloseRequested(GroupMembershipOperation.DEFAULT, 1_000, "why"),
+    events.CredentialsChanged("user", "secret"),
     events.CoordinatorFound(NODE),
     events.LookupDelayed(ERROR),
     events.LookupFailed(ERROR),
@@ -56,7 +59,7 @@ def test_the_samples_are_all_events() -> None:
     assert {type(event) for event in SAMPLES} == kinds
 
 
-@pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
+@each_case("event", SAMPLES)
 @pytest.mark.parametrize("standing", STANDINGS)
 def test_any_event_is_taken_anywhere(standing: str, event: events.Event) -> None:
     driver = Driver()
@@ -65,7 +68,7 @@ def test_any_event_is_taken_anywhere(standing: str, event: events.Event) -> None
     driver.advance(120_000)  # does not spin either
 
 
-@pytest.mark.parametrize(
+@each_case(
     "stale",
     [
         events.JoinPrepared(99, "work", ()),
@@ -76,7 +79,6 @@ def test_any_event_is_taken_anywhere(standing: str, event: events.Event) -> None
         events.ResponseReceived(99, beaten()),
         events.RequestRefused(99, ERROR),
     ],
-    ids=lambda event: type(event).__name__,
 )
 @pytest.mark.parametrize("standing", STANDINGS)
 def test_answers_to_nothing_change_nothing(standing: str, stale: events.Event) -> None:
@@ -87,6 +89,6 @@ def test_answers_to_nothing_change_nothing(standing: str, stale: events.Event) -
     assert driver.view == before
 
 
-@pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
+@each_case("event", SAMPLES)
 def test_events_are_values(event: events.Event) -> None:
     assert dataclasses.replace(event) == event

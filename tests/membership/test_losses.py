@@ -4,7 +4,7 @@ import logging
 
 from groupsdk.errors import DisconnectedError
 from groupsdk.membership.inflight import InFlight
-from groupsdk.membership.losses import Losses
+from groupsdk.membership.losses import Losses, Repeats
 from groupsdk.types import NO_GENERATION
 from groupsdk.wire.schema import ApiKey
 
@@ -57,6 +57,34 @@ def test_a_single_loss_of_what_carries_nothing_is_told_by_the_error_alone() -> N
     assert losses.trouble == str(ERROR)
     losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP)])
     assert losses.trouble == f"{ERROR}; JOIN_GROUP was lost 2 times in a row"
+
+
+def test_where_nothing_could_be_sent_no_request_is_to_blame() -> None:
+    losses = Losses()
+    losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP, "metadata", 1)])
+    unreachable = DisconnectedError("broker-2:9092 cannot be reached")
+    for _ in range(17):
+        losses.unreachable(unreachable)
+        assert losses.trouble == str(unreachable)
+    losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP, "metadata", 1)])
+    assert (
+        losses.trouble == f"{ERROR}; JOIN_GROUP with metadata of 1 bytes was lost 2 times in a row"
+    )
+    losses.unreachable(unreachable)
+    losses.answered(ApiKey.JOIN_GROUP)
+    assert losses.trouble is None
+
+
+def test_what_repeats_itself_is_logged_more_and_more_rarely_until_all_is_well() -> None:
+    repeats = Repeats()
+    shown = [
+        count for count in range(1, 601) if repeats.thinned("lost", logging.INFO)[0] == logging.INFO
+    ]
+    assert shown == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    assert repeats.thinned("lost", logging.INFO) == (logging.DEBUG, " (601 times by now)")
+    assert repeats.thinned("found", logging.INFO) == (logging.INFO, "")
+    repeats.calm()
+    assert repeats.thinned("lost", logging.WARNING) == (logging.WARNING, "")
 
 
 def test_leaving_and_an_idle_connection_are_no_loss() -> None:

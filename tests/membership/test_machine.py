@@ -23,6 +23,8 @@ from groupsdk.membership.actions import (
 from groupsdk.membership.events import (
     CallFailed,
     CloseRequested,
+    CredentialsChanged,
+    Disconnected,
     JoinDelivered,
     LeaveRequested,
     LookupDelayed,
@@ -108,6 +110,78 @@ def test_trouble_tells_why_there_is_no_coordinator(driver: Driver) -> None:
     assert driver.view.trouble is None
 
 
+def away(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What was logged of an outage, and at which level."""
+    words = ("no group coordinator for", "answers again")
+    return [
+        (each.levelname, each.getMessage().partition(": ")[2])
+        for each in caplog.records
+        if any(word in each.getMessage() for word in words)
+    ]
+
+
+def wait_polling(driver: Driver, seconds: int) -> None:
+    for _ in range(seconds):
+        driver.poll()
+        driver.advance(1_000)
+
+
+def test_a_coordinator_that_cannot_be_found_is_warned_of_soon_and_then_at_intervals(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    driver.poll()
+    driver.handle(LookupDelayed(DisconnectedError("broker-1:9092: connection refused")))
+    wait_polling(driver, 4)
+    assert away(caplog) == []
+    wait_polling(driver, 61)
+    why = "broker-1:9092: connection refused; still trying; check bootstrap.servers (broker-1:9092)"
+    assert away(caplog) == [
+        ("WARNING", f"no group coordinator for {seconds} s: {why}") for seconds in (5, 35, 65)
+    ]
+    caplog.clear()
+    driver.start_join()
+    driver.answer(joined())
+    assert away(caplog) == [("INFO", "the group coordinator answers again, after 65 s")]
+    wait_polling(driver, 60)
+    assert len(away(caplog)) == 1
+
+
+def test_a_coordinator_that_is_named_but_out_of_reach_is_warned_of_too(
+    member: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for _ in range(40):
+        member.disconnect(DisconnectedError("wrong-name:9092: no address"))
+        member.advance(1_000)
+        member.found()
+    warned = [text for level, text in away(caplog) if level == "WARNING"]
+    assert len(warned) == 2
+    assert "wrong-name:9092: no address; still trying" in warned[0]
+    assert "bootstrap" not in warned[0], "that was right, or nothing would have been named"
+
+
+def test_a_parked_join_is_no_outage(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
+    driver.poll()
+    wait_polling(driver, 3)
+    driver.start_join()
+    wait_polling(driver, 50)
+    driver.disconnect()
+    wait_polling(driver, 3)
+    assert away(caplog) == [], "the coordinator was there until just now"
+    wait_polling(driver, 5)
+    assert len(away(caplog)) == 1
+
+
+def test_who_wants_no_coordinator_misses_none(
+    member: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    member.handle(LeaveRequested("enough"))
+    member.disconnect()
+    member.advance(100_000)
+    assert away(caplog) == []
+
+
 def test_a_plan_that_no_broker_takes_is_named_until_it_gets_through(
     driver: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,6 +206,49 @@ def test_a_plan_that_no_broker_takes_is_named_until_it_gets_through(
     driver.assign({MEMBER_ID: b"small"})
     driver.answer(synced())
     assert driver.view.trouble is None
+
+
+def test_an_outage_of_an_hour_takes_few_lines_and_names_the_true_trouble(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The coordinator is named, a request for it is due, and its address refuses every connection."""
+    caplog.set_level(logging.INFO)
+    driver.join()
+    caplog.clear()
+    driver.disconnect()
+    rounds = 0
+    for _ in range(3_600):
+        if driver.looking:
+            rounds += 1
+            driver.found()
+            driver.handle(Disconnected(DisconnectedError("n:1 cannot be reached"), connected=False))
+            assert driver.view.trouble == "n:1 cannot be reached"
+        driver.poll()
+        driver.advance(1_000)
+    assert rounds > 2_000
+    assert "was lost" not in caplog.text
+    lines = [each.getMessage() for each in caplog.records if each.levelno == logging.INFO]
+    assert len(lines) <= 30
+    assert sum("n:1 cannot be reached" in line for line in lines) >= 10
+    assert "n:1 cannot be reached (2048 times by now)" in caplog.text
+
+
+def test_other_credentials_are_used_at_once_and_the_refusal_of_the_old_is_forgotten(
+    driver: Driver,
+) -> None:
+    driver.poll()
+    for _ in range(8):
+        driver.lookup_failed(AuthenticationError("refused"))
+        driver.handle_failure()
+        driver.poll()
+        driver.advance(30_000)
+        assert driver.looking
+    driver.lookup_failed(AuthenticationError("refused"))
+    driver.advance(1_000)
+    assert not driver.looking
+    driver.handle(CredentialsChanged("user", "secret"))
+    assert driver.view.failure is None
+    assert driver.looking
 
 
 def test_an_unhelpful_refusal_names_a_large_size(driver: Driver) -> None:

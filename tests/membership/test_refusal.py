@@ -70,6 +70,10 @@ def described(
             ),
         ),
         (described(("c",), "", state="PreparingRebalance"), "is between two generations; what its"),
+        (
+            described((), error=E.GROUP_ID_NOT_FOUND),
+            r"not a classic group by now: .*KIP-848.*group.consumer.migration.policy",
+        ),
         (described(tuple("abcdefg")), r"client.id 'a', 'b', 'c', 'd', 'e' and 2 more"),
         (
             described((), "", kind="", state="Dead"),

@@ -34,6 +34,7 @@ from tests.membership.driving import (
     left,
     synced,
 )
+from tests.support.cases import each_case
 
 
 E, R = ErrorCode, Reaction
@@ -91,7 +92,7 @@ def _other(api: ApiKey, code: ErrorCode) -> Reaction:
     return R.REJOIN_LATER if code.retriable else R.FAIL
 
 
-@pytest.mark.parametrize("code", list(ErrorCode), ids=lambda code: code.name)
+@each_case("code", list(ErrorCode))
 @pytest.mark.parametrize("api", list(EXPECTED), ids=lambda api: api.name)
 def test_the_table(api: ApiKey, code: ErrorCode) -> None:
     reply = reply_to(api, code)
@@ -99,8 +100,8 @@ def test_the_table(api: ApiKey, code: ErrorCode) -> None:
     assert reply.note or reply.reaction is R.PROCEED, "say why"
 
 
-@pytest.mark.parametrize("api", list(EXPECTED), ids=lambda api: api.name)
-@pytest.mark.parametrize("code", UNKNOWN_CODES)
+@each_case("api", list(EXPECTED))
+@each_case("code", UNKNOWN_CODES)
 def test_a_code_that_is_not_known_is_like_an_unexplained_failure(api: ApiKey, code: int) -> None:
     assert reply_to(api, code) == reply_to(api, E.UNKNOWN_SERVER_ERROR)
 
@@ -183,7 +184,7 @@ def _check(driver: Driver, api: ApiKey, reaction: Reaction, code: int) -> None:
         assert driver.pending(HeartbeatRequest)
 
 
-@pytest.mark.parametrize("code", [*ERRORS, *UNKNOWN_CODES], ids=str)
+@each_case("code", [*ERRORS, *UNKNOWN_CODES])
 @pytest.mark.parametrize("api", list(STANDINGS), ids=lambda api: api.name)
 def test_the_reaction(api: ApiKey, code: int) -> None:
     standing, answer = STANDINGS[api]
@@ -220,7 +221,7 @@ def _insist(driver: Driver, answer: Callable[[Driver], bool], duration_ms: int) 
             driver.advance(50)
 
 
-@pytest.mark.parametrize("code", [*ERRORS, *UNKNOWN_CODES], ids=str)
+@each_case("code", [*ERRORS, *UNKNOWN_CODES])
 @pytest.mark.parametrize("api", list(STANDINGS), ids=lambda api: api.name)
 def test_a_coordinator_that_always_answers_the_same_makes_nothing_spin(
     api: ApiKey, code: int
@@ -256,7 +257,7 @@ def test_a_coordinator_that_always_answers_the_same_makes_nothing_spin(
         assert isinstance(driver.view.failure.error, FencedInstanceIdError)
 
 
-@pytest.mark.parametrize("code", [*ERRORS, *UNKNOWN_CODES], ids=str)
+@each_case("code", [*ERRORS, *UNKNOWN_CODES])
 def test_a_leave_is_over_with_its_answer_whatever_that_is(code: int) -> None:
     driver = Driver()
     driver.join()
@@ -268,7 +269,7 @@ def test_a_leave_is_over_with_its_answer_whatever_that_is(code: int) -> None:
     assert driver.view.failure is None
 
 
-@pytest.mark.parametrize("code", [*ERRORS, *UNKNOWN_CODES], ids=str)
+@each_case("code", [*ERRORS, *UNKNOWN_CODES])
 @pytest.mark.parametrize("member", [False, True])
 def test_a_failed_lookup_reaches_the_caller_and_is_repeated_with_backoff(
     code: int, member: bool
