@@ -1,7 +1,8 @@
 """Hold what a connection needs to be encrypted and authenticated, and check it before it is used."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from groupsdk.errors import ConfigError
@@ -13,7 +14,28 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """What `sasl.mechanism` may be."""
 
-_NO_TEXTS: Final = frozenset({"sasl_oauth_token_provider", "ssl_context"})
+CLIENT_CREDENTIALS: Final = "client_credentials"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+OAUTH_GRANTS: Final = (CLIENT_CREDENTIALS, JWT_BEARER)
+"""What `sasl.oauthbearer.grant.type` may be."""
+
+_RETRIEVERS: Final = {
+    "ClientCredentialsJwtRetriever": CLIENT_CREDENTIALS,
+    "DefaultJwtRetriever": CLIENT_CREDENTIALS,
+    "JwtBearerJwtRetriever": JWT_BEARER,
+}
+"""What Java's classes for getting tokens ask for."""
+_ALGORITHMS: Final = ("RS256", "ES256")
+_FLAGS: Final = frozenset(
+    {"sasl_oauthbearer_header_urlencode", "sasl_oauthbearer_assertion_claim_jti_include"}
+)
+_SECONDS: Final = {
+    "sasl_oauthbearer_assertion_claim_exp_seconds": 1,
+    "sasl_oauthbearer_assertion_claim_nbf_seconds": 0,
+}
+"""Settings that are numbers, with the least that each may be."""
+_PROVIDERS: Final = ("sasl_credentials_provider", "sasl_oauth_token_provider")
+_NO_TEXTS: Final = frozenset({*_PROVIDERS, *_FLAGS, *_SECONDS, "ssl_context"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +66,64 @@ class SecuritySettings:
     """The user's name, for PLAIN and SCRAM."""
     sasl_password: str | None = field(default=None, repr=False)
     """The user's password, for PLAIN and SCRAM."""
+    sasl_credentials_provider: Callable[[], tuple[str, str]] | None = field(
+        default=None, repr=False
+    )
+    """Returns user name and password as they are now, in place of the two settings above. Called once per
+    connection; may block."""
     sasl_oauth_token_provider: Callable[[], "str | OAuthToken"] | None = field(
         default=None, repr=False
     )
     """Returns a token that is valid now. Called once per connection; may block."""
+    sasl_oauthbearer_method: str = "default"
+    """``oidc`` gets tokens from a token endpoint, with the settings below (KIP-768); ``default``: from
+    sasl.oauth.token.provider."""
+    sasl_oauthbearer_jwt_retriever_class: str | None = None
+    """Java's name for ``oidc`` and a grant: `ClientCredentialsJwtRetriever` or `JwtBearerJwtRetriever`, with or
+    without its package."""
+    sasl_oauthbearer_token_endpoint_url: str | None = None
+    """Where tokens are asked for, https:// or http://."""
+    sasl_oauthbearer_grant_type: str = CLIENT_CREDENTIALS
+    """One of `OAUTH_GRANTS`."""
+    sasl_oauthbearer_client_id: str | None = None
+    """Who asks, as the identity provider knows it."""
+    sasl_oauthbearer_client_secret: str | None = field(default=None, repr=False)
+    """Its secret."""
+    sasl_oauthbearer_scope: str | None = None
+    """The scope to ask for; none: what the identity provider gives by default."""
+    sasl_oauthbearer_extensions: str | None = None
+    """SASL extensions (KIP-342) for the broker: "key=value,key=value"."""
+    sasl_oauthbearer_header_urlencode: bool = False
+    """Whether id and secret are URL-encoded in the header, as RFC 6749 has it and few endpoints do."""
+    sasl_oauthbearer_assertion_file: str | None = None
+    """A file with the assertion of a JWT bearer grant (KIP-1139), read for each token. Without it one is made
+    and signed with the settings below."""
+    sasl_oauthbearer_assertion_private_key_file: str | None = None
+    """The key to sign with, in PEM; read for each token."""
+    sasl_oauthbearer_assertion_private_key_pem: str | None = field(default=None, repr=False)
+    """The key itself, in PEM."""
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None = field(default=None, repr=False)
+    """What the key is encrypted with; None when it is not."""
+    sasl_oauthbearer_assertion_algorithm: str = "RS256"
+    """``RS256`` or ``ES256``."""
+    sasl_oauthbearer_assertion_claim_aud: str | None = None
+    """The assertion's audience."""
+    sasl_oauthbearer_assertion_claim_iss: str | None = None
+    """The assertion's issuer."""
+    sasl_oauthbearer_assertion_claim_sub: str | None = None
+    """The assertion's subject."""
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = 300
+    """For how many seconds the assertion is valid."""
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = 60
+    """From how many seconds ago it is valid, for clocks that differ."""
+    sasl_oauthbearer_assertion_claim_jti_include: bool = False
+    """Whether each assertion has a random id."""
+    sasl_oauthbearer_assertion_template_file: str | None = None
+    """JSON with more of the assertion: {"header": {...}, "payload": {...}}."""
+    https_ca_location: str | None = None
+    """File or directory of PEM certificates that the token endpoint's is checked with; None: the system's."""
+    https_ca_pem: str | None = field(default=None, repr=False)
+    """The certificates themselves, in PEM."""
     ssl_ca_location: str | None = None
     """File of PEM certificates, or a directory prepared by ``openssl rehash``."""
     ssl_ca_pem: str | None = field(default=None, repr=False)
@@ -83,6 +159,49 @@ class SecuritySettings:
         """Tell whether connections authenticate with SASL."""
         return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
+    @property
+    def uses_oidc(self) -> bool:
+        """Tell whether tokens come from a token endpoint."""
+        asked = self.sasl_oauthbearer_jwt_retriever_class is not None
+        return asked or self.sasl_oauthbearer_method.lower() == "oidc"
+
+    @property
+    def oauth_grant(self) -> str:
+        """Return the grant type that tokens are asked for with."""
+        retriever = (self.sasl_oauthbearer_jwt_retriever_class or "").rpartition(".")[2]
+        return _RETRIEVERS.get(retriever, self.sasl_oauthbearer_grant_type)
+
+    def with_token(self, token: "str | OAuthToken") -> "SecuritySettings":
+        """Return the same settings with this very token, wherever it came from."""
+        others = {name: default for name, _, default in self._oauth_settings()}
+        return replace(self, **{**others, "sasl_oauth_token_provider": lambda: token})
+
+    def _oauth_settings(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the settings of the token endpoint: name, value, default."""
+        for each in fields(self):
+            if each.name.startswith(("sasl_oauthbearer_", "https_")):
+                yield each.name, getattr(self, each.name), each.default
+
+    def with_credentials(self, username: str, password: str) -> "SecuritySettings":
+        """Return the same settings with another user name and password, checked.
+
+        Raises:
+            ConfigError: the mechanism has none (only PLAIN and SCRAM do), or they cannot be used.
+        """
+        if not self.uses_sasl or self.mechanism in (None, "OAUTHBEARER"):
+            raise ConfigError(
+                "a user name and a password are of no use here: security.protocol is"
+                f" {self.protocol}, sasl.mechanism {self.mechanism or 'not set'}; PLAIN and SCRAM take them"
+            )
+        changed = replace(
+            self,
+            sasl_username=username,
+            sasl_password=password,
+            sasl_credentials_provider=None,
+        )
+        changed.validate()
+        return changed
+
     def validate(self) -> None:
         """Check that the settings fit together.
 
@@ -99,6 +218,7 @@ class SecuritySettings:
             self._validate_sasl()
         else:
             self._refuse("sasl_", "SASL_SSL (or SASL_PLAINTEXT)")
+            self._refuse("https_", "SASL_SSL (or SASL_PLAINTEXT)")
         if self.uses_tls:
             self._validate_tls()
         else:
@@ -110,7 +230,14 @@ class SecuritySettings:
             if setting.name in _NO_TEXTS or (value is None and setting.default is None):
                 continue
             if not isinstance(value, str):  # the value itself may be a secret
-                raise ConfigError(f"{setting.name} must be a text, not {type(value).__name__}")
+                raise ConfigError(f"{setting.name} must be a string, not {type(value).__name__}")
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} must be true or false, not {getattr(self, name)!r}")
+        for name, least in _SECONDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
+                raise ConfigError(f"{name} must be a whole number from {least} on, not {value!r}")
 
     def _refuse(self, prefix: str, remedy: str) -> None:
         """Refuse settings that would be ignored: the user believes to be safer than he is."""
@@ -135,18 +262,109 @@ class SecuritySettings:
                 f"sasl_mechanism is {self.sasl_mechanism!r}; it must be one of {choice}"
             )
         if mechanism == "OAUTHBEARER":
-            self._need("sasl_oauth_token_provider", "a callable that returns a token")
-            if not callable(self.sasl_oauth_token_provider):
-                raise ConfigError("sasl_oauth_token_provider must be callable without arguments")
-            self._exclude("sasl_username", "sasl_password")
+            self._validate_oauth()
+            self._exclude("sasl_username", "sasl_password", "sasl_credentials_provider")
+            return
+        self._exclude("sasl_oauth_token_provider")
+        for name, value, default in self._oauth_settings():
+            if value != default:
+                raise ConfigError(
+                    f"{name} is set, but sasl_mechanism={mechanism} does not use it: remove it"
+                )
+        if self.sasl_credentials_provider is not None:
+            self._validate_credentials_provider()
             return
         self._need("sasl_username", "the user's name")
         self._need("sasl_password", "the user's password")
-        self._exclude("sasl_oauth_token_provider")
         if mechanism == "PLAIN":
             for name in ("sasl_username", "sasl_password"):
                 if "\0" in getattr(self, name):
                     raise ConfigError(f"{name} holds a NUL character, which PLAIN cannot carry")
+
+    def _validate_oauth(self) -> None:
+        if self.sasl_oauthbearer_method.lower() not in ("default", "oidc"):
+            raise ConfigError(
+                f"sasl_oauthbearer_method is {self.sasl_oauthbearer_method!r}; it must be default or oidc"
+            )
+        if self.uses_oidc:
+            self._validate_oidc()
+            return
+        for name, value, default in self._oauth_settings():
+            if value != default:
+                raise ConfigError(
+                    f"{name} is set, but nothing uses it without sasl_oauthbearer_method=oidc"
+                )
+        self._need(
+            "sasl_oauth_token_provider",
+            "a callable that returns a token; or sasl_oauthbearer_method=oidc for a token endpoint",
+        )
+        if not callable(self.sasl_oauth_token_provider):
+            raise ConfigError("sasl_oauth_token_provider must be callable without arguments")
+
+    def _validate_oidc(self) -> None:
+        if self.sasl_oauth_token_provider is not None:
+            raise ConfigError(
+                "sasl_oauth_token_provider and sasl_oauthbearer_method=oidc are both set: give one of them"
+            )
+        retriever = self.sasl_oauthbearer_jwt_retriever_class
+        if retriever is not None and retriever.rpartition(".")[2] not in _RETRIEVERS:
+            raise ConfigError(
+                f"sasl_oauthbearer_jwt_retriever_class is {retriever!r}; it must be one of"
+                f" {', '.join(_RETRIEVERS)}"
+            )
+        if self.oauth_grant not in OAUTH_GRANTS:
+            raise ConfigError(
+                f"sasl_oauthbearer_grant_type is {self.oauth_grant!r}; it must be one of"
+                f" {', '.join(OAUTH_GRANTS)}"
+            )
+        url = self.sasl_oauthbearer_token_endpoint_url or ""
+        if not re.fullmatch(r"https?://[^\s/?#@]+([/?][^\s#]*)?", url):
+            raise ConfigError(
+                f"sasl_oauthbearer_token_endpoint_url is {url!r}; it must be an https:// or http:// URL"
+                " without a user or a fragment"
+            )
+        parse_extensions(self.sasl_oauthbearer_extensions)
+        if self.https_ca_location is not None and self.https_ca_pem is not None:
+            raise ConfigError("https_ca_location and https_ca_pem are both set: give one of them")
+        if self.oauth_grant == JWT_BEARER:
+            self._validate_assertion()
+        else:
+            self._validate_client_credentials()
+
+    def _validate_client_credentials(self) -> None:
+        for name in ("sasl_oauthbearer_client_id", "sasl_oauthbearer_client_secret"):
+            if not getattr(self, name):
+                raise ConfigError(f"sasl_oauthbearer_grant_type={CLIENT_CREDENTIALS} needs {name}")
+        for name, value, default in self._oauth_settings():
+            if name.startswith("sasl_oauthbearer_assertion_") and value != default:
+                raise ConfigError(
+                    f"{name} is set, but sasl_oauthbearer_grant_type={CLIENT_CREDENTIALS} does not use"
+                    f" it: remove it, or set {JWT_BEARER}"
+                )
+
+    def _validate_assertion(self) -> None:
+        prefix = "sasl_oauthbearer_assertion_"
+        sources = ("file", "private_key_file", "private_key_pem")
+        given = [name for name in sources if getattr(self, prefix + name)]
+        if len(given) != 1:
+            raise ConfigError(
+                f"sasl_oauthbearer_grant_type={JWT_BEARER} needs one of"
+                f" {', '.join(prefix + name for name in sources)}; {len(given)} are set"
+            )
+        if self.sasl_oauthbearer_assertion_algorithm not in _ALGORITHMS:
+            raise ConfigError(
+                f"{prefix}algorithm is {self.sasl_oauthbearer_assertion_algorithm!r}; it must be"
+                f" {' or '.join(_ALGORITHMS)}"
+            )
+
+    def _validate_credentials_provider(self) -> None:
+        if not callable(self.sasl_credentials_provider):
+            raise ConfigError("sasl_credentials_provider must be callable without arguments")
+        for name in ("sasl_username", "sasl_password"):
+            if getattr(self, name) is not None:
+                raise ConfigError(
+                    f"{name} and sasl_credentials_provider are both set: give one of them"
+                )
 
     def _need(self, name: str, what: str) -> None:
         if not getattr(self, name):
@@ -177,3 +395,54 @@ class SecuritySettings:
         for name in ("ssl_key_location", "ssl_key_password"):
             if getattr(self, name) is not None and self.ssl_certificate_location is None:
                 raise ConfigError(f"{name} is set without ssl_certificate_location")
+
+
+def checked_credentials(found: object) -> tuple[str, str]:
+    """Return what a `sasl_credentials_provider` returned, if it is what it should be.
+
+    Raises:
+        ConfigError: it is something else; the value is not shown.
+    """
+    if (
+        isinstance(found, tuple)
+        and len(found) == 2
+        and all(isinstance(each, str) for each in found)
+    ):
+        return found
+    raise ConfigError(
+        f"sasl_credentials_provider returned {type(found).__name__}, not a tuple of user name and password"
+    )
+
+
+def parse_extensions(text: str | None) -> dict[str, str]:
+    """Return SASL extensions that are written as "key=value,key=value".
+
+    Raises:
+        ConfigError: a part is not key=value.
+    """
+    found: dict[str, str] = {}
+    for part in (text or "").split(","):
+        name, equals, value = part.strip().partition("=")
+        if name and equals and value:
+            found[name] = value
+        elif part.strip():
+            raise ConfigError(
+                f"sasl_oauthbearer_extensions: {part!r} must be key=value, parted by commas"
+            )
+    return found
+
+
+def plain_security(name: str, value: object) -> object:
+    """Return the value of a setting in its own type, where a file or the environment gave a string.
+
+    Raises:
+        ConfigError: it is not what the setting takes.
+    """
+    if not isinstance(value, str) or name not in (*_FLAGS, *_SECONDS):
+        return value
+    if name in _FLAGS and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if name in _SECONDS and value.strip().isdecimal():
+        return int(value)
+    wanted = "true or false" if name in _FLAGS else "a whole number"
+    raise ConfigError(f"{name.replace('_', '.')} must be {wanted}, not {value!r}")

@@ -172,5 +172,65 @@ def test_a_context_of_ones_own_wins_over_files_that_do_not_fit() -> None:
     ],
 )
 def test_values_of_the_wrong_type_are_named(name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=f"{name} must be a text, not {type(value).__name__}"):
+    with pytest.raises(ConfigError, match=f"{name} must be a string, not {type(value).__name__}"):
         SecuritySettings(**{name: value}).validate()
+
+
+def test_other_credentials_for_the_same_connection() -> None:
+    before = SecuritySettings(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_username="alice",
+        sasl_password="old",
+    )
+    after = before.with_credentials("bob", SECRET)
+    assert (after.sasl_username, after.sasl_password) == ("bob", SECRET)
+    assert SECRET not in repr(after)
+    provided = SecuritySettings(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="SCRAM-SHA-256",
+        sasl_credentials_provider=lambda: ("alice", SECRET),
+    )
+    provided.validate()
+    assert provided.with_credentials("bob", "b").sasl_credentials_provider is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, "security.protocol is PLAINTEXT, sasl.mechanism not set"),
+        (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauth_token_provider": lambda: "abc",
+            },
+            "sasl.mechanism OAUTHBEARER; PLAIN and SCRAM take them",
+        ),
+        ({**SASL, "sasl_password": "old"}, "sasl_password holds a NUL character"),
+    ],
+)
+def test_credentials_that_cannot_be_used(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text) as raised:
+        SecuritySettings(**settings).with_credentials("bob", f"{SECRET}\0")
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"sasl_username": "a"}, "sasl_username and sasl_credentials_provider are both set"),
+        ({"sasl_credentials_provider": "a"}, "must be callable without arguments"),
+        ({"sasl_mechanism": "OAUTHBEARER"}, "needs sasl_oauth_token_provider"),
+        ({"security_protocol": "SSL", "sasl_mechanism": None}, "does not use it"),
+    ],
+)
+def test_a_provider_of_credentials_that_does_not_fit(settings: dict[str, Any], text: str) -> None:
+    given = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_credentials_provider": lambda: ("a", SECRET),
+        **settings,
+    }
+    with pytest.raises(ConfigError, match=text):
+        SecuritySettings(**given).validate()

@@ -2,10 +2,11 @@
 
 import reprlib
 from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from inspect import isasyncgen, iscoroutine, isgenerator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.drivers.mailbox import Publication
@@ -23,6 +24,9 @@ from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.types import GroupMembers, ProtocolMetadata
 
+
+if TYPE_CHECKING:
+    from groupsdk.wire.schema import Response
 
 _MAX_TIMEOUT_MS = 2**62  # nobody waits for so long
 
@@ -52,6 +56,21 @@ class Wait:
 
     settled: bool
     until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """In a call to the coordinator: wait until the future is done, so long at most."""
+
+    answer: "Future[Response]"
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """In a call to the coordinator: wait for so long."""
+
+    delay_ms: int
 
 
 class CallerSide:

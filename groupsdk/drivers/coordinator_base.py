@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Generic, Never, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack, cast
 
 from typing_extensions import override
 
@@ -13,6 +13,9 @@ from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import Generation
 
+
+if TYPE_CHECKING:
+    from groupsdk.settings import MemberSettings
 
 MemberT = TypeVar("MemberT", bound=MemberBase)
 
@@ -36,6 +39,7 @@ class CoordinatorBase(ABC, Generic[MemberT]):
 
     Raises:
         ConfigError: a setting is unknown, missing or wrong.
+        TypeError: the subclass says no `protocol_type`.
     """
 
     # hidden by the attribute of the same name that __init__ sets
@@ -47,8 +51,13 @@ class CoordinatorBase(ABC, Generic[MemberT]):
         /,
         *,
         clock: Clock | None = None,
-        **keywords: Any,
+        **keywords: "Unpack[MemberSettings]",
     ) -> None:
+        if not hasattr(self, "protocol_type"):
+            raise TypeError(
+                f"{type(self).__name__} has no protocol_type, which names the kind of group: write"
+                " protocol_type = 'work', say, into the class"
+            )
         self._member = self._make_member(MemberConfig.given(settings, keywords), clock)
 
     @override
@@ -68,6 +77,10 @@ class CoordinatorBase(ABC, Generic[MemberT]):
     def request_rejoin(self, reason: str) -> None:
         """Ask for a rebalance at the next poll; the reason is shown in the broker's log (KIP-800)."""
         self._member.request_rejoin(reason)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Use these for the connections that are made from now on; see `GroupMember.set_sasl_credentials`."""
+        self._member.set_sasl_credentials(username, password)
 
     def wakeup(self) -> None:
         """Make a waiting `poll` or `ensure_active_group` return soon, once; signal handlers may call it."""

@@ -27,6 +27,8 @@ from groupsdk.membership.events import (
     CallerEvent,
     CallFailed,
     CloseRequested,
+    CredentialsChanged,
+    JoinGivenUp,
     JoinPrepared,
     LeaveRequested,
     Polled,
@@ -39,6 +41,7 @@ from groupsdk.types import NO_GENERATION, Generation, GroupMembershipOperation
 
 
 if TYPE_CHECKING:
+    from groupsdk.drivers.group_calls import GroupCalls
     from groupsdk.membership.requests import CoordinatorRequest
     from groupsdk.wire.schema import Response
 
@@ -80,6 +83,19 @@ class Drive:
         self.patience = Deadline(clock, patience_ms)
 
 
+class _Lifeline:
+    """What ends with a member; refers to nothing that could refer to the member."""
+
+    def __init__(self) -> None:
+        self.host: Host | None = None
+
+    def cut(self) -> None:
+        """Have the membership end, since nobody drives it any more; the garbage collector may do it."""
+        host, self.host = self.host, None
+        if host is not None:
+            host.abandon()
+
+
 class MemberBase:
     """What a member is, whoever drives it: its mailbox, its host, and what can be read at any time.
 
@@ -109,11 +125,14 @@ class MemberBase:
         self._delivered = 0
         self._closed = False  # to driving
         self._ended = False  # to reading as well, which on_leave_prepare still may
-        self._finalizer: weakref.finalize[[], MemberBase] | None = None
+        # a member that is dropped without close() must not heartbeat for ever
+        self._lifeline = _Lifeline()
+        self.end_with(self)
         # half the poll interval at most between two signs of life, and not one for every poll(0)
         self._tick_ms = max(1, config.poll_interval_ms // 20)
         self._ticked_ms: int | None = None
         self._ticked_count = 0
+        self._calls: GroupCalls | None = None
 
     def request_rejoin(self, reason: str) -> None:
         """Ask for a rebalance, for example since the metadata has changed; happens at the next poll.
@@ -130,6 +149,35 @@ class MemberBase:
         self._check_usable()
         if self._host is not None:
             self._post(event)
+
+    def end_with(self, owner: object) -> None:
+        """Have the membership end where `owner` is dropped without a close, even before the member is.
+
+        For an owner that alone drives the member, where that and its callbacks refer to each other: these the
+        garbage collector finds only later, and until then the group would wait.
+        """
+        weakref.finalize(owner, self._lifeline.cut)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Use these for the connections that are made from now on, for PLAIN and SCRAM.
+
+        What is connected stays so. A member whose old password was refused tries the new one at once. Takes the
+        place of `sasl.credentials.provider`, where there is one.
+
+        Args:
+            username: the user's name.
+            password: the user's password.
+
+        Raises:
+            ConfigError: the member does not authenticate so, or they cannot be used.
+            MemberClosedError: the member is closed.
+        """
+        security = self._config.security.with_credentials(username, password)
+        self._check_usable()
+        with self._post_lock:
+            self._config = replace(self._config, security=security)
+            if self._host is not None:
+                self._post(CredentialsChanged(username, password))
 
     def wakeup(self) -> None:
         """Make a waiting `poll` or `ensure_active_group` return soon, once; signal handlers may call it."""
@@ -152,7 +200,8 @@ class MemberBase:
         """Return the current generation if it is stable and the session is certainly alive, else None.
 
         What is written elsewhere with this generation as a fencing token cannot come from a member that
-        should know that it is out of the group.
+        should know that it is out of the group. A static member may be replaced within a generation (KIP-345):
+        fence it with the member id as well.
         """
         snapshot = self.snapshot()
         return snapshot.generation if snapshot.stable else None
@@ -168,7 +217,11 @@ class MemberBase:
         if latest.error is None:
             # The group may have gone on by the time that the engine shows what it did on the caller's word.
             heard = latest.handled >= self._surrendered_count
-            return snapshot if heard else replace(snapshot, stable=False, holds=False)
+            if heard:
+                return snapshot
+            # a member that joins again keeps what it does not give up
+            kept = snapshot.holds and latest.handled >= self._left_count
+            return replace(snapshot, stable=False, holds=kept)
         # Nothing heartbeats any more, and nothing would tell when the group goes on without the member.
         return replace(snapshot, stable=False, holds=False, trouble=str(latest.error))
 
@@ -220,6 +273,16 @@ class MemberBase:
             self._tick()  # nobody looks for a coordinator before the caller shows up
         assert self._host is not None
         return self._host.ask(request)
+
+    def _group_calls(self) -> "GroupCalls":
+        if self._ended:
+            raise MemberClosedError("the member is closed")
+        if self._calls is None:
+            # here and not above: whoever asks nothing need not load the messages
+            from groupsdk.drivers.group_calls import GroupCalls
+
+            self._calls = GroupCalls(self.ask, self.snapshot, self._config, self._clock)
+        return self._calls
 
     # For the drivers: what to do next.
 
@@ -277,6 +340,11 @@ class MemberBase:
     def _active(self, view: MemberView | None) -> bool:
         return not self._closed and is_active(view, self._clock.now_ms())
 
+    def _active_now(self) -> bool:
+        """Return whether the member is active; not on the word of a view from before it gave its work up."""
+        latest = self._mailbox.read()
+        return latest.handled >= self._surrendered_count and self._active(latest.view)
+
     def _delivery(self) -> Callable[[MemberView | None], bool]:
         """Return what `poll` waits for: an assignment taken up from now on."""
         before = self._delivered
@@ -291,6 +359,8 @@ class MemberBase:
             and now_ms - self._ticked_ms < self._tick_ms
             and not self._closed
             and latest.error is None
+            # a view from before the last event says nothing of what that will change, a leave for one
+            and latest.handled >= self._side.posted_count
             and is_idle(latest.view)
             and is_active(latest.view, now_ms)
             and not self._forked
@@ -300,7 +370,18 @@ class MemberBase:
 
     def _leave(self, reason: str) -> Callable[[], Pause | None]:
         """Post that the member leaves; return what tells how to wait until reading shows it."""
-        count = self._post(LeaveRequested(checked_reason(reason)))
+        return self._lag(self._post(LeaveRequested(checked_reason(reason))))
+
+    def _give_up_join(self) -> Callable[[], Pause | None]:
+        """Post that a parked join is given up, by a closing member as well; return as `_leave` does."""
+        with self._post_lock:
+            if self._host is not None and not self._ended and not self._forked:
+                self._side.posted()
+                self._host.post(JoinGivenUp())
+        return self._lag(self._side.posted_count)
+
+    def _lag(self, count: int) -> Callable[[], Pause | None]:
+        """Return a function that tells how to wait until the engine has handled so many events."""
         patience = Deadline(self._clock, _ANSWER_GRACE_MS)
 
         def lag() -> Pause | None:
@@ -326,8 +407,7 @@ class MemberBase:
             return 0
         left_ms = deadline.remaining_ms(_UNLIMITED_MS)
         host.post(CloseRequested(operation, left_ms, "the member is being closed"))
-        if self._finalizer is not None:
-            self._finalizer.detach()
+        self._lifeline.host = None
         return left_ms + _STOP_GRACE_MS
 
     def _ask_metrics(self) -> Future[dict[str, float]] | None:
@@ -349,8 +429,9 @@ class MemberBase:
     def _tick(self) -> None:
         self._ticked_ms = self._clock.now_ms()
         # One that is still on its way will show that the caller is there: an engine that does not react
-        # must not be sent more and more.
-        if self._mailbox.read().handled >= self._ticked_count:
+        # must not be sent more and more. Unless the caller has left since: that takes it back.
+        handled = self._mailbox.read().handled
+        if handled >= self._ticked_count or self._ticked_count < self._left_count:
             with self._post_lock:
                 count = self._side.posted_count + 1
                 self._ticked_count = self._post(Polled(self._tick_ms, count))
@@ -396,9 +477,7 @@ class MemberBase:
     def _start(self) -> Host:
         host = self._open_host(self._config, self._clock, self._mailbox)
         host.start()
-        self._host = host
-        # a member that is dropped without close() must not heartbeat for ever
-        self._finalizer = weakref.finalize(self, host.abandon)
+        self._host = self._lifeline.host = host
         return host
 
 

@@ -1,5 +1,6 @@
 """Test how coordinators are made and read, for threads and for asyncio alike."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -99,9 +100,39 @@ def test_it_passes_on_what_any_thread_may_ask(kind: Any) -> None:
     assert member._mailbox.read().version == before + 1
 
 
-def test_the_member_calls_the_coordinator(kind: Any) -> None:
+def test_the_member_calls_the_coordinator_and_does_not_keep_it(kind: Any) -> None:
     coordinator = kind(config())
-    assert coordinator._member._callbacks is coordinator
+    assert coordinator._member._callbacks.on_join_complete == coordinator.on_join_complete
+    host = FakeHost(config(), ManualClock(), coordinator._member._mailbox)
+    coordinator._member._open_host = lambda *_: host
+    coordinator._member._start()
+    gc.collect()
+    gc.disable()
+    try:
+        del coordinator
+        assert host.told_to == ["abandon"], "it refers to itself"
+    finally:
+        gc.enable()
+
+
+def test_callbacks_that_may_be_left_out_do_nothing(kind: Any) -> None:
+    coordinator = kind(config())
+    assert coordinator.on_join_prepare(1, "m") is None
+    assert coordinator.on_assignment_skipped("m", "v0", {}) is None
+    assert coordinator.on_leave_prepare() is None
+
+
+def test_the_kind_of_group_may_be_said_when_it_is_made(kind: Any) -> None:
+    class Sharder(kind.__mro__[1]):  # type: ignore[misc]  # has none in the class
+        metadata = kind.metadata
+        perform_assignment = kind.perform_assignment
+        on_join_complete = kind.on_join_complete
+
+        def __init__(self, name: str) -> None:
+            self.protocol_type = name
+            super().__init__(config())
+
+    assert Sharder("shards").protocol_type == "shards"
 
 
 @pytest.mark.parametrize(

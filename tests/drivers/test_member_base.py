@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from groupsdk.drivers.member_base import Pause
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     AssignmentError,
@@ -747,6 +748,36 @@ def test_an_answer_that_an_interrupt_kept_from_the_engine_is_given_again(
     assert rig.base.generation_if_stable() is not None
 
 
+@pytest.mark.parametrize("ticked", [False, True], ids=["quiet", "with a sign of life on its way"])
+def test_the_call_after_a_leave_that_was_interrupted_joins_at_once(rig: Rig, ticked: bool) -> None:
+    rig.joined()
+    host, wait = rig.host, rig.host.wait
+    host.held = []
+    if ticked:
+        rig.clock.advance(rig.config.poll_interval_ms // 20)
+        rig.drive.poll(0)
+
+    def late(pause: Pause) -> None:
+        host.wait = wait  # type: ignore[method-assign]  # as it was
+        raise UserError
+
+    host.wait = late  # type: ignore[method-assign]  # no other way to interrupt the wait
+    with pytest.raises(UserError):
+        rig.drive.leave_group("interrupted")
+    assert not rig.drive.poll(0)
+    assert not rig.base.snapshot().stable
+
+    def engine_goes_on(pause: Pause) -> None:
+        host.wait = wait  # type: ignore[method-assign]  # as it was
+        host.release()
+
+    host.wait = engine_goes_on  # type: ignore[method-assign]  # the engine gets to it while the caller waits
+    started_ms = rig.clock.now_ms()
+    assert rig.drive.ensure_active_group(30)
+    assert rig.clock.now_ms() == started_ms
+    assert rig.base.generation().generation_id == 2
+
+
 def test_a_failure_that_an_interrupt_kept_from_the_engine_is_told_again(rig: Rig) -> None:
     rig.joined()
     rig.user.hooks["perform_assignment"] = raiser(UserError())
@@ -817,6 +848,18 @@ def test_a_host_that_cannot_start_is_tried_again(rig: Rig) -> None:
     with pytest.raises(EngineError, match="no room"):
         rig.drive.ensure_active_group(1)
     assert rig.drive.ensure_active_group(1)
+
+
+def test_a_callback_that_always_asks_for_another_rebalance_does_not_spin(rig: Rig) -> None:
+    rig.joined()
+    rig.user.hooks["on_join_complete"] = lambda *_: rig.base.request_rejoin("never content")
+    rig.base.request_rejoin("once")
+    started_ms = rig.clock.now_ms()
+    rig.drive.ensure_active_group(20)
+    assert rig.clock.now_ms() - started_ms == 20_000
+    assert 10 <= rig.user.names().count("on_join_complete") <= 40
+    rig.user.hooks.clear()
+    assert rig.drive.ensure_active_group(5)
 
 
 @pytest.mark.parametrize("callback", ["metadata", "on_join_complete"])

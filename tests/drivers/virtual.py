@@ -74,6 +74,8 @@ class FakeHost:
         """Classes of requests that get no answer."""
         self.stuck = False
         """Whether the engine handles nothing at all."""
+        self.held: list[CallerEvent] | None = None
+        """What was posted and waits until the engine gets to it; None: it gets to everything at once."""
         self.will_end = True
         """Whether closing ends the engine."""
         self.told_to: list[str] = []
@@ -90,7 +92,9 @@ class FakeHost:
 
     def post(self, event: CallerEvent) -> None:
         self.posted.append(event)
-        if not self.stuck:
+        if self.held is not None:
+            self.held.append(event)
+        elif not self.stuck:
             self._handled += 1
             if isinstance(event, Polled):
                 self._handled = max(self._handled, event.posted_count)
@@ -133,6 +137,13 @@ class FakeHost:
         while self._mailbox.read().version == pause.version and self._clock.now_ms() < until_ms:
             wake_at_ms = until_ms if self._wake_at_ms is None else self._wake_at_ms
             self.advance(max(1, min(wake_at_ms, until_ms) - self._clock.now_ms()))
+
+    def release(self) -> None:
+        """Have the engine get to what was held."""
+        held, self.held = self.held, None
+        for event in held or ():
+            self.posted.remove(event)
+            self.post(event)
 
     def polls(self) -> int:
         """How many signs of life were posted."""

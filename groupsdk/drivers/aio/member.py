@@ -1,24 +1,30 @@
 """Drive one member from a task of the user's event loop."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from inspect import isawaitable
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import AsyncGroupCallbacks
-from groupsdk.drivers.caller import Run, checked_timeout_ms, refuse_generator, run_call
+from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, refuse_generator, run_call
 from groupsdk.drivers.hosts.host import OpenHost, open_host
 from groupsdk.drivers.member_base import METRICS_TIMEOUT_MS, Drive, Finish, MemberBase, Pause
 from groupsdk.errors import ConcurrentUseError, EngineError
 from groupsdk.membership.actions import Call
 from groupsdk.membership.events import CallerEvent
-from groupsdk.types import GroupMembershipOperation
+from groupsdk.types import GroupDescription, GroupMembershipOperation, OffsetAndMetadata
 
+
+if TYPE_CHECKING:
+    from groupsdk.drivers.group_calls import Steps
+
+T = TypeVar("T")
 
 # asyncio is imported where it is used: whoever uses the library from threads need not pay for it.
 
@@ -100,7 +106,7 @@ class AsyncGroupMember(MemberBase):
             return True
         with self._caller():
             await self._drive(self._begin(timeout_ms, self._delivery()))
-            return self._active(self._mailbox.read().view)
+            return self._active_now()
 
     async def leave_group(self, reason: str) -> None:
         """Leave the group now, whether static or not; the next `poll` or `ensure_active_group` joins again.
@@ -120,6 +126,63 @@ class AsyncGroupMember(MemberBase):
             lag = self._leave(reason)
             while (pause := lag()) is not None:
                 await self._wait(pause)
+
+    async def commit_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
+    ) -> None:
+        """Store offsets in the group under this member's generation, which the coordinator checks (OffsetCommit).
+
+        The generation is that of the beginning of the call: what was worked out under it is never committed
+        under a later one. May be called by any thread, and in `on_join_prepare`, `on_join_complete` and
+        `on_leave_prepare`.
+
+        Args:
+            offsets: partition to offset, of topics that the cluster has; what they mean is up to the group.
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
+            CommitFailedError: the member is out of the group, and others may have its work.
+            FencedInstanceIdError: another process has taken the group.instance.id.
+            BrokerError: the coordinator refuses for another reason.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+        await self._call(self._group_calls().commit(offsets, timeout))
+
+    async def committed_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the stored offset of each partition, None where there is none (OffsetFetch).
+
+        Offsets that are part of an open transaction are waited for (KIP-447). Needs no membership.
+
+        Args:
+            partitions: which ones.
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: a join is parked on the connection; poll first.
+            BrokerError: the coordinator refuses.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+        return await self._call(self._group_calls().committed(partitions, timeout))
+
+    async def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
+        """Return the group's state and members, as its coordinator tells (DescribeGroups).
+
+        Args:
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: a join is parked on the connection; poll first.
+            GroupAuthorizationError: the principal may not describe the group.
+            BrokerError: the coordinator refuses for another reason.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+        return await self._call(self._group_calls().describe(timeout))
 
     async def metrics(self) -> dict[str, float]:
         """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
@@ -175,6 +238,20 @@ class AsyncGroupMember(MemberBase):
                     await _done(host.ended, 1_000)
 
     # Details.
+
+    async def _call(self, steps: "Steps[T]") -> T:
+        import asyncio
+
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Await):
+                await _done(step.answer, step.timeout_ms)
+            else:
+                await asyncio.sleep(step.delay_ms / 1000)
 
     async def _drive(self, drive: Drive) -> bool:
         while not isinstance(step := self._next(drive), Finish):

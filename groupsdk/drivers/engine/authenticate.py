@@ -1,18 +1,27 @@
 """Authenticate a connection: the SASL exchange over Kafka's requests (KIP-152, KIP-368)."""
 
 import asyncio
-from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from groupsdk.drivers.engine.blocking import BlockingCalls
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.sasl import SaslMechanism, mechanism_for
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import AuthenticationError, DisconnectedError, GroupSdkError, broker_error
-from groupsdk.security import OAuthToken, SecuritySettings
+from groupsdk.errors import (
+    AuthenticationError,
+    CredentialsUnavailableError,
+    DisconnectedError,
+    GroupSdkError,
+    NetworkError,
+    broker_error,
+)
+from groupsdk.security import OAuthToken, SecuritySettings, checked_credentials
 from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
 
+
+if TYPE_CHECKING:
+    from groupsdk.oidc import OidcTokenProvider
 
 _MAX_STEPS: Final = 10
 _REAUTHENTICATE_AT: Final = 0.85  # of the session's lifetime, as in Kafka's client
@@ -24,6 +33,15 @@ class Authenticator:
     def __init__(self, security: SecuritySettings, blocking: BlockingCalls) -> None:
         self._security = security
         self._blocking = blocking
+        self._oidc = _oidc_provider(security) if security.uses_oidc else None
+
+    def use_credentials(self, username: str, password: str) -> None:
+        """Use these from the next connection on.
+
+        Raises:
+            ConfigError: the mechanism takes none.
+        """
+        self._security = self._security.with_credentials(username, password)
 
     async def authenticate(self, connection: Connection) -> None:
         """Go through the whole exchange; notes on the connection when the broker wants another one.
@@ -37,7 +55,7 @@ class Authenticator:
         where = f"{connection.host}:{connection.port}"
         connection.versions.negotiate(SaslAuthenticateRequest)
         # before anything is sent: a broker drops who does not go on in time
-        settings = await self._with_token()
+        settings = await self._with_credentials(await self._with_token())
         # Not on this loop, here and below: SCRAM loads many modules, and computes for long.
         mechanism, message = await self._blocking.run(object(), lambda: _begin(settings))
         try:
@@ -46,6 +64,10 @@ class Authenticator:
                 if message is None:
                     break
                 message = await self._step(connection, mechanism, message)
+        except AuthenticationError:
+            if self._oidc is not None:
+                self._oidc.forget()  # the broker may want another one: keys are rotated, tokens revoked
+            raise
         except DisconnectedError as error:
             raise DisconnectedError(
                 f"{where} closed the connection during the {mechanism.name} exchange: it went down,"
@@ -59,19 +81,25 @@ class Authenticator:
 
         The user's one is asked off the loop, by one thread at a time, however long it blocks.
         """
-        provider = self._security.sasl_oauth_token_provider
+        provider = self._oidc or self._security.sasl_oauth_token_provider
         if provider is None:
             return self._security
         try:
             token: str | OAuthToken = await self._blocking.run("token", provider)
-        except GroupSdkError:
-            raise
         except Exception as error:
-            # its text may hold what must not be logged; it is at hand as the cause
-            raise AuthenticationError(
-                f"sasl_oauth_token_provider raised {type(error).__name__}"
-            ) from error
-        return replace(self._security, sasl_oauth_token_provider=lambda: token)
+            raise _failed("sasl_oauth_token_provider", error) from error
+        return self._security.with_token(token)
+
+    async def _with_credentials(self, security: SecuritySettings) -> SecuritySettings:
+        """Return the settings with what the provider of user name and password returns now."""
+        provider = security.sasl_credentials_provider
+        if provider is None:
+            return security
+        try:
+            found: object = await self._blocking.run("credentials", provider)
+        except Exception as error:
+            raise _failed("sasl_credentials_provider", error) from error
+        return security.with_credentials(*checked_credentials(found))
 
     async def _handshake(self, connection: Connection, mechanism: str) -> None:
         answer = await connection.request(SaslHandshakeRequest(mechanism=mechanism))
@@ -105,9 +133,26 @@ class Authenticator:
         return await self._blocking.run(object(), lambda: mechanism.respond(auth_bytes))
 
 
+def _oidc_provider(security: SecuritySettings) -> "OidcTokenProvider":
+    # only here, so that others do not pay for loading it
+    from groupsdk.oidc import OidcTokenProvider
+
+    return OidcTokenProvider(security)
+
+
 def _begin(settings: SecuritySettings) -> tuple[SaslMechanism, bytes | None]:
     mechanism = mechanism_for(settings)
     return mechanism, mechanism.start()
+
+
+def _failed(provider: str, error: Exception) -> GroupSdkError:
+    """Return the error for what a provider of the user's raised."""
+    if isinstance(error, NetworkError):
+        return CredentialsUnavailableError(f"{provider}: {error}")
+    if isinstance(error, GroupSdkError):
+        return error
+    # its text may hold what must not be logged; it is at hand as the cause
+    return AuthenticationError(f"{provider} raised {type(error).__name__}")
 
 
 def _refused(

@@ -11,6 +11,7 @@ from groupsdk.drivers.engine.authenticate import Authenticator
 from groupsdk.drivers.engine.blocking import BlockingCalls
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.fitting import check_versions
+from groupsdk.drivers.engine.sasl import preload
 from groupsdk.drivers.engine.sockets import SocketAddress, connect_socket, resolve
 from groupsdk.drivers.engine.tls import build_ssl_context, explain_tls_error
 from groupsdk.errors import (
@@ -50,8 +51,21 @@ class Connector:
         self._blocking = BlockingCalls()
         self._authenticator = Authenticator(config.security, self._blocking)
         self._ssl_context: ssl.SSLContext | None = None
+        self._prepared = False
         self._open: set[Connection] = set()
         self._failures: dict[str, int] = {}
+
+    async def prepare(self) -> None:
+        """Load what the first connection needs, so that its time says something about the broker.
+
+        Raises:
+            ConfigError: a file that the TLS settings name cannot be used.
+        """
+        await self._load_tls()
+        mechanism = self._config.security.mechanism
+        if mechanism is not None and not self._prepared:
+            await self._blocking.run("sasl", lambda: preload(mechanism))
+        self._prepared = True
 
     async def open(self, host: str, port: int) -> Connection:
         """Return a connection that is ready for requests.
@@ -91,6 +105,10 @@ class Connector:
                 ) from error
             raise
 
+    def use_credentials(self, username: str, password: str) -> None:
+        """Use these from the next connection on; those that are open stay as they are."""
+        self._authenticator.use_credentials(username, password)
+
     async def close(self) -> None:
         """Close all connections, and wait until their sockets are closed."""
         connections = list(self._open)
@@ -104,10 +122,13 @@ class Connector:
         if len(self._failures) > _MAX_FAILED_HOSTS:
             del self._failures[next(iter(self._failures))]
 
-    async def _connect(self, host: str, port: int, timeout_s: float) -> Connection:
+    async def _load_tls(self) -> None:
         security = self._config.security
         if security.uses_tls and self._ssl_context is None:
             self._ssl_context = await self._blocking.run("tls", lambda: build_ssl_context(security))
+
+    async def _connect(self, host: str, port: int, timeout_s: float) -> Connection:
+        await self._load_tls()
         addresses = (await resolve(host, port, self._blocking))[:_MAX_ADDRESSES]
         first = self._failures.get(host, 0) % len(addresses)
         sock = await _connect_any(
@@ -128,12 +149,14 @@ class Connector:
             config.request_timeout_ms,
             self._open,
         )
-        await asyncio.get_running_loop().create_connection(
+        transport, _ = await asyncio.get_running_loop().create_connection(
             lambda: connection,
             sock=sock,
             ssl=self._ssl_context,
             server_hostname=host if self._ssl_context is not None else None,
         )
+        if not connection.usable:
+            transport.abort()  # the connection has ended before it knew of its socket, or never hears of it
         return connection
 
     async def _agree_on_versions(self, connection: Connection) -> None:

@@ -29,6 +29,7 @@ from groupsdk.membership.events import (
     CallerEvent,
     CoordinatorAsked,
     CoordinatorFound,
+    CredentialsChanged,
     Event,
     LookupDelayed,
     LookupFailed,
@@ -101,6 +102,8 @@ class Engine:
     def post(self, event: CallerEvent) -> None:
         """Take an event of the caller; on the loop."""
         self._handled += 1
+        if isinstance(event, CredentialsChanged):
+            self._connector.use_credentials(event.username, event.password)
         if isinstance(event, Polled):
             # An exception of a signal handler may have come between counting an event and posting it.
             self._handled = max(self._handled, event.posted_count)
@@ -159,7 +162,7 @@ class Engine:
                     link = self._connect_to(node, None)
                 link.send(request_id, request)
             case Disconnect():
-                self._disconnect()
+                self._disconnect(keep=True)
             case Wake(at_ms):
                 self._wake_at(at_ms)
             case Tell(ask_id, answer):
@@ -174,10 +177,20 @@ class Engine:
         self._link = CoordinatorLink(node, self._connector, self._on_event, self._spawn, connection)
         return self._link
 
-    def _disconnect(self) -> None:
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+    def _disconnect(self, *, keep: bool = False) -> None:
+        """Give up the connection to the coordinator.
+
+        Args:
+            keep: whether a lookup may follow, which can use a connection that still works.
+        """
+        link, self._link = self._link, None
+        if link is None:
+            return
+        connection = link.release()
+        if connection is not None and keep:
+            self._lookup.keep(connection)
+        elif connection is not None:
+            connection.close()
 
     def _wake_at(self, at_ms: int | None) -> None:
         if self._timer is not None:

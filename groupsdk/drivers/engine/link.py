@@ -9,9 +9,11 @@ from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.fitting import fit
 from groupsdk.errors import (
+    CredentialsUnavailableError,
     DisconnectedError,
     EncodeError,
     GroupSdkError,
+    NetworkError,
     ResolveError,
     UnsupportedVersionError,
 )
@@ -75,6 +77,12 @@ class CoordinatorLink:
             # It would be taken for that of the link that has come in this one's place.
             self._last_word.cancel()
 
+    def release(self) -> Connection | None:
+        """End the link as `close` does, but return its connection, open, where it has one."""
+        connection, self._connection = self._connection, None
+        self.close()
+        return connection
+
     def _go_on(self, *, fresh: bool = False) -> None:
         self._throttle = None
         connection = self._connection
@@ -111,9 +119,19 @@ class CoordinatorLink:
             why = (
                 f"the group coordinator {node} has no address here (advertised.listeners): {error}"
             )
-            self._lost(DisconnectedError(why))
+            self._lost(DisconnectedError(why), connected=False)
+        except CredentialsUnavailableError as error:
+            self._lost(error, connected=False)
+        except NetworkError as error:
+            why = (
+                f"the group coordinator {node} cannot be reached at the address that the brokers name for it"
+                f" (advertised.listeners): {error}"
+            )
+            unreachable = type(error)(why)
+            unreachable.__cause__ = error
+            self._lost(unreachable, connected=False)
         except GroupSdkError as error:
-            self._lost(error)
+            self._lost(error, connected=False)
         else:
             self._connecting = None
             self._go_on(fresh=True)
@@ -142,12 +160,13 @@ class CoordinatorLink:
         else:
             raise error  # a bug, which the engine makes known
 
-    def _lost(self, error: GroupSdkError) -> None:
+    def _lost(self, error: GroupSdkError, *, connected: bool = True) -> None:
         if self.closed:
             return
         self._connecting = None  # where it is this very task, it is not to be cancelled
         self.close()
-        self._last_word = asyncio.get_running_loop().call_soon(self._report, Disconnected(error))
+        last_word = Disconnected(error, connected)
+        self._last_word = asyncio.get_running_loop().call_soon(self._report, last_word)
 
     def _later(self, event: NetworkEvent) -> None:
         asyncio.get_running_loop().call_soon(lambda: None if self.closed else self._report(event))

@@ -1,8 +1,9 @@
-"""Find the group coordinator: ask the brokers that are known, in turn, with retries."""
+"""Find the group coordinator: ask the brokers that are known, the next one where one is slow, with retries."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from random import Random
@@ -22,6 +23,7 @@ from groupsdk.errors import (
     AuthenticationError,
     BootstrapError,
     CoordinatorNotAvailableError,
+    CredentialsUnavailableError,
     DisconnectedError,
     GroupSdkError,
     NetworkError,
@@ -46,6 +48,17 @@ _MAX_LEARNED: Final = 100
 _SLOW_S: Final = 2.0
 """After how long a broker that has not answered is reported; it is waited for all the same."""
 _METADATA_GRACE_S: Final = 0.1  # commonly the answer is there together with the coordinator
+_NEXT_AFTER_S: Final = 0.3
+"""After how long without an answer the next broker is asked as well; doubles with each, so that a cluster
+that hangs as a whole gets six connections in ten seconds, not thirty."""
+_AGAIN_S: Final = 5.0
+"""A lookup that begins so soon after the last one found a coordinator is part of an outage."""
+_KEEP_S: Final = 5.0
+"""How long the connection of a broker that was asked is kept for the next lookup of an outage."""
+_ANSWERS: Final = 2
+"""How many brokers have to answer that there is no coordinator before an attempt ends."""
+_KEPT_USES: Final = 5
+"""How often it is used before another broker is asked, which may know more."""
 
 _OF_THIS_BROKER: Final = (
     NetworkError,
@@ -67,6 +80,47 @@ class Found:
 
     node: Node
     connection: Connection | None
+
+
+class KeptConnections:
+    """The connections of the brokers that were asked last, kept while the coordinator is not to be had.
+
+    Without them, a member in an outage would set up TLS and SASL once a second only to ask a single question.
+    Belongs to one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Address, tuple[Connection, int]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where the kept connections lead that can be used."""
+        return [address for address, (kept, uses) in self._kept.items() if uses and _is_free(kept)]
+
+    def take(self, address: Address) -> tuple[Connection, int] | None:
+        """Return the connection to this address, the caller's from here on, and how often it may be used."""
+        return self._kept.pop(address) if address in self.addresses else None
+
+    def keep(self, connection: Connection, uses_left: int) -> None:
+        """Keep a connection for a while."""
+        address = connection.host, connection.port
+        self._drop(address)
+        if len(self._kept) >= _ANSWERS:
+            self._drop(next(iter(self._kept)))
+        self._kept[address] = connection, uses_left
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(_KEEP_S, self.close)
+
+    def close(self) -> None:
+        """Close what is kept."""
+        for address in list(self._kept):
+            self._drop(address)
+
+    def _drop(self, address: Address) -> None:
+        if address in self._kept:
+            self._kept.pop(address)[0].close()
 
 
 class CoordinatorLookup:
@@ -93,6 +147,11 @@ class CoordinatorLookup:
         self._bootstrap: list[Address] = list(config.servers)
         random.shuffle(self._bootstrap)
         self._learned: list[Address] = []
+        self._silent: set[Address] = set()
+        """Brokers that had not answered when another one did: asked last the next time."""
+        self._kept = KeptConnections()
+        self._found_at: float | None = None
+        self._outage = False
         self._connected_before = False
         self._answered_before = False
         self._refusals = 0
@@ -103,6 +162,8 @@ class CoordinatorLookup:
         Raises:
             GroupSdkError: an error that repeating does not mend.
         """
+        loop = asyncio.get_running_loop()
+        self._outage = self._found_at is not None and loop.time() - self._found_at < _AGAIN_S
         backoff = ExponentialBackoff(
             self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
         )
@@ -111,7 +172,16 @@ class CoordinatorLookup:
             self._random,
             f"group={self._config.group_id}: finding the group coordinator",
         )
-        return await retrying(self._reported_attempt)
+        found: Found = await retrying(self._reported_attempt)
+        self._found_at = loop.time()
+        return found
+
+    def keep(self, connection: Connection) -> None:
+        """Take over a connection to a broker that turned out not to be the coordinator, to ask it who is."""
+        if _is_free(connection):
+            self._kept.keep(connection, _KEPT_USES)
+        else:
+            connection.close()
 
     async def _reported_attempt(self) -> Found:
         try:
@@ -121,26 +191,60 @@ class CoordinatorLookup:
             raise
 
     async def _attempt(self) -> Found:
+        """Ask the brokers, the next one as soon as one fails or is slow to answer; the first answer wins."""
+        await self._connector.prepare()
         errors: dict[str, GroupSdkError] = {}
-        for host, port in self._candidates():
-            try:
-                return await self._ask(host, port)
-            except _OF_THIS_BROKER as error:
-                errors[f"{host}:{port}"] = error
+        candidates = deque(self._candidates())
+        asked: dict[asyncio.Task[Found], Address] = {}
+        patience_s = _NEXT_AFTER_S
+        try:
+            while candidates or asked:
+                if candidates:
+                    address = candidates.popleft()
+                    asked[asyncio.create_task(self._ask(*address))] = address
+                done, _ = await asyncio.wait(
+                    asked,
+                    timeout=patience_s if candidates else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not done:
+                    patience_s *= 2
+                for task in done:
+                    try:
+                        found = task.result()
+                    except CredentialsUnavailableError:
+                        raise  # no broker is to blame, and another one would not help
+                    except _OF_THIS_BROKER as error:
+                        errors["{}:{}".format(*asked.pop(task))] = error
+                        if _no_coordinator(errors.values()) >= _ANSWERS:
+                            candidates.clear()  # the rest of a large cluster would say the same
+                    else:
+                        self._note_silent(list(asked.values()), asked.pop(task))
+                        return found
+        finally:
+            await _give_up(asked)
         self._check_refused(list(errors.values()))
         raise self._all_failed(errors)
+
+    def _note_silent(self, asked: list[Address], winner: Address) -> None:
+        self._silent = set(asked[: asked.index(winner)])
 
     def _candidates(self) -> list[Address]:
         """Return whom to ask; another one comes first each time, since the last one may have erred.
 
         Learned brokers and bootstrap servers by turns: where a whole cluster has moved, the many that are
-        learned are all dead, and each of them may take its time.
+        learned are all dead, and each of them may take its time. The one that there is a connection to comes
+        before all, those that did not answer the last time come after all.
         """
         by_turns = chain.from_iterable(zip_longest(self._learned, self._bootstrap))
         candidates = list(dict.fromkeys(each for each in by_turns if each is not None))
         self._learned = self._learned[1:] + self._learned[:1]
         self._bootstrap = self._bootstrap[1:] + self._bootstrap[:1]
-        return candidates
+        kept = self._kept.addresses
+        last = [each for each in candidates if each in self._silent]
+        return list(
+            dict.fromkeys([*kept, *(each for each in candidates if each not in last), *last])
+        )
 
     async def _ask(self, host: str, port: int) -> Found:
         """Ask one broker; until it answers, the caller is not left without a reason."""
@@ -152,9 +256,23 @@ class CoordinatorLookup:
             report.cancel()
 
     async def _asked(self, host: str, port: int) -> Found:
+        kept = self._kept.take((host, port))
+        if kept is not None:
+            connection, uses = kept
+            try:
+                return await self._asked_over(connection, uses - 1)
+            except DisconnectedError as error:
+                logger.debug(
+                    "group=%s: the kept connection is gone: %s", self._config.group_id, error
+                )
         connection = await self._connector.open(host, port)
         self._connected_before = True
+        return await self._asked_over(connection, _KEPT_USES)
+
+    async def _asked_over(self, connection: Connection, uses_left: int) -> Found:
+        host, port = connection.host, connection.port
         handed_over = False
+        keep = self._outage
         timeout_ms = self._config.request_timeout_ms
         try:
             await asyncio.sleep(connection.throttled_s)
@@ -163,11 +281,14 @@ class CoordinatorLookup:
                 metadata = self._send_metadata(connection)
                 found = await answer
                 self._answered_before = True
-                node = self._node_in(found)
                 learned = await self._learn(metadata)
+                node = self._node_in(found)
             # not where the brokers' list still blocks the connection
             handed_over = learned and connection.usable and (node.host, node.port) == (host, port)
             return Found(node, connection if handed_over else None)
+        except CoordinatorNotAvailableError:
+            keep = True  # it will be asked again soon
+            raise
         except TimeoutError as error:
             raise RequestTimeoutError(
                 f"{host}:{port} did not answer within {timeout_ms} ms"
@@ -175,7 +296,9 @@ class CoordinatorLookup:
         except DisconnectedError as error:
             raise self._explain_refusal(error) from error
         finally:
-            if not handed_over:
+            if not handed_over and keep and _is_free(connection):
+                self._kept.keep(connection, uses_left)
+            elif not handed_over:
                 connection.close()
 
     def _send_find(self, connection: Connection) -> "asyncio.Future[FindCoordinatorResponse]":
@@ -260,14 +383,37 @@ class CoordinatorLookup:
         for error in errors.values():
             if not error.retriable and not isinstance(error, ResolveError):
                 return error
-        unavailable = [e for e in errors.values() if isinstance(e, CoordinatorNotAvailableError)]
-        if unavailable:
-            return unavailable[0]
+        for error in errors.values():
+            if isinstance(error, CoordinatorNotAvailableError):
+                return error
         text = "; ".join(f"{address}: {error}" for address, error in errors.items())
         unresolved = all(isinstance(error, ResolveError) for error in errors.values())
         if unresolved and not self._connected_before:
             return ResolveError(f"no bootstrap server has an address: {text}")
         return BootstrapError(f"no broker could be reached: {text}")
+
+
+def _no_coordinator(errors: Iterable[GroupSdkError]) -> int:
+    return sum(isinstance(error, CoordinatorNotAvailableError) for error in errors)
+
+
+async def _give_up(asked: "dict[asyncio.Task[Found], Address]") -> None:
+    """End the questions that are of no use any more, and close the connections that they were asked over."""
+    for task in asked:
+        task.cancel()
+    for ended in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(ended, Found) and ended.connection is not None:
+            ended.connection.close()
+        elif isinstance(ended, Exception) and not isinstance(ended, GroupSdkError):
+            raise ended  # a bug
+
+
+def _is_free(connection: Connection) -> bool:
+    """Return whether another question can be asked over a connection."""
+    if not connection.usable or not connection.idle:
+        return False
+    loop = asyncio.get_running_loop()
+    return connection.expires_at is None or loop.time() < connection.expires_at
 
 
 def _is_address(host: str, port: int) -> bool:

@@ -5,6 +5,7 @@ import re
 import stringprep
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from typing_extensions import override
@@ -20,6 +21,7 @@ __all__ = [
     "SaslMechanism",
     "Scram",
     "mechanism_for",
+    "preload",
 ]
 
 MAX_CHALLENGE_BYTES: Final = 64 * 1024
@@ -308,6 +310,13 @@ def mechanism_for(settings: SecuritySettings) -> SaslMechanism:
     if mechanism == "PLAIN":
         return Plain(username, password)
     return Scram(mechanism, username, password)
+
+
+def preload(mechanism: str) -> None:
+    """Load the package that a mechanism needs; where it is missing, the exchange will say so."""
+    if mechanism.startswith("SCRAM-"):
+        with suppress(ImportError):
+            import scramp  # noqa: F401  # some 150 modules
 
 
 def _is_prepared(text: str) -> bool:

@@ -1,5 +1,8 @@
 """Say what a place to run the engine in offers, and open one."""
 
+import _thread
+import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -56,7 +59,7 @@ class Host(Protocol):
     def abandon(self) -> None:
         """Have the engine end by itself since its caller is gone: a dynamic member leaves the group.
 
-        May be called by the garbage collector.
+        May be called by the garbage collector. Gives a `ResourceWarning` where the engine still ran.
         """
         ...
 
@@ -100,8 +103,49 @@ def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> No
         future.set_result(answer)
 
 
+def warn_unclosed(group_id: str, host: Host) -> None:
+    """Give the `ResourceWarning` for a member that was dropped while it ran, last: it may be made an error."""
+    warnings.warn(
+        f"group={group_id}: a member was dropped without close() and leaves its group now; close it, or use it"
+        " in a with block",
+        ResourceWarning,
+        stacklevel=2,
+        source=host,
+    )
+
+
+class _Condition(_thread.RLock):  # type: ignore[misc]  # it is final in the stub alone
+    """What a future is locked by, entered and left by the lock's own C code.
+
+    That of the standard library is entered by Python code, within which the handler of a signal may raise, as that of
+    Ctrl-C does. The caller would then hold the future's lock for ever, and the engine would wait for it with the answer
+    in its hands, in the place of heartbeating.
+    """
+
+    def __init__(self) -> None:
+        self._waiters: list[threading.Lock] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for `notify_all`, with the lock given back meanwhile; return whether it came in time."""
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        try:
+            self.release()
+            return waiter.acquire(timeout=-1 if timeout is None else timeout)
+        finally:
+            self.acquire()
+
+    def notify_all(self) -> None:
+        """End all waiting."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.release()
+
+
 def promise() -> Future[T]:
-    """Return a future that nobody who waits for it can cancel."""
+    """Return a future that nobody who waits for it can cancel, and no signal can leave locked."""
     future: Future[T] = Future()
+    future._condition = _Condition()  # type: ignore[assignment]  # noqa: SLF001  # there is no other way in
     future.set_running_or_notify_cancel()
     return future

@@ -32,7 +32,7 @@ from groupsdk.drivers.hosts.frames import (
     ViewReceiver,
     encode,
 )
-from groupsdk.drivers.hosts.host import promise, settle
+from groupsdk.drivers.hosts.host import promise, settle, warn_unclosed
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.membership.events import CallerEvent
@@ -155,6 +155,8 @@ class ProcessHost:
         """Close the way to the child, which it takes for the end of its parent."""
         if os.getpid() == self._pid:  # in a fork, the member is that of the parent
             self._outbox.put(None)
+            if not self.ended.done():
+                warn_unclosed(self._config.group_id, self)
 
     def abort(self) -> None:
         """Kill the child; one that is stopped as well."""

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.engine import Engine
-from groupsdk.drivers.hosts.host import promise, settle
+from groupsdk.drivers.hosts.host import promise, settle, warn_unclosed
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.membership.events import CallerEvent, CloseRequested
@@ -83,7 +83,9 @@ class ThreadHost:
         """Close the member, without anyone who waits for it."""
         if os.getpid() == self._pid:  # in a fork, the member is that of the parent
             operation = GroupMembershipOperation.DEFAULT
-            self.post(CloseRequested(operation, _ABANDONED_MS, "the member was never closed"))
+            closing = CloseRequested(operation, _ABANDONED_MS, "the member was never closed")
+            if self._call(lambda: self._engine.post(closing)):
+                warn_unclosed(self._config.group_id, self)
 
     def abort(self) -> None:
         """End the thread at once."""

@@ -1,29 +1,38 @@
 """Offer Java's shape: a class to subclass, `AbstractCoordinator`."""
 
+import weakref
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Self
 
 from typing_extensions import override
 
+from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import Protocols
 from groupsdk.drivers.coordinator_base import CoordinatorBase
 from groupsdk.drivers.threads.member import GroupMember
-from groupsdk.types import GroupMembers, GroupMembershipOperation
+from groupsdk.types import (
+    GroupDescription,
+    GroupMembers,
+    GroupMembershipOperation,
+    OffsetAndMetadata,
+)
 
 
 class AbstractCoordinator(CoordinatorBase[GroupMember]):
     """A member of a group of your own kind: subclass it and fill in four methods.
 
     It mirrors Kafka's `AbstractCoordinator`. Yours: `protocol_type`, `metadata`, `perform_assignment` and
-    `on_join_complete`; if you need them also `on_join_prepare` and `on_leave_prepare`. They run inside the
-    calls of the driving thread (`ensure_active_group`, `poll`, `leave_group`, `close`), never on the
-    heartbeat's, and under no lock.
+    `on_join_complete`; if you need them also `on_join_prepare`, `on_leave_prepare` and
+    `on_assignment_skipped`. They run inside the calls of the driving thread (`ensure_active_group`, `poll`,
+    `leave_group`, `close`), never on the heartbeat's, and under no lock.
 
     Threads: one thread at a time drives the member. `generation`, `generation_if_stable`, `member_id`,
     `snapshot`, `metrics`, `events`, `request_rejoin` and `wakeup` may be called from any.
+
+    One that is dropped without `close` gives a `ResourceWarning`, and leaves its group then.
 
     Args:
         settings: Kafka's keys, e.g. ``{"bootstrap.servers": "...", "group.id": "..."}``, or a `MemberConfig`.
@@ -36,14 +45,14 @@ class AbstractCoordinator(CoordinatorBase[GroupMember]):
 
     @override
     def _make_member(self, config: MemberConfig, clock: Clock | None) -> GroupMember:
-        return GroupMember(self, config, clock)
+        # weakly: what refers to each other ends only when the garbage collector finds it, and the group
+        # would wait for a member that was dropped
+        return GroupMember(weakref.proxy(self), config, clock)
 
     # Yours to fill in.
 
-    @property
-    @abstractmethod
-    def protocol_type(self) -> str:
-        """The kind of group, the same for all members; a class attribute does, as does a method."""
+    protocol_type: str
+    """The kind of group, e.g. "work"; the same for all members."""
 
     @abstractmethod
     def metadata(self) -> Protocols:
@@ -63,6 +72,12 @@ class AbstractCoordinator(CoordinatorBase[GroupMember]):
 
     def on_join_prepare(self, generation: int, member_id: str) -> None:
         """Give up what must not run twice, before each rebalance; -1 and "": it is lost already."""
+
+    def on_assignment_skipped(self, leader_id: str, protocol: str, members: GroupMembers) -> None:
+        """Note whom this member leads, in place of `perform_assignment`: the group keeps its assignments.
+
+        It leads again as the static member that it was (KIP-814).
+        """
 
     def on_leave_prepare(self) -> None:
         """Give up all work, before the member leaves or closes."""
@@ -105,6 +120,63 @@ class AbstractCoordinator(CoordinatorBase[GroupMember]):
     def leave_group(self, reason: str) -> None:
         """Leave the group now; the next `poll` or `ensure_active_group` joins again."""
         self._member.leave_group(reason)
+
+    def commit_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
+    ) -> None:
+        """Store offsets in the group under this member's generation, which the coordinator checks (OffsetCommit).
+
+        The generation is that of the beginning of the call: what was worked out under it is never committed
+        under a later one. May be called by any thread, and in `on_join_prepare`, `on_join_complete` and
+        `on_leave_prepare`.
+
+        Args:
+            offsets: partition to offset, of topics that the cluster has; what they mean is up to the group.
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
+            CommitFailedError: the member is out of the group, and others may have its work.
+            FencedInstanceIdError: another process has taken the group.instance.id.
+            BrokerError: the coordinator refuses for another reason.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+        self._member.commit_offsets(offsets, timeout)
+
+    def committed_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the stored offset of each partition, None where there is none (OffsetFetch).
+
+        Offsets that are part of an open transaction are waited for (KIP-447). Needs no membership.
+
+        Args:
+            partitions: which ones.
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: a join is parked on the connection; poll first.
+            BrokerError: the coordinator refuses.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+        return self._member.committed_offsets(partitions, timeout)
+
+    def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
+        """Return the group's state and members, as its coordinator tells (DescribeGroups).
+
+        Args:
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: a join is parked on the connection; poll first.
+            GroupAuthorizationError: the principal may not describe the group.
+            BrokerError: the coordinator refuses for another reason.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+        return self._member.describe_group(timeout)
 
     def metrics(self) -> dict[str, float]:
         """Return Kafka's coordinator metrics under Kafka's names."""

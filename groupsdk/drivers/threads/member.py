@@ -1,22 +1,31 @@
 """Drive one member from the caller's thread."""
 
-import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent import futures
+from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import GroupCallbacks
-from groupsdk.drivers.caller import Run, checked_timeout_ms, refuse_generator, run_call
+from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, refuse_generator, run_call
 from groupsdk.drivers.hosts.host import OpenHost, open_host
 from groupsdk.drivers.member_base import METRICS_TIMEOUT_MS, Drive, Finish, MemberBase, Pause
-from groupsdk.errors import ConcurrentUseError, EngineError
+from groupsdk.drivers.one_thread import OneThread
+from groupsdk.errors import EngineError
 from groupsdk.membership.actions import Call
 from groupsdk.membership.events import CallerEvent
-from groupsdk.types import GroupMembershipOperation
+from groupsdk.types import GroupDescription, GroupMembershipOperation, OffsetAndMetadata
+
+
+if TYPE_CHECKING:
+    from groupsdk.drivers.group_calls import Steps
+
+T = TypeVar("T")
 
 
 class GroupMember(MemberBase):
@@ -42,8 +51,11 @@ class GroupMember(MemberBase):
         open_host: OpenHost = open_host,
     ) -> None:
         super().__init__(callbacks, config, clock, open_host)
-        self._guard = threading.RLock()
-        self._inside = False
+        self._alone = OneThread(
+            "another thread is using the member; a member has one caller at a time (wakeup() makes a waiting one"
+            " return)",
+            "a callback may close its member, but not drive it",
+        )
 
     def ensure_active_group(self, timeout: float | None = None) -> bool:
         """Join, and wait until the member has taken up its assignment in a stable generation.
@@ -62,8 +74,7 @@ class GroupMember(MemberBase):
             Exception: whatever a callback raised.
         """
         timeout_ms = checked_timeout_ms(timeout)
-        with self._caller():
-            return self._drive(self._begin(timeout_ms, self._active))
+        return self._caller(lambda: self._drive(self._begin(timeout_ms, self._active)))
 
     def poll(self, timeout: float = 0.0) -> bool:
         """Show that the caller is alive, and run the callbacks that are due.
@@ -85,9 +96,12 @@ class GroupMember(MemberBase):
         timeout_ms = checked_timeout_ms(timeout)
         if timeout_ms == 0 and self._quiet():
             return True
-        with self._caller():
+
+        def drive() -> bool:
             self._drive(self._begin(timeout_ms, self._delivery()))
-            return self._active(self._mailbox.read().view)
+            return self._active_now()
+
+        return self._caller(drive)
 
     def leave_group(self, reason: str) -> None:
         """Leave the group now, whether static or not; the next `poll` or `ensure_active_group` joins again.
@@ -99,7 +113,8 @@ class GroupMember(MemberBase):
             MemberClosedError: the member is closed.
             Exception: whatever `on_leave_prepare` raised; then the member has not left.
         """
-        with self._caller():
+
+        def leave() -> None:
             self._check_usable()
             if self._host is None:
                 return
@@ -107,6 +122,75 @@ class GroupMember(MemberBase):
             lag = self._leave(reason)
             while (pause := lag()) is not None:
                 self._wait(pause)
+
+        self._caller(leave)
+
+    def give_up_join(self) -> None:
+        """Give up a JoinGroup that waits at the coordinator, so that `ask` need not wait behind it.
+
+        For requests before leaving, in `on_leave_prepare`: until all members have joined, the coordinator takes
+        commits of the generation before. Does nothing where no join waits.
+        """
+        lag = self._give_up_join()
+        while (pause := lag()) is not None:
+            self._wait(pause)
+
+    def commit_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
+    ) -> None:
+        """Store offsets in the group under this member's generation, which the coordinator checks (OffsetCommit).
+
+        The generation is that of the beginning of the call: what was worked out under it is never committed
+        under a later one. May be called by any thread, and in `on_join_prepare`, `on_join_complete` and
+        `on_leave_prepare`.
+
+        Args:
+            offsets: partition to offset, of topics that the cluster has; what they mean is up to the group.
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
+            CommitFailedError: the member is out of the group, and others may have its work.
+            FencedInstanceIdError: another process has taken the group.instance.id.
+            BrokerError: the coordinator refuses for another reason.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+        self._call(self._group_calls().commit(offsets, timeout))
+
+    def committed_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the stored offset of each partition, None where there is none (OffsetFetch).
+
+        Offsets that are part of an open transaction are waited for (KIP-447). Needs no membership.
+
+        Args:
+            partitions: which ones.
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: a join is parked on the connection; poll first.
+            BrokerError: the coordinator refuses.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+        return self._call(self._group_calls().committed(partitions, timeout))
+
+    def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
+        """Return the group's state and members, as its coordinator tells (DescribeGroups).
+
+        Args:
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: a join is parked on the connection; poll first.
+            GroupAuthorizationError: the principal may not describe the group.
+            BrokerError: the coordinator refuses for another reason.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+        return self._call(self._group_calls().describe(timeout))
 
     def metrics(self) -> dict[str, float]:
         """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
@@ -144,7 +228,8 @@ class GroupMember(MemberBase):
             return
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         operation = GroupMembershipOperation(operation)
-        with self._caller(reentrant=True):
+
+        def close() -> None:
             host = self._shut()
             try:
                 if host is not None:
@@ -159,7 +244,21 @@ class GroupMember(MemberBase):
                         with suppress(TimeoutError):
                             host.ended.result(1)
 
+        self._caller(close, within_callbacks=True)
+
     # Details.
+
+    def _call(self, steps: "Steps[T]") -> T:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Await):
+                futures.wait([step.answer], step.timeout_ms / 1000)
+            else:
+                time.sleep(step.delay_ms / 1000)
 
     def _drive(self, drive: Drive) -> bool:
         while not isinstance(step := self._next(drive), Finish):
@@ -199,23 +298,8 @@ class GroupMember(MemberBase):
         if prepare is not None:
             _plain_result(prepare())
 
-    @contextmanager
-    def _caller(self, *, reentrant: bool = False) -> Iterator[None]:
-        if not self._guard.acquire(blocking=False):
-            raise ConcurrentUseError(
-                "another thread is using the member; a member has one caller at a time"
-                " (wakeup() makes a waiting one return)"
-            )
-        try:
-            if self._inside and not reentrant:
-                raise ConcurrentUseError("a callback may close its member, but not drive it")
-            outer, self._inside = self._inside, True
-            try:
-                yield
-            finally:
-                self._inside = outer
-        finally:
-            self._guard.release()
+    def _caller(self, work: Callable[[], T], *, within_callbacks: bool = False) -> T:
+        return self._alone.run(work, driving=True, within_callbacks=within_callbacks)
 
     def __enter__(self) -> Self:
         return self

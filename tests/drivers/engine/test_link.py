@@ -161,7 +161,9 @@ def test_what_breaks_the_connection_is_reported_once(
         async with bench(broker.host, broker.port) as it:
             for request_id in (1, 2, 3):
                 it.link.send(request_id, HEARTBEAT)
-            assert isinstance((await it.disconnected()).error, error)
+            event = await it.disconnected()
+            assert isinstance(event.error, error)
+            assert event.connected
 
     run(work())
 
@@ -188,7 +190,12 @@ def test_a_refused_connection_is_reported() -> None:
             it.link.send(2, HEARTBEAT)
             event = await it.disconnected()
             assert isinstance(event.error, DisconnectedError)
-            assert "Connection refused" in str(event.error)
+            assert not event.connected, "so that no request is called lost that was never sent"
+            assert str(event.error) == (
+                f"the group coordinator 127.0.0.1:{port} (node 1) cannot be reached at the address that the"
+                " brokers name for it (advertised.listeners): cannot connect to"
+                f" 127.0.0.1:{port}: Connection refused"
+            )
 
     with refusing_port() as port:
         run(work(port))

@@ -10,9 +10,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from groupsdk.drivers.engine.connect import Connector
-from groupsdk.drivers.engine.lookup import CoordinatorLookup
+from groupsdk.drivers.engine.lookup import CoordinatorLookup, Found
 from groupsdk.errors import (
     AuthenticationError,
     BootstrapError,
@@ -307,6 +308,7 @@ def test_what_needs_the_user_is_told_before_what_may_pass(broker: ScriptedBroker
         fails(UnsupportedVersionError, "cannot serve a group member", servers)
 
 
+@pytest.mark.usefixtures("patient")
 def test_refused_credentials_are_not_tried_at_the_next_server() -> None:
     security = {
         "security_protocol": "SASL_PLAINTEXT",
@@ -360,7 +362,162 @@ def test_a_server_that_is_slow_to_answer_is_told_of_meanwhile(
                 assert str(it.errors[0]) == f"127.0.0.1:{port} has not answered for 0.05 s"
 
     run(work())
+    monkeypatch.undo()
     assert finds(broker).errors == []
+
+
+# A server that hangs.
+
+FOR_EVER = {"socket_connection_setup_timeout_ms": 600_000, "request_timeout_ms": 600_000}
+"""What waits for a timeout does not end within a test."""
+
+
+def test_a_server_that_hangs_does_not_hold_up_the_others(broker: ScriptedBroker) -> None:
+    """Whatever it hangs in: the connection, the first answer, or the question itself."""
+    with full_port() as full, mute_port() as mute, ScriptedBroker() as silent:
+        for api in (ApiKey.FIND_COORDINATOR, ApiKey.METADATA):
+            silent.script(api, Step(silent=True), forever=True)
+        hung = [("127.0.0.1", port) for port in (full, mute, silent.port)]
+
+        async def work() -> None:
+            async with desk(f"{broker.address},127.0.0.1:{mute}", **FOR_EVER) as it:
+                it.lookup._bootstrap = [*hung, (broker.host, broker.port)]
+                assert (await it.lookup.run()).node.port == broker.port
+                assert it.lookup._silent == set(hung)
+                # what hung is asked last from then on, until it answers
+                candidates = it.lookup._candidates()
+                assert candidates[0] == (broker.host, broker.port)
+                assert set(candidates[1:]) == set(hung)
+
+        run(work())
+        silent.wait_for(lambda: silent.connected == 0, what="the connections of the losers closed")
+
+
+def test_of_two_answers_the_first_one_counts_and_the_other_connection_is_closed(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groupsdk.drivers.engine.lookup._NEXT_AFTER_S", 0.01)
+    with ScriptedBroker() as slow:
+        slow.script(ApiKey.FIND_COORDINATOR, Step(held=True))
+
+        async def work() -> None:
+            async with desk(f"{slow.address},{broker.address}", **FOR_EVER) as it:
+                it.lookup._bootstrap = [(slow.host, slow.port), (broker.host, broker.port)]
+                found = await it.lookup.run()
+                assert found.node.port == broker.port
+                slow.release()
+                await asyncio.to_thread(slow.wait_for, lambda: slow.connected == 0)
+                assert found.connection is not None
+                assert found.connection.usable
+
+        run(work())
+
+
+def test_what_takes_long_to_load_is_loaded_before_the_first_server_is_timed(
+    mocker: MockerFixture,
+) -> None:
+    """Else each start on a slow machine would set up a second connection."""
+    order: list[str] = []
+    mocker.patch(
+        "groupsdk.drivers.engine.connect.preload", lambda mechanism: order.append(mechanism)
+    )
+    ask = CoordinatorLookup._ask
+
+    async def asked(lookup: CoordinatorLookup, host: str, port: int) -> Found:
+        order.append("asked")
+        return await ask(lookup, host, port)
+
+    mocker.patch.object(CoordinatorLookup, "_ask", asked)
+    security = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "user",
+        "sasl_password": "right",
+    }
+
+    async def work() -> None:
+        with ScriptedBroker(passwords={"user": "right"}) as broker:
+            async with desk(broker.address, **security) as it:
+                await it.lookup.run()
+                await it.lookup.run()
+        assert order == ["PLAIN", "asked", "asked"]
+
+    run(work())
+
+
+def test_credentials_that_a_slow_server_refuses_are_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("groupsdk.drivers.engine.lookup._NEXT_AFTER_S", 0.01)
+    security = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "user",
+        "sasl_password": "wrong",
+    }
+    with ScriptedBroker(passwords={"user": "right"}) as one, mute_port() as port:
+        servers = f"127.0.0.1:{port},{one.address}"
+        fails(AuthenticationError, "refused PLAIN", servers, **FOR_EVER, **security)
+        assert one.accepted == 1
+
+
+# An outage: the coordinator is named, and not to be had.
+
+
+def test_the_connection_of_the_one_that_was_asked_is_kept_for_an_outage(
+    broker: ScriptedBroker,
+) -> None:
+    """Setting TLS and SASL up for a single question costs more than all the rest of an outage."""
+
+    async def work() -> None:
+        broker.coordinator = ("127.0.0.1", 1)
+        async with desk(broker.address) as it:
+            for _ in range(6):
+                assert (await it.lookup.run()).connection is None
+            assert len(broker.seen(ApiKey.FIND_COORDINATOR)) == 6
+            assert broker.accepted == 2, "that of the first lookup, and that of the outage"
+            broker.coordinator = None
+            found = await it.lookup.run()
+            assert found.connection is not None, "the coordinator's own is handed over"
+            assert broker.accepted == 2
+
+    run(work())
+
+
+@pytest.mark.usefixtures("patient")
+def test_it_is_kept_while_there_is_no_coordinator_but_another_broker_is_asked_soon(
+    broker: ScriptedBroker,
+) -> None:
+    async def work() -> None:
+        with ScriptedBroker() as other:
+            for each in (broker, other):
+                each.script(ApiKey.FIND_COORDINATOR, fail(15), forever=True)
+            async with desk(f"{broker.address},{other.address}") as it:
+                await it.failed(12)
+                assert broker.accepted + other.accepted <= 4
+                assert min(len(each.seen(ApiKey.FIND_COORDINATOR)) for each in (broker, other)) >= 3
+
+    run(work())
+
+
+def test_what_is_kept_is_closed_after_a_while_and_when_it_breaks(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        broker.coordinator = ("127.0.0.1", 1)
+        async with desk(broker.address) as it:
+            await it.lookup.run()
+            await it.lookup.run()
+            broker.drop_connections()
+            await it.lookup.run()
+            assert it.errors == []
+            assert broker.accepted == 3
+            monkeypatch.setattr("groupsdk.drivers.engine.lookup._KEEP_S", 0.01)
+            await it.lookup.run()
+            await asyncio.to_thread(broker.wait_for, lambda: broker.connected == 0)
+            assert it.lookup._kept.addresses == []
+
+    run(work())
 
 
 # Names.

@@ -5,13 +5,20 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from typing_extensions import override
 
 from groupsdk import AbstractCoordinator, GroupMembers
-from groupsdk.errors import EngineError, ResolveError, UnsupportedVersionError
+from groupsdk.errors import (
+    AuthenticationError,
+    ConfigError,
+    EngineError,
+    MemberClosedError,
+    ResolveError,
+    UnsupportedVersionError,
+)
 from groupsdk.wire.schema import ApiKey
 from tests.support.scripted_broker import ScriptedBroker, refusing_port
 from tests.support.scripted_steps import KAFKA_4_3, Versions
@@ -20,7 +27,7 @@ from tests.support.scripted_steps import KAFKA_4_3, Versions
 class Worker(AbstractCoordinator):
     """A member that does nothing with what it gets."""
 
-    protocol_type: ClassVar[str] = "work"
+    protocol_type = "work"
 
     @override
     def metadata(self) -> list[tuple[str, bytes]]:
@@ -157,3 +164,28 @@ def test_two_hundred_members_in_one_process(broker: ScriptedBroker) -> None:
     finally:
         for member in members:
             member.close(timeout=5)
+
+
+@pytest.mark.parametrize("heartbeat", ["thread", "process"])
+def test_credentials_can_be_changed_in_a_member(heartbeat: str) -> None:
+    settings = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "user",
+        "sasl_password": "wrong",
+        "heartbeat": heartbeat,
+    }
+    users = {"user": "right"}
+    with ScriptedBroker(passwords=users) as broker:
+        with worker(broker.address, **settings) as member:
+            with pytest.raises(AuthenticationError, match="refused PLAIN"):
+                member.ensure_active_group(timeout=20)
+            member.set_sasl_credentials("user", "right")
+            assert member.ensure_active_group(timeout=20)
+        with worker(broker.address, group_id="h", **settings) as member:
+            member.set_sasl_credentials("user", "right")  # before there is an engine
+            assert member.ensure_active_group(timeout=20)
+            with pytest.raises(ConfigError, match="NUL"):
+                member.set_sasl_credentials("user", "\0")
+        with pytest.raises(MemberClosedError):
+            member.set_sasl_credentials("user", "right")

@@ -67,7 +67,8 @@ def test_a_fork_leaves_the_engine_of_its_parent_alone(
     monkeypatch.undo()
     assert "join-total" in host.metrics().result(20)
     assert not host.ended.done()
-    host.abandon()
+    with pytest.warns(ResourceWarning, match="dropped without close"):
+        host.abandon()
     host.ended.result(20)
 
 

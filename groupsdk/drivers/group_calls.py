@@ -1,0 +1,191 @@
+"""Ask the group coordinator on the caller's behalf: commit offsets, read them, describe the group; with retries.
+
+The steps are the same for threads and for asyncio, which only wait in their own ways. Java's subclasses of
+`AbstractCoordinator` send the same requests through its client (`ConsumerCoordinator`).
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
+from functools import partial
+from random import Random
+from typing import Any, Final, TypeVar
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.backoff import ExponentialBackoff
+from groupsdk.clock import Clock, Deadline
+from groupsdk.config import MemberConfig
+from groupsdk.drivers.caller import Await, Rest, checked_timeout_ms
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import (
+    CommitFailedError,
+    GroupSdkError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    RequestTimeoutError,
+    UnknownMemberIdError,
+    broker_error,
+)
+from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.membership.state import MemberState
+from groupsdk.offsets import Offsets, check_commit, commit_request, fetch_request, read_fetched
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import (
+    DescribedMember,
+    GroupDescription,
+    OffsetAndMetadata,
+)
+from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from groupsdk.wire.schema import Response
+
+
+T = TypeVar("T")
+
+_LONG_MS: Final = 2**31 - 1
+_UNSTABLE_MS: Final = 100
+_IN_REBALANCE: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+
+Steps = Generator[Await | Rest, None, T]
+"""What a call waits for; the result is its return value."""
+
+
+class GroupCalls:
+    """The calls of one member. Each may be made by any thread, and runs on that alone.
+
+    Args:
+        ask: sends a request, as `MemberBase.ask` does.
+        snapshot: reads the member's state.
+        config: the member's settings.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        ask: "Callable[[CoordinatorRequest], Future[Response]]",
+        snapshot: Callable[[], MemberSnapshot],
+        config: MemberConfig,
+        clock: Clock,
+    ) -> None:
+        self._ask = ask
+        self._snapshot = snapshot
+        self._config = config
+        self._clock = clock
+        self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._random = Random()
+
+    def commit(self, offsets: Offsets, timeout: float | None) -> Steps[None]:
+        """Store offsets under the generation that the member is in now, whatever comes later."""
+        deadline = Deadline(self._clock, checked_timeout_ms(timeout))
+        if not offsets:
+            return
+        snapshot = self._snapshot()
+        if not snapshot.stable:
+            raise self._not_stable(snapshot)
+        try:
+            yield from self._call(
+                commit_request(snapshot, offsets),
+                partial(check_commit, offsets=offsets),
+                deadline,
+            )
+        except (IllegalGenerationError, UnknownMemberIdError) as error:
+            raise self._commit_failed(snapshot, f" ({error})") from error
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], timeout: float | None
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """Read stored offsets; those of open transactions are waited for (KIP-447)."""
+        deadline = Deadline(self._clock, checked_timeout_ms(timeout))
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        left = set(partitions)
+        while left:
+            asked = frozenset(left)
+            some, left = yield from self._call(
+                fetch_request(self._config.group_id, asked),
+                partial(read_fetched, partitions=asked),
+                deadline,
+            )
+            found |= some
+            if left and deadline.expired:
+                raise RequestTimeoutError(
+                    f"group={self._config.group_id}: offsets of {len(left)} partitions are part of a"
+                    " transaction that is still open"
+                )
+            if left:
+                yield Rest(deadline.remaining_ms(_UNSTABLE_MS))
+        return found
+
+    def describe(self, timeout: float | None) -> Steps[GroupDescription]:
+        """Read the group's state and members."""
+        deadline = Deadline(self._clock, checked_timeout_ms(timeout))
+        request = DescribeGroupsRequest(groups=(self._config.group_id,))
+        return (yield from self._call(request, self._described, deadline))
+
+    def _described(self, response: DescribeGroupsResponse) -> GroupDescription:
+        asked = f"DescribeGroups of group {self._config.group_id!r}"
+        if len(response.groups) != 1:
+            raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"{asked}, which left the group out")
+        (group,) = response.groups
+        if group.error_code:
+            raise broker_error(group.error_code, asked)
+        return GroupDescription(
+            group_id=group.group_id,
+            state=group.group_state,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_data,
+            members=tuple(
+                DescribedMember(
+                    member_id=each.member_id,
+                    group_instance_id=each.group_instance_id,
+                    client_id=each.client_id,
+                    client_host=each.client_host,
+                    metadata=each.member_metadata,
+                    assignment=each.member_assignment,
+                )
+                for each in group.members
+            ),
+        )
+
+    def _call(
+        self, request: CoordinatorRequest, read: Callable[[Any], T], deadline: Deadline
+    ) -> Steps[T]:
+        """Ask for as long as errors are retriable; one attempt is made in any case.
+
+        Raises:
+            GroupSdkError: the last error.
+        """
+        attempts = 0
+        last: GroupSdkError | None = None
+        while True:
+            try:
+                answer = self._ask(request)
+                left_ms = deadline.remaining_ms(_LONG_MS)
+                yield Await(answer, left_ms)
+                if not answer.done():
+                    # an answer that came says more than one that had no time to come
+                    raise last or RequestTimeoutError(
+                        f"no answer from the group coordinator within {left_ms} ms"
+                    )
+                return read(answer.result(0))
+            except GroupSdkError as error:
+                if not error.retriable or deadline.expired:
+                    raise
+                last = error
+            delay_ms = self._backoff.backoff_ms(attempts, self._random)
+            yield Rest(deadline.remaining_ms(delay_ms))
+            attempts += 1
+
+    def _not_stable(self, snapshot: MemberSnapshot) -> GroupSdkError:
+        if snapshot.holds and snapshot.state in _IN_REBALANCE:
+            return RebalanceInProgressError(
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                f"OffsetCommit of group {snapshot.group_id!r}, which has to wait for the end of a rebalance: poll"
+                " first",
+            )
+        return self._commit_failed(snapshot, "")
+
+    def _commit_failed(self, snapshot: MemberSnapshot, why: str) -> CommitFailedError:
+        return CommitFailedError(
+            f"group={snapshot.group_id} member={snapshot.member_id or '-'}"
+            f" generation={snapshot.generation.generation_id}: offsets were not stored, as the member is out of"
+            f" that generation, and others may have its work{why}"
+        )

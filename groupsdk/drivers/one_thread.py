@@ -1,0 +1,86 @@
+"""Let one thread at a time call an object, whatever interrupts the calls: `OneThread`."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from groupsdk.errors import ConcurrentUseError
+
+
+T = TypeVar("T")
+
+
+class Visit:
+    """One call that is being made.
+
+    Args:
+        driving: whether callbacks of the user's may run within it.
+    """
+
+    __slots__ = ("driving", "thread")
+
+    def __init__(self, *, driving: bool) -> None:
+        self.driving = driving
+        self.thread = threading.get_ident()
+
+
+class OneThread:
+    """Refuses a second thread at once, and a callback that would drive the object it is called by.
+
+    A signal handler may raise between any two steps of a call, as that of Ctrl-C does. A lock that is acquired or
+    released by Python code would then stay held for ever: the handler may run after the lock was taken and before
+    the block that gives it back has begun, or at the first step of ``__exit__``. So the calls being made are a list.
+    A call puts itself there first thing within ``try``, and ``finally`` takes it out by one call of a method written in
+    C; CPython runs handlers only after such a call has had its effect. The first in the list has the object.
+
+    Args:
+        busy: what a second thread is told.
+        nested: what a callback is told that would drive the object.
+    """
+
+    def __init__(self, busy: str, nested: str) -> None:
+        self.visits: list[Visit] = []
+        """For those who cannot afford `run`, and do as it does."""
+        self.torn = False
+        """Whether a call has ended by an exception since this was last set to False: it may have stopped anywhere."""
+        self._busy = busy
+        self._nested = nested
+
+    def run(
+        self, work: Callable[[], T], *, driving: bool = False, within_callbacks: bool = True
+    ) -> T:
+        """Do something while no other thread does.
+
+        Args:
+            work: what to do.
+            driving: whether callbacks of the user's may run meanwhile.
+            within_callbacks: whether callbacks may do it.
+
+        Raises:
+            ConcurrentUseError: another thread is in, or this one is in a callback and may not do this there.
+        """
+        visit = Visit(driving=driving)
+        try:
+            self.visits.append(visit)
+            self.check(visit, within_callbacks=within_callbacks)
+            return work()
+        except BaseException:
+            self.torn = True
+            raise
+        finally:
+            self.visits.remove(visit)
+
+    def check(self, visit: Visit, *, within_callbacks: bool) -> None:
+        """Refuse a call that is in the list.
+
+        Raises:
+            ConcurrentUseError: as `run`.
+        """
+        if self.visits[0].thread != visit.thread:
+            raise ConcurrentUseError(self._busy)
+        if not within_callbacks and any(
+            each.driving
+            for each in self.visits[:]
+            if each is not visit and each.thread == visit.thread
+        ):
+            raise ConcurrentUseError(self._nested)
