@@ -1,18 +1,30 @@
-"""Say a member's security settings in librdkafka's words, for the clients that read and write records."""
+"""Set up the clients of confluent-kafka that read and write records: security, new credentials, log lines."""
 
+import logging
+import re
+import threading
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from groupsdk.clock import Clock
 from groupsdk.errors import ConfigError
-from groupsdk.security import OAuthToken, SecuritySettings
+from groupsdk.security import OAuthToken, SecuritySettings, checked_credentials
 
 
+logger = logging.getLogger(__name__)
+
+_REPEAT_MS: Final = 60_000
+_MAX_SEEN: Final = 200
+_MEASURED: Final = re.compile(r"\d+ ?ms\b|\d+ (?=identical error)")
 _FAR_FUTURE_S: Final = 4_102_444_800.0  # the year 2100
 
 
 def librdkafka_settings(security: SecuritySettings) -> dict[str, Any]:
     """Return the configuration that gives a client of confluent-kafka the same security.
+
+    A `sasl_credentials_provider` is asked now: librdkafka has no callback for a user name and a password, but
+    clients have `set_sasl_credentials`.
 
     Raises:
         ConfigError: the settings hold an `ssl.SSLContext`, which librdkafka cannot use.
@@ -25,11 +37,15 @@ def librdkafka_settings(security: SecuritySettings) -> dict[str, Any]:
     result: dict[str, Any] = {"security.protocol": security.protocol}
     if security.uses_sasl:
         result["sasl.mechanism"] = security.mechanism
+        if security.sasl_credentials_provider is not None:
+            found = checked_credentials(security.sasl_credentials_provider())
+            security = security.with_credentials(*found)
         for name in ("sasl_username", "sasl_password"):
             if getattr(security, name) is not None:
                 result[_dotted(name)] = getattr(security, name)
-        if security.sasl_oauth_token_provider is not None:
-            result["oauth_cb"] = _oauth_callback(security.sasl_oauth_token_provider)
+        provider = _token_provider(security)
+        if provider is not None:
+            result["oauth_cb"] = TokenCallback(provider, keeps=security.uses_oidc)
     if security.uses_tls:
         for each in fields(security):
             value = getattr(security, each.name)
@@ -38,20 +54,147 @@ def librdkafka_settings(security: SecuritySettings) -> dict[str, Any]:
     return result
 
 
-def _oauth_callback(
-    provider: Callable[[], str | OAuthToken],
-) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
-    """Return the token provider in librdkafka's shape, whose lifetimes are seconds since 1970."""
+def _token_provider(security: SecuritySettings) -> Callable[[], str | OAuthToken] | None:
+    if not security.uses_oidc:
+        return security.sasl_oauth_token_provider
+    # only here, so that others do not pay for loading it
+    from groupsdk.oidc import OidcTokenProvider
 
-    def oauth_cb(_: str) -> tuple[str, float, str, dict[str, str]]:
-        token = provider()
+    return OidcTokenProvider(security)
+
+
+class TokenCallback:
+    """A token provider in the shape of confluent-kafka's `oauth_cb`, whose lifetimes are seconds since 1970.
+
+    Args:
+        provider: returns a token.
+        keeps: whether it keeps its token, so that asking it once more costs nothing.
+    """
+
+    def __init__(self, provider: Callable[[], str | OAuthToken], *, keeps: bool = False) -> None:
+        self.error: Exception | None = None
+        """What the provider raised last; confluent-kafka only says that there is no token."""
+        self._provider = provider
+        self._keeps = keeps
+
+    def check(self) -> None:
+        """Raise at once what a client would wait for in vain for ten seconds: that there is no token to be had."""
+        if self._keeps:
+            self._provider()
+
+    def __call__(self, _: str) -> tuple[str, float, str, dict[str, str]]:
+        """Return token, end of its life, principal (unused) and extensions."""
+        try:
+            token = self._provider()
+        except Exception as error:
+            self.error = error
+            raise
+        self.error = None
         if isinstance(token, str):
             token = OAuthToken(token)
-        # librdkafka has to be told one: it asks anew at 80 % of it
+        # librdkafka has to be told one: it asks again at 80 % of it
         lifetime_s = _FAR_FUTURE_S if token.lifetime_ms is None else token.lifetime_ms / 1000
         return token.value, lifetime_s, "", dict(token.extensions)
 
-    return oauth_cb
+
+class LibrdkafkaLog:
+    """Takes the log lines of a client of confluent-kafka, as its setting `logger`: repeats only now and then.
+
+    librdkafka writes a line for each attempt to connect that failed, up to twenty a second and broker for as long as an
+    outage lasts; to stderr, where it is given no logger. Lines are alike that differ in times and counts alone. The
+    lines come when the client is polled, on the thread that does it.
+
+    Args:
+        target: where the lines go.
+        who: stands before each line, e.g. "group=orders".
+        clock: the time.
+    """
+
+    def __init__(self, target: logging.Logger, who: str, clock: Clock) -> None:
+        self._target = target
+        self._who = who
+        self._clock = clock
+        self._seen: dict[tuple[int, str], _Repeats] = {}
+
+    def log(self, level: int, message: str, *arguments: object) -> None:
+        """Take a line; confluent-kafka calls it as it would a `logging.Logger`."""
+        text = message % arguments if arguments else message
+        now_ms = self._clock.now_ms()
+        key = level, _MEASURED.sub("", text)
+        seen = self._seen.pop(key, None)
+        if seen is not None and now_ms < seen.silent_until_ms:
+            seen.count += 1
+            self._seen[key] = seen
+            return
+        self._seen[key] = _Repeats(now_ms + _REPEAT_MS)
+        while len(self._seen) > _MAX_SEEN:
+            del self._seen[next(iter(self._seen))]
+        more = f" (and {seen.count} more like this one before)" if seen and seen.count else ""
+        self._target.log(level, "%s: librdkafka: %s%s", self._who, text, more)
+
+
+@dataclass(slots=True)
+class _Repeats:
+    silent_until_ms: int
+    count: int = 0
+
+
+class NewCredentials:
+    """New credentials on their way to a client of confluent-kafka. Thread-safe.
+
+    librdkafka keeps a user name and a password until it is told others, and only the thread that polls the
+    client can tell it: confluent-kafka ends the process where a callback calls the client, and has other
+    threads wait for as long as one polls.
+
+    Args:
+        security: has a provider, which is asked on a thread of its own when the old ones are refused; or not.
+        then: the user's own `error_cb`, called with every error.
+    """
+
+    def __init__(
+        self, security: SecuritySettings, then: Callable[[Any], object] | None = None
+    ) -> None:
+        self._provider = security.sasl_credentials_provider
+        self._then = then
+        self._asking = threading.Lock()
+        self._waiting: tuple[str, str] | None = None
+
+    @classmethod
+    def given(cls, security: SecuritySettings, settings: dict[str, Any]) -> "NewCredentials":
+        """Return one, which takes the errors of a client with these settings where there is a provider."""
+        if security.sasl_credentials_provider is None:
+            return cls(security)
+        made = cls(security, settings.get("error_cb"))
+        settings["error_cb"] = made.on_error
+        return made
+
+    def put(self, username: str, password: str) -> None:
+        """Have the client be told these."""
+        self._waiting = username, password
+
+    def take(self) -> tuple[str, str] | None:
+        """Return what the client is to be told, once; None: nothing."""
+        if self._waiting is None:
+            return None
+        waiting, self._waiting = self._waiting, None
+        return waiting
+
+    def on_error(self, error: Any) -> None:
+        """Take an error of the client's."""
+        if error.name() == "_AUTHENTICATION" and self._asking.acquire(blocking=False):
+            threading.Thread(target=self._ask, name="groupsdk-credentials", daemon=True).start()
+        if self._then is not None:
+            self._then(error)
+
+    def _ask(self) -> None:
+        assert self._provider is not None
+        try:
+            self.put(*checked_credentials(self._provider()))
+        except Exception as error:  # noqa: BLE001  # it is asked again at the next refusal
+            # not its text, which may hold what must not be logged
+            logger.warning("no new credentials for librdkafka: %s", type(error).__name__)
+        finally:
+            self._asking.release()
 
 
 def _dotted(name: str) -> str:

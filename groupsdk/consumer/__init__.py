@@ -3,7 +3,7 @@
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.listener import RebalanceListener
-from groupsdk.consumer.offsets import OffsetAndMetadata
+from groupsdk.types import OffsetAndMetadata
 
 
 __all__ = ["ConsumerConfig", "GroupConsumer", "OffsetAndMetadata", "RebalanceListener"]

@@ -3,22 +3,31 @@
 import asyncio
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from confluent_kafka import KafkaException, Message, TopicPartition as NativePartition
+from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
+from groupsdk.consumer.commits import CommitCallback
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.job_thread import JobThread
-from groupsdk.consumer.natives import PartitionLike
+from groupsdk.consumer.natives import ClusterMetadata, PartitionLike
 from groupsdk.consumer.subscription import TopicLike
 from groupsdk.errors import GroupSdkError, MemberClosedError
+from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.offsets import Offsets
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import Generation, GroupMembershipOperation
+
+
+if TYPE_CHECKING:
+    from groupsdk.consumer.settings import ConsumerSettings
 
 
 T = TypeVar("T")
@@ -42,6 +51,22 @@ class AsyncGroupConsumer:
         ConfigError: a setting is unknown, missing or wrong.
     """
 
+    @overload
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | ConsumerConfig | GroupConsumer | None = None,
+        /,
+        **keywords: "Unpack[ConsumerSettings]",
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | ConsumerConfig | GroupConsumer | None = None,
+        /,
+        **keywords: Any,  # of librdkafka
+    ) -> None: ...
+
     def __init__(
         self,
         settings: Mapping[str, Any] | ConsumerConfig | GroupConsumer | None = None,
@@ -56,6 +81,13 @@ class AsyncGroupConsumer:
         # one that is dropped without close() must not leave its thread behind
         weakref.finalize(self, self._thread.end)
         self._closed = False
+        self._ending = False
+        """Nobody waits for records any more."""
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The settings."""
+        return self._consumer.config
 
     async def subscribe(
         self, topics: TopicLike | Iterable[TopicLike], *, listener: object | None = None
@@ -70,12 +102,14 @@ class AsyncGroupConsumer:
 
     async def poll(self, timeout: float | None = None) -> Message | None:
         """Return the next record."""
-        batch = await self._read(lambda: _listed(self._consumer.poll(timeout)))
+        reads = self._consumer.reads
+        batch = await self._read(lambda given_up: _listed(reads.poll(timeout, given_up)))
         return batch[0] if batch else None
 
     async def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Message]:
         """Return up to so many records."""
-        return await self._read(lambda: self._consumer.consume(num_messages, timeout))
+        reads = self._consumer.reads
+        return await self._read(lambda given_up: reads.consume(num_messages, timeout, given_up))
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Yield records until the consumer is closed or woken.
@@ -93,10 +127,40 @@ class AsyncGroupConsumer:
             yield message
 
     async def commit(
-        self, message: Message | None = None, offsets: Sequence[NativePartition] | None = None
+        self,
+        message: Message | None = None,
+        offsets: Sequence[NativePartition] | None = None,
+        *,
+        asynchronous: bool = False,
+        callback: CommitCallback | None = None,
+        timeout: float | None = None,
     ) -> list[NativePartition]:
-        """Commit offsets, and wait until they are stored."""
-        commit = partial(self._consumer.commit, message, offsets, asynchronous=False)
+        """Commit offsets; unlike `GroupConsumer.commit`, wait until they are stored, unless told otherwise.
+
+        Where it is cancelled the commit goes on in the background, and the consumer is free at once.
+
+        Args:
+            message: the record that was processed last: commits the offset after it.
+            offsets: partitions with the offset to go on at. Without both: what was stored, or the positions.
+            asynchronous: whether to return at once; `callback` is called on the loop, during a later `poll`.
+            callback: takes the error or None, and the offsets.
+            timeout: seconds to wait at most for a synchronous one; None: default.api.timeout.ms.
+        """
+        loop = asyncio.get_running_loop()
+
+        def on_loop(error: GroupSdkError | None, offsets: Offsets) -> None:
+            if callback is not None:
+                with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                    loop.call_soon_threadsafe(callback, error, offsets)
+
+        commit = partial(
+            self._consumer.commit,
+            message,
+            offsets,
+            asynchronous=asynchronous,
+            callback=None if callback is None else on_loop,
+            timeout=timeout,
+        )
         return await self._run(commit)
 
     async def store_offsets(
@@ -119,6 +183,10 @@ class AsyncGroupConsumer:
         """Have what the last `poll` or `consume` returned read again: it was not processed."""
         await self._run(self._consumer.give_back)
 
+    async def count_processed(self) -> None:
+        """Count what the last `poll` or `consume` returned as processed now, and not at the next call."""
+        await self._run(self._consumer.count_processed)
+
     async def seek(self, partition: NativePartition) -> None:
         """Go on at the offset that the partition carries."""
         await self._run(partial(self._consumer.seek, partition))
@@ -130,6 +198,37 @@ class AsyncGroupConsumer:
     async def resume(self, partitions: Iterable[PartitionLike]) -> None:
         """Return records of these again."""
         await self._run(partial(self._consumer.resume, list(partitions)))
+
+    async def get_watermark_offsets(
+        self, partition: PartitionLike, timeout: float | None = None, *, cached: bool = False
+    ) -> tuple[int, int]:
+        """Return the first offset of a partition, and the one after its last record."""
+        ask = partial(self._consumer.get_watermark_offsets, partition, timeout, cached=cached)
+        return await self._run(ask)
+
+    async def offsets_for_times(
+        self, partitions: Iterable[NativePartition], timeout: float | None = None
+    ) -> list[NativePartition]:
+        """Return for each partition the first offset whose record is as late as the time in the `offset` given."""
+        return await self._run(partial(self._consumer.offsets_for_times, list(partitions), timeout))
+
+    async def list_topics(
+        self, topic: str | None = None, timeout: float | None = None
+    ) -> ClusterMetadata:
+        """Return the cluster's brokers and topics, or one topic."""
+        return await self._run(partial(self._consumer.list_topics, topic, timeout))
+
+    async def metrics(self) -> dict[str, float]:
+        """Return Kafka's coordinator metrics under Kafka's names, `CONSUMER_METRICS` among them."""
+        return await self._run(self._consumer.metrics)
+
+    def paused(self) -> list[TopicPartition]:
+        """Return the paused partitions, sorted."""
+        return self._consumer.paused()
+
+    def subscription(self) -> tuple[str, ...]:
+        """Return the topics subscribed to, with those that patterns have matched so far."""
+        return self._consumer.subscription()
 
     def assignment(self) -> list[TopicPartition]:
         """Return the partitions that this consumer owns, sorted."""
@@ -143,6 +242,34 @@ class AsyncGroupConsumer:
         """Return the current generation, stable or not."""
         return self._consumer.generation()
 
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Use these for the connections that are made from now on; from any thread."""
+        self._consumer.set_sasl_credentials(username, password)
+
+    def generation_if_stable(self) -> Generation | None:
+        """Return the current generation if it is stable and the session is certainly alive, else None."""
+        return self._consumer.generation_if_stable()
+
+    def member_id(self) -> str:
+        """Return the current member id; "" where there is none."""
+        return self._consumer.member_id()
+
+    def memberid(self) -> str:
+        """Return `member_id()`, under confluent-kafka's name for it."""
+        return self._consumer.member_id()
+
+    def consumer_group_metadata(self) -> bytes:
+        """Return what `Producer.send_offsets_to_transaction` takes; see `GroupConsumer`."""
+        return self._consumer.consumer_group_metadata()
+
+    def events(self) -> tuple[RebalanceEvent, ...]:
+        """Return the last 100 rebalances, oldest first."""
+        return self._consumer.events()
+
+    def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
+        """Ask for a rebalance at the next `poll` (KIP-568); the reason is shown in the broker's log."""
+        self._consumer.enforce_rebalance(reason)
+
     def wakeup(self) -> None:
         """Make a waiting `poll` or `consume` return soon, once."""
         self._consumer.wakeup()
@@ -155,8 +282,8 @@ class AsyncGroupConsumer:
         """Commit, give everything up, leave the group. Harmless when repeated; a listener may do it too."""
         if self._closed or self._thread.forked:
             return
-        self._closed = True
-        self._consumer.wakeup()
+        self._closed = self._ending = True
+        self._consumer.reads.nudge()
         try:
             await self._do(partial(self._consumer.close, timeout, operation))
         finally:
@@ -167,20 +294,28 @@ class AsyncGroupConsumer:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and not self._closed and not self._thread.forked:
-            self._consumer.wakeup()
+            self._ending = True  # or a read of another task would have to end by itself first
+            self._consumer.reads.nudge()
             with suppress(GroupSdkError):  # closing is refused for the same reason
                 await self.give_back()
         await self.close()
 
+    @override
+    def __repr__(self) -> str:
+        return f"Async{self._consumer!r}"
+
     # Details.
 
-    async def _read(self, read: Callable[[], list[Message]]) -> list[Message]:
+    async def _read(self, read: Callable[[Callable[[], bool]], list[Message]]) -> list[Message]:
         self._check_open()
         reading: _Outcome[list[Message]] = _Outcome(loop=asyncio.get_running_loop())
 
+        def given_up() -> bool:
+            return reading.void or self._ending
+
         def work() -> list[Message]:
-            # closed meanwhile: a read that waited behind another one was not woken
-            reading.result_there = [] if self._closed else read()
+            # ending meanwhile: a read that waited behind another one was not begun
+            reading.result_there = [] if self._ending else read(given_up)
             if reading.void:  # now: a commit may be next
                 self._give_back(reading)
             return reading.result_there or []
@@ -192,7 +327,7 @@ class AsyncGroupConsumer:
             reading.void = True
             if reading.begun:
                 if not reading.ended:
-                    self._consumer.wakeup()
+                    self._consumer.reads.nudge()
                 # it may have ended just before
                 self._thread.put(reading.get_loop(), lambda: self._give_back(reading))
             raise
@@ -212,7 +347,13 @@ class AsyncGroupConsumer:
 
     async def _run(self, work: Callable[[], T]) -> T:
         self._check_open()
-        return await self._do(work)
+        given_up: Future[None] = Future()
+        try:
+            return await self._do(partial(self._consumer.call_until, given_up, work))
+        except asyncio.CancelledError:
+            # the thread is for others now; what has been asked goes on
+            given_up.set_result(None)
+            raise
 
     async def _do(self, work: Callable[[], T]) -> T:
         return await asyncio.shield(self._start(work))

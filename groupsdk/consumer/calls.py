@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from concurrent import futures
 from concurrent.futures import Future
+from contextlib import suppress
 from random import Random
 from typing import Any, TypeVar
 
@@ -19,6 +20,20 @@ T = TypeVar("T")
 Ask = Callable[[CoordinatorRequest], Future[Response]]
 
 
+class CallGivenUpError(Exception):
+    """Nobody waits for a call any more.
+
+    Args:
+        asked: the attempt that is still under way, if there is one.
+        error: why the last attempt failed, if it did and the next one has not begun.
+    """
+
+    def __init__(self, asked: "Future[Response] | None", error: GroupSdkError | None) -> None:
+        super().__init__("nobody waits for this call any more")
+        self.asked = asked
+        self.error = error
+
+
 class CoordinatorCalls:
     """Calls with retries, on the caller's thread; heartbeats go on meanwhile.
 
@@ -31,6 +46,8 @@ class CoordinatorCalls:
 
     def __init__(self, ask: Ask, clock: Clock, backoff: ExponentialBackoff, random: Random) -> None:
         self.ask = ask
+        self.given_up: Future[None] | None = None
+        """Done once nobody waits for the calls that are made at present; None where that cannot happen."""
         self._clock = clock
         self._backoff = backoff
         self._random = random
@@ -46,6 +63,7 @@ class CoordinatorCalls:
             timeout_ms: how long to try; one attempt is made in any case. None: for ever.
 
         Raises:
+            CallGivenUpError: `given_up` was done first.
             GroupSdkError: the last error.
         """
         deadline = Deadline(self._clock, timeout_ms)
@@ -56,6 +74,7 @@ class CoordinatorCalls:
                 answer = self.ask(request)
                 left_ms = deadline.remaining_ms(_LONG_MS)
                 if not self.wait(answer, left_ms):
+                    self.check_wanted(answer)
                     # an answer that came says more than one that had no time to come
                     raise last or RequestTimeoutError(
                         f"no answer from the coordinator within {left_ms} ms"
@@ -66,6 +85,7 @@ class CoordinatorCalls:
                     raise
                 last = error
             self.pause(deadline.remaining_ms(self._backoff.backoff_ms(attempts, self._random)))
+            self.check_wanted(error=last)
             attempts += 1
 
     def call_once(self, answer: "Future[Response]", read: Callable[[Any], T]) -> T:
@@ -78,12 +98,32 @@ class CoordinatorCalls:
 
     def wait(self, answer: "Future[Response]", timeout_ms: int) -> bool:
         """Wait for an answer; tell whether it, or the reason why there is none, is there."""
-        futures.wait([answer], timeout_ms / 1000)
+        if self.given_up is None:
+            # not futures.wait(): a Ctrl-C within that could leave the answer locked, and the engine waiting for it
+            with suppress(TimeoutError):
+                answer.exception(timeout_ms / 1000)
+        else:  # not on the main thread
+            both: list[Future[Any]] = [answer, self.given_up]
+            futures.wait(both, timeout_ms / 1000, futures.FIRST_COMPLETED)
         return answer.done()
 
     def pause(self, delay_ms: int) -> None:
         """Wait."""
-        time.sleep(delay_ms / 1000)
+        if self.given_up is None:
+            time.sleep(delay_ms / 1000)
+        else:
+            futures.wait([self.given_up], delay_ms / 1000)
+
+    def check_wanted(
+        self, asked: "Future[Response] | None" = None, error: GroupSdkError | None = None
+    ) -> None:
+        """Go on only if somebody waits.
+
+        Raises:
+            CallGivenUpError: nobody does; carries the arguments.
+        """
+        if self.given_up is not None and self.given_up.done():
+            raise CallGivenUpError(asked, error)
 
 
 _LONG_MS = 2**31 - 1

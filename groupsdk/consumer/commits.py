@@ -5,11 +5,10 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Protocol
 
-from groupsdk.clock import Clock
-from groupsdk.consumer.calls import CoordinatorCalls
-from groupsdk.consumer.offsets import Offsets, commit_errors, commit_request, name_of
+from groupsdk.clock import Clock, Deadline
+from groupsdk.consumer.calls import CallGivenUpError, CoordinatorCalls
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     CommitFailedError,
@@ -17,9 +16,9 @@ from groupsdk.errors import (
     IllegalGenerationError,
     RebalanceInProgressError,
     UnknownMemberIdError,
-    broker_error,
 )
-from groupsdk.membership.state import MemberState
+from groupsdk.membership.state import IN_REBALANCE, MemberState
+from groupsdk.offsets import Offsets, check_commit, commit_request
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.wire.schema import Response
 
@@ -32,6 +31,21 @@ CommitCallback = Callable[[GroupSdkError | None, Offsets], object]
 _RETRIES: Final = 10
 _RETRY_AFTER_MS: Final = 100
 _FENCED: Final = (IllegalGenerationError, UnknownMemberIdError)
+_SYNC_WAIT_MS: Final = 1_000
+"""How long a member that is about to leave waits for the end of a rebalance in which it has joined."""
+_LOOK_MS: Final = 20
+
+
+class CommittingMember(Protocol):
+    """The member under whose generation offsets are stored."""
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return its state."""
+        ...
+
+    def give_up_join(self) -> None:
+        """Free the way to the coordinator from a join that waits there."""
+        ...
 
 
 @dataclass(slots=True)
@@ -56,16 +70,22 @@ class Committer:
 
     Args:
         calls: asks the coordinator.
-        snapshot: reads the member's state.
+        member: whose offsets they are.
         clock: the time.
+        leaving: tells whether the member is about to leave, so that no later commit can make up for this one.
     """
 
     def __init__(
-        self, calls: CoordinatorCalls, snapshot: Callable[[], MemberSnapshot], clock: Clock
+        self,
+        calls: CoordinatorCalls,
+        member: CommittingMember,
+        clock: Clock,
+        leaving: Callable[[], bool],
     ) -> None:
         self._calls = calls
-        self._snapshot = snapshot
+        self._member = member
         self._clock = clock
+        self._leaving = leaving
         self._pending: deque[_Pending] = deque()
         self._last_number = 0
 
@@ -73,6 +93,7 @@ class Committer:
         """Store offsets, with retries.
 
         Raises:
+            CallGivenUpError: nobody waits for it any more; it is made in the background.
             RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
             CommitFailedError: the member is out of the group, and others may have its partitions.
             FencedInstanceIdError: another process has taken the group.instance.id.
@@ -81,7 +102,7 @@ class Committer:
         """
         if not offsets:
             return
-        snapshot = self._fence()
+        snapshot = self._fence(timeout_ms)
         self._last_number += 1
         try:
             self._calls.call(
@@ -89,13 +110,20 @@ class Committer:
                 lambda response: check_commit(response, offsets),
                 timeout_ms,
             )
+        except CallGivenUpError as left:
+            number = self._last_number
+            self._pending.append(
+                _Pending(number, snapshot, offsets, None, left.asked, error=left.error)
+            )
+            raise
         except _FENCED as error:
             raise self._failed(snapshot, error) from error
 
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None = None) -> None:
         """Store offsets in the background; `settle` tells how it ended.
 
-        A commit that failed by something passing is repeated until a later one has been made.
+        A commit that failed by something passing is repeated, unless a later one has been made by then: repeated
+        after that one, it would set the group back.
 
         Raises:
             RebalanceInProgressError: the group rebalances.
@@ -103,7 +131,7 @@ class Committer:
         """
         if not offsets:
             return
-        snapshot = self._fence()
+        snapshot = self._fence(0)
         self._last_number += 1
         asked = self._calls.ask(commit_request(snapshot, offsets))
         self._pending.append(_Pending(self._last_number, snapshot, offsets, callback, asked))
@@ -121,7 +149,7 @@ class Committer:
         """
         while self._pending:
             first = self._pending[0]
-            if first.asked is None and not last:
+            if first.asked is None and not last and not self._superseded(first):
                 if self._clock.now_ms() < first.not_before_ms:
                     return
                 first.asked = self._calls.ask(commit_request(first.snapshot, first.offsets))
@@ -137,11 +165,25 @@ class Committer:
                 error = self._failed(first.snapshot, error)
             self._report(first, error)
 
+    @property
+    def last_number(self) -> int:
+        """Counts the commits made so far."""
+        return self._last_number
+
+    def _superseded(self, pending: _Pending) -> bool:
+        """Return whether a commit must not be made again: a newer one was, or there is another assignment.
+
+        The second is not the broker's to tell: with members of KIP-848 in the group, the generation may be the
+        same, in which it takes offsets of partitions that are another member's by now.
+        """
+        epoch = self._member.snapshot().assignment_epoch
+        return pending.number != self._last_number or pending.snapshot.assignment_epoch != epoch
+
     def _repeat(self, pending: _Pending, error: GroupSdkError) -> bool:
         """Make it be asked again, unless a newer commit makes it void."""
         if not error.retriable or pending.attempts >= _RETRIES:
             return False
-        if pending.number != self._last_number:
+        if self._superseded(pending):
             return False
         pending.attempts += 1
         pending.asked = None
@@ -162,19 +204,29 @@ class Committer:
                 error,
             )
 
-    def _fence(self) -> MemberSnapshot:
-        snapshot = self._snapshot()
+    def _fence(self, wait_ms: int | None) -> MemberSnapshot:
+        snapshot = self._member.snapshot()
         if snapshot.stable:
             return snapshot
-        if not snapshot.generation.is_reset and snapshot.state in (
-            MemberState.PREPARING_REBALANCE,
-            MemberState.COMPLETING_REBALANCE,
-        ):
+        if not snapshot.generation.is_reset and snapshot.state in IN_REBALANCE:
+            if snapshot.holds and self._leaving():
+                return self._last_chance(wait_ms)
             raise RebalanceInProgressError(
                 ErrorCode.REBALANCE_IN_PROGRESS,
                 f"commit of group {snapshot.group_id!r}, which has to wait for the end of a rebalance: poll first",
             )
         raise self._failed(snapshot, None)
+
+    def _last_chance(self, wait_ms: int | None) -> MemberSnapshot:
+        """Return the state under which the coordinator may still take a commit while the group rebalances."""
+        self._member.give_up_join()
+        snapshot = self._member.snapshot()
+        longest_ms = _SYNC_WAIT_MS if wait_ms is None else min(wait_ms, _SYNC_WAIT_MS)
+        deadline = Deadline(self._clock, longest_ms)
+        while snapshot.state is MemberState.COMPLETING_REBALANCE and not deadline.expired:
+            self._calls.pause(_LOOK_MS)
+            snapshot = self._member.snapshot()
+        return snapshot
 
     def _failed(self, snapshot: MemberSnapshot, error: GroupSdkError | None) -> CommitFailedError:
         """Say what it means that the member has no generation, or that the group refuses it."""
@@ -190,23 +242,6 @@ class Committer:
             " which polled too late or was cut off; its partitions may have other owners, and the records"
             f" since the last commit will be read again{why}"
         )
-
-
-def check_commit(response: Any, offsets: Offsets) -> None:
-    """Raise the error of a commit.
-
-    Raises:
-        BrokerError: the gravest one of its partitions; names some of them.
-    """
-    errors = commit_errors(response, offsets)
-    if not errors:
-        return
-    # what repeating cannot mend says more than what it can
-    grave = [code for code in errors.values() if not ErrorCode.of(code).retriable]
-    code = grave[0] if grave else next(iter(errors.values()))
-    names = [name_of(each) for each in sorted(errors) if errors[each] == code]
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    raise broker_error(code, f"OffsetCommit of {', '.join(names[:5])}{more}")
 
 
 def _error_of(asked: "Future[Response]", offsets: Offsets) -> GroupSdkError | None:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack, overload
 
-from groupsdk.config import MemberConfig
+from groupsdk.config import ALIASES, MemberConfig
+from groupsdk.consumer.reset import OffsetReset
 from groupsdk.consumer.strategies import AssignorLike
 from groupsdk.errors import ConfigError
 from groupsdk.librdkafka import librdkafka_settings
@@ -12,12 +13,9 @@ from groupsdk.limits import MAX_INT32
 from groupsdk.security import SecuritySettings
 
 
-_RESETS: Final = {
-    **dict.fromkeys(("earliest", "smallest", "beginning"), "earliest"),
-    **dict.fromkeys(("latest", "largest", "end"), "latest"),
-    **dict.fromkeys(("none", "error"), "none"),
-}
-"""What auto.offset.reset may be, in Kafka's and librdkafka's words."""
+if TYPE_CHECKING:
+    from groupsdk.consumer.settings import ConsumerSettings
+
 
 _OURS_ALONE: Final = frozenset(
     {
@@ -48,7 +46,8 @@ class ConsumerConfig:
     )
     """The assignors, by preference: names, places ("package.module:Class"), classes or assignors."""
     auto_offset_reset: str = "latest"
-    """Where to begin without a committed offset: "earliest", "latest", or "none" for an error."""
+    """Where to begin without a committed offset: "earliest", "latest", "none" for an error, or so far back from now:
+    "by_duration:PT6M" (KIP-1106)."""
     enable_auto_commit: bool = True
     """Whether positions are committed at intervals, before partitions are given up, and at the end."""
     auto_commit_interval_ms: int = 5_000
@@ -70,12 +69,8 @@ class ConsumerConfig:
     """What the consumer of confluent-kafka is made with; may hold secrets."""
 
     def __post_init__(self) -> None:
-        reset = _RESETS.get(str(self.auto_offset_reset).lower())
-        if reset is None:
-            raise ConfigError(
-                f"auto.offset.reset must be earliest, latest or none, not {self.auto_offset_reset!r}"
-            )
-        object.__setattr__(self, "auto_offset_reset", reset)
+        reset = OffsetReset.parse(self.auto_offset_reset)
+        object.__setattr__(self, "auto_offset_reset", reset.normal(str(self.auto_offset_reset)))
         for each in fields(self):
             value = getattr(self, each.name)
             if each.name.endswith("_ms") and not (
@@ -86,6 +81,24 @@ class ConsumerConfig:
                 )
             if each.type is bool and not isinstance(value, bool):
                 raise ConfigError(f"{_dotted(each.name)} must be true or false, not {value!r}")
+
+    @overload
+    @classmethod
+    def of(
+        cls,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        **keywords: "Unpack[ConsumerSettings]",
+    ) -> "ConsumerConfig": ...
+
+    @overload
+    @classmethod
+    def of(
+        cls,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        **keywords: Any,  # of librdkafka
+    ) -> "ConsumerConfig": ...
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "ConsumerConfig":
@@ -108,7 +121,8 @@ class ConsumerConfig:
             if not isinstance(key, str):
                 raise ConfigError(f"the keys of settings must be texts, not {key!r}")
             given[_dotted(key)] = value
-        given = {"sasl.mechanism" if k == "sasl.mechanisms" else k: v for k, v in given.items()}
+        spelled = {_dotted(alias): _dotted(name) for alias, name in ALIASES.items()}
+        given = {spelled.get(key, key): value for key, value in given.items()}
         members = _keys(MemberConfig) | _keys(SecuritySettings)
         owns = _keys(cls) - {"member", "librdkafka"}
         member = {key: value for key, value in given.items() if key in members}
@@ -120,12 +134,8 @@ class ConsumerConfig:
         }
         rest = {key: value for key, value in given.items() if key not in members | owns}
         config = MemberConfig.of(member)
-        reset = own.get("auto_offset_reset", cls.auto_offset_reset_default())
-        return cls(
-            member=config,
-            librdkafka=_librdkafka(config, rest, own, _RESETS.get(str(reset).lower(), "none")),
-            **own,
-        )
+        reset = OffsetReset.parse(own.get("auto_offset_reset", cls.auto_offset_reset_default()))
+        return cls(member=config, librdkafka=_librdkafka(config, rest, own, reset.native), **own)
 
     @staticmethod
     def auto_offset_reset_default() -> str:
@@ -171,7 +181,7 @@ def _librdkafka(
         "bootstrap.servers": _servers(member.bootstrap_servers),
         "group.id": member.group_id,
         "client.id": member.client_id,
-        "auto.offset.reset": {"none": "error"}.get(reset, reset),
+        "auto.offset.reset": reset,
         "allow.auto.create.topics": own.get("allow_auto_create_topics", False),
         **librdkafka_settings(member.security),
     }
@@ -192,6 +202,8 @@ def _keys(config: type) -> set[str]:
 
 
 def _dotted(name: str) -> str:
+    if name in ("log_level", "log.level"):  # the one key of librdkafka with an underscore
+        return "log_level"
     # the callbacks of confluent-kafka are spelled like this
     return name if name.endswith("_cb") or name == "logger" else name.replace("_", ".")
 

@@ -1,7 +1,9 @@
 """Read records as a member of a group: `GroupConsumer`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, overload
 
 from confluent_kafka import (
     Consumer,
@@ -9,27 +11,37 @@ from confluent_kafka import (
     Message,
     TopicPartition as NativePartition,
 )
+from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.consumer.commits import CommitCallback
 from groupsdk.consumer.config import ConsumerConfig, refusal
-from groupsdk.consumer.guard import OneUser
+from groupsdk.consumer.guard import OneUser, guarded
 from groupsdk.consumer.listener import (
     CallbackListener,
     PartitionsCallback,
     RebalanceListener,
 )
-from groupsdk.consumer.natives import PartitionLike, native, offsets_of, plain
+from groupsdk.consumer.natives import ClusterMetadata, PartitionLike, native, offsets_of, plain
 from groupsdk.consumer.read_loop import ReadLoop
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession
 from groupsdk.consumer.subscription import TopicLike, TopicSubscription
 from groupsdk.drivers.caller import checked_timeout_ms
 from groupsdk.errors import ConfigError
+from groupsdk.librdkafka import LibrdkafkaLog, NewCredentials, TokenCallback
 from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import Generation, GroupMembershipOperation
+
+
+if TYPE_CHECKING:
+    from groupsdk.consumer.settings import ConsumerSettings
+
+_LIBRDKAFKA: Final = logging.getLogger("groupsdk.librdkafka")
+
+T = TypeVar("T")
 
 
 class GroupConsumer:
@@ -51,6 +63,26 @@ class GroupConsumer:
         ConfigError: a setting is unknown, missing or wrong.
     """
 
+    @overload
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | ConsumerConfig | None = None,
+        /,
+        *,
+        clock: Clock | None = None,
+        **keywords: "Unpack[ConsumerSettings]",
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | ConsumerConfig | None = None,
+        /,
+        *,
+        clock: Clock | None = None,
+        **keywords: Any,  # of librdkafka
+    ) -> None: ...
+
     def __init__(
         self,
         settings: Mapping[str, Any] | ConsumerConfig | None = None,
@@ -66,18 +98,28 @@ class GroupConsumer:
         else:
             self._config = ConsumerConfig.of(settings, **keywords)
         self._clock = clock or SystemClock()
+        settings_of_native = dict(self._config.librdkafka)
+        log = LibrdkafkaLog(_LIBRDKAFKA, f"group={self._config.member.group_id}", self._clock)
+        settings_of_native.setdefault("logger", log)
+        credentials = NewCredentials.given(self._config.member.security, settings_of_native)
         self._reader = Reader(
-            self._make_native(dict(self._config.librdkafka)), self._config.auto_offset_reset
+            self._make_native(settings_of_native), self._config.auto_offset_reset, credentials
         )
         self._session = self._make_session()
+        self._session.member.end_with(self)
         self._guard = OneUser()
         self._loop = ReadLoop(self._session, self._reader, self._guard, self._clock)
         self._closing = self._closed = False
 
     def _make_native(self, settings: dict[str, Any]) -> Consumer:
+        callback = settings.get("oauth_cb")
+        if isinstance(callback, TokenCallback):
+            callback.check()
         try:
             return Consumer(settings)
         except KafkaException as error:
+            if isinstance(callback, TokenCallback) and callback.error is not None:
+                raise callback.error from error  # librdkafka only knows that there is no token
             raise ConfigError(refusal(error.args[0].str())) from error
 
     def _make_session(self) -> ConsumerSession:
@@ -90,6 +132,7 @@ class GroupConsumer:
 
     # Subscribing.
 
+    @guarded
     def subscribe(
         self,
         topics: TopicLike | Iterable[TopicLike],
@@ -115,20 +158,19 @@ class GroupConsumer:
         subscription = TopicSubscription(
             topics, exclude_internal=self._config.exclude_internal_topics
         )
-        with self._guard:
-            coordinator = self._session.coordinator
-            chosen = listener if listener is not None else CallbackListener(*functions)
-            coordinator.listener.listener = chosen
-            joined = coordinator.subscription is not None
-            coordinator.subscription = subscription
-            if joined:
-                self._session.member.request_rejoin("the subscription has changed")
+        coordinator = self._session.coordinator
+        chosen = listener if listener is not None else CallbackListener(*functions)
+        coordinator.listener.listener = chosen
+        if coordinator.subscription is not None:
+            # first: a Ctrl-C in between costs a rebalance then, and loses none
+            self._session.member.request_rejoin("the subscription has changed")
+        coordinator.subscription = subscription
 
+    @guarded
     def unsubscribe(self) -> None:
         """Give everything up and leave the group, until the next `subscribe`."""
-        with self._guard:
-            self._session.member.leave_group("the consumer has unsubscribed")
-            self._session.coordinator.subscription = None
+        self._session.member.leave_group("the consumer has unsubscribed")
+        self._session.coordinator.subscription = None
 
     def subscription(self) -> tuple[str, ...]:
         """Return the topics subscribed to, with those that patterns have matched so far."""
@@ -160,14 +202,15 @@ class GroupConsumer:
         what was handed out must be in the user's hands before the group may go on.
 
         Args:
-            num_messages: how many at most.
+            num_messages: how many at most; 0 looks after the membership and returns.
             timeout: seconds to wait at most; None or negative: for ever.
 
         Raises:
+            ValueError: `num_messages` is not from 0 to 1,000,000.
             GroupSdkError: what went wrong with the membership.
             Exception: whatever the listener raised.
         """
-        return self._loop.read(timeout, lambda s: self._reader.consume(num_messages, s)) or []
+        return self._loop.consume(num_messages, timeout)
 
     def __iter__(self) -> Iterator[Message]:
         """Yield records until the consumer is closed or woken.
@@ -186,48 +229,58 @@ class GroupConsumer:
 
     # Positions.
 
+    @guarded
     def give_back(self) -> None:
         """Have what the last `poll` or `consume` returned read again: it was not processed.
 
         Leaving a ``with`` block by an exception does that, so that nothing of it is committed. What was committed
         already stays so: another owner goes on after it.
         """
-        with self._guard:
-            self._reader.give_back()
+        self._reader.give_back()
 
+    @guarded
+    def count_processed(self) -> None:
+        """Count what the last `poll` or `consume` returned as processed now, and not at the next call.
+
+        From here on `give_back` gives none of it back, and an interrupted read brings none of it a second time. For
+        whoever commits elsewhere, as transactions do.
+        """
+        self._reader.settle()
+
+    @guarded
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
         """Return no more records of these until `resume`; they stay this consumer's own.
 
         Raises:
             ValueError: one is not assigned to this consumer.
         """
-        with self._guard:
-            self._reader.pause(plain(partitions))
+        self._reader.pause(plain(partitions))
 
+    @guarded
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
         """Return records of these again."""
-        with self._guard:
-            self._reader.resume(plain(partitions))
+        self._reader.resume(plain(partitions))
 
     def paused(self) -> list[TopicPartition]:
         """Return the paused partitions, sorted."""
         return sorted(self._reader.paused)
 
+    @guarded
     def seek(self, partition: NativePartition) -> None:
         """Go on at the offset that the partition carries; in `on_partitions_assigned`: begin there.
 
         Raises:
             ValueError: it is not assigned to this consumer.
         """
-        with self._guard:
-            self._reader.seek(plain([partition])[0], partition.offset)
+        self._reader.seek(plain([partition])[0], partition.offset)
 
+    @guarded
     def position(self, partitions: Iterable[PartitionLike]) -> list[NativePartition]:
         """Return the next offset of each partition; librdkafka's OFFSET_INVALID where that is not known."""
         wanted = plain(partitions)
-        with self._guard:
-            return [native(each, found) for each, found in self._reader.positions(wanted).items()]
+        return [native(each, found) for each, found in self._reader.positions(wanted).items()]
 
+    @guarded
     def committed(
         self, partitions: Iterable[PartitionLike], timeout: float | None = None
     ) -> list[NativePartition]:
@@ -240,10 +293,10 @@ class GroupConsumer:
         Raises:
             GroupSdkError: why there is no answer.
         """
-        with self._guard:
-            found = self._session.committed(plain(partitions), self._timeout_ms(timeout))
+        found = self._session.committed(plain(partitions), self._timeout_ms(timeout))
         return [native(each, found[each]) for each in plain(partitions)]
 
+    @guarded
     def store_offsets(
         self, message: Message | None = None, offsets: Sequence[NativePartition] | None = None
     ) -> None:
@@ -260,12 +313,12 @@ class GroupConsumer:
         if self._config.enable_auto_offset_store:
             raise ConfigError("store_offsets() needs enable.auto.offset.store=false")
         given = offsets_of(message, offsets)
-        with self._guard:
-            foreign = given.keys() - self._session.coordinator.owned
-            if foreign:
-                raise ValueError(f"{sorted(foreign)}: not assigned to this consumer")
-            self._session.stored |= given
+        foreign = given.keys() - self._session.coordinator.owned
+        if foreign:
+            raise ValueError(f"{sorted(foreign)}: not assigned to this consumer")
+        self._session.stored |= given
 
+    @guarded
     def commit(
         self,
         message: Message | None = None,
@@ -292,20 +345,82 @@ class GroupConsumer:
             CommitFailedError: the group has gone on without this consumer.
             GroupSdkError: another error of a synchronous commit.
         """
-        with self._guard:
-            session = self._session
-            if message is None and offsets is None:
-                given = session.processed(session.coordinator.owned)
-            else:
-                given = offsets_of(message, offsets)
-            if not asynchronous:
-                session.committer.commit(given, self._timeout_ms(timeout))
-                session.note_committed(given)
-            else:
-                session.commit_async(given, callback)
+        session = self._session
+        if message is None and offsets is None:
+            given = session.processed(session.coordinator.owned)
+        else:
+            given = offsets_of(message, offsets)
+        if not asynchronous:
+            session.committer.commit(given, self._timeout_ms(timeout))
+            session.note_committed(given)
+        else:
+            session.commit_async(given, callback)
         return [native(each, offset) for each, offset in given.items()]
 
+    # The cluster.
+
+    @guarded
+    def get_watermark_offsets(
+        self, partition: PartitionLike, timeout: float | None = None, *, cached: bool = False
+    ) -> tuple[int, int]:
+        """Return the first offset of a partition, and the one after its last record.
+
+        Args:
+            partition: any partition, owned or not.
+            timeout: seconds to wait at most; None: default.api.timeout.ms.
+            cached: whether what librdkafka last saw while it read will do; OFFSET_INVALID where it has seen nothing.
+
+        Raises:
+            KafkaException: why there is no answer.
+        """
+        return self._reader.watermarks(
+            plain([partition])[0], self._timeout_ms(timeout) / 1000, cached=cached
+        )
+
+    @guarded
+    def offsets_for_times(
+        self, partitions: Iterable[NativePartition], timeout: float | None = None
+    ) -> list[NativePartition]:
+        """Return for each partition the first offset whose record is at least as late as a time.
+
+        Args:
+            partitions: any partitions, with the time as their `offset`, in milliseconds since 1970.
+            timeout: seconds to wait at most; None: default.api.timeout.ms.
+
+        Returns:
+            The partitions with the offset; OFFSET_END (-1) where every record is older. A partition of which nothing
+            is known has its `error` set.
+
+        Raises:
+            KafkaException: why there is no answer.
+        """
+        asked = list(partitions)
+        return self._reader.native.offsets_for_times(asked, self._timeout_ms(timeout) / 1000)
+
+    @guarded
+    def list_topics(
+        self, topic: str | None = None, timeout: float | None = None
+    ) -> ClusterMetadata:
+        """Return the cluster's brokers and topics, or one topic.
+
+        Args:
+            topic: the only topic to ask for; None: all.
+            timeout: seconds to wait at most; None: default.api.timeout.ms.
+
+        Raises:
+            KafkaException: why there is no answer.
+        """
+        return self._reader.topics(topic, self._timeout_ms(timeout) / 1000)
+
     # The membership.
+
+    def consumer_group_metadata(self) -> bytes:
+        """Return what `Producer.send_offsets_to_transaction` takes: ``snapshot().to_confluent()``.
+
+        Raises:
+            NoGenerationError: the consumer is in no generation, and nothing would be fenced.
+        """
+        return self.snapshot().to_confluent()
 
     def snapshot(self) -> MemberSnapshot:
         """Return generation, member id, state and assignment epoch, read at once.
@@ -326,6 +441,10 @@ class GroupConsumer:
         """Return the current member id; "" where there is none."""
         return self._session.member.member_id()
 
+    def memberid(self) -> str:
+        """Return `member_id()`, under confluent-kafka's name for it."""
+        return self.member_id()
+
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last 100 rebalances, oldest first."""
         return self._session.member.events()
@@ -337,6 +456,22 @@ class GroupConsumer:
     def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
         """Ask for a rebalance at the next `poll` (KIP-568); the reason is shown in the broker's log."""
         self._session.member.request_rejoin(reason)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Use these for the connections that are made from now on; from any thread.
+
+        librdkafka, which reads, is told at the next `poll` or `consume`.
+
+        Args:
+            username: the user's name.
+            password: the user's password.
+
+        Raises:
+            ConfigError: the consumer does not authenticate by PLAIN or SCRAM, or they cannot be used.
+            MemberClosedError: the consumer is closed.
+        """
+        self._session.member.set_sasl_credentials(username, password)
+        self._reader.credentials.put(username, password)
 
     def wakeup(self) -> None:
         """Make a waiting `poll` or `consume` return soon, once; signal handlers may call it."""
@@ -358,15 +493,48 @@ class GroupConsumer:
         """
         if self._closed or self._closing or self._guard.forked:
             return
-        with self._guard.closing():
-            self._closing = True
-            self._session.close_by = Deadline(self._clock, checked_timeout_ms(timeout))
+        deadline = Deadline(self._clock, checked_timeout_ms(timeout))
+
+        def close() -> None:
             try:
+                self._closing = True
+                self._session.close_by = deadline
                 self._session.member.close(timeout, operation)
                 self._session.committer.settle(last=True)
             finally:
                 self._closed = self._guard.closed = True
                 self._reader.close()
+
+        self._guard.run(close, driving=True)
+
+    @override
+    def __repr__(self) -> str:
+        snapshot = self.snapshot()
+        state = "closed" if self._closed else snapshot.state.name.lower()
+        return (
+            f"GroupConsumer(group={snapshot.group_id!r}, member={snapshot.member_id!r},"
+            f" generation={snapshot.generation.generation_id}, {state}, owns={len(self._session.coordinator.owned)})"
+        )
+
+    # For `AsyncGroupConsumer`, whose callers may stop waiting.
+
+    @property
+    def reads(self) -> ReadLoop:
+        """The reads behind `poll` and `consume`, which can be given up one by one."""
+        return self._loop
+
+    def call_until(self, given_up: "Future[None]", call: Callable[[], T]) -> T:
+        """Make a call of this consumer that waits for the coordinator no longer than until a future is done.
+
+        Raises:
+            CallGivenUpError: it was done first. What the coordinator was asked goes on.
+        """
+        calls = self._session.calls
+        outer, calls.given_up = calls.given_up, given_up
+        try:
+            return call()
+        finally:
+            calls.given_up = outer
 
     def __enter__(self) -> Self:
         return self

@@ -5,6 +5,7 @@ whole groups run in one test without a broker.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,12 +19,11 @@ from groupsdk.assignment import (
     TopicPartition,
 )
 from groupsdk.consumer.listener import ListenerCalls
-from groupsdk.consumer.offsets import name_of, numbers_by_topic
-from groupsdk.consumer.strategies import Strategies
+from groupsdk.consumer.strategies import Strategies, check_exists
 from groupsdk.consumer.subscription import TopicSubscription
 from groupsdk.consumer.topics import TopicView, TopicWatch
 from groupsdk.errors import AssignmentError
-from groupsdk.membership.state import MemberState
+from groupsdk.offsets import name_of, numbers_by_topic
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.subscriptions import (
     decode_assignment,
@@ -31,13 +31,11 @@ from groupsdk.subscriptions import (
     encode_assignments,
     encode_subscription,
 )
-from groupsdk.types import GroupMembers, ProtocolMetadata
+from groupsdk.types import Generation, GroupMembers, ProtocolMetadata
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 logger = logging.getLogger(__name__)
-
-_IN_REBALANCE = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
 
 class MemberSide(Protocol):
@@ -54,6 +52,10 @@ class MemberSide(Protocol):
 
 class Reading(Protocol):
     """What reads the partitions and keeps their positions."""
+
+    def commit_before_join(self) -> None:
+        """Store the positions of what is kept, if the settings say so, and do not wait for the answer."""
+        ...
 
     def commit_before_revocation(self, partitions: Collection[TopicPartition]) -> None:
         """Store the positions, if that is what the settings say; must not raise an `Exception`."""
@@ -107,7 +109,16 @@ class ConsumerCoordinator:
         self._watch = watch
         self._client_rack = client_rack
         self._owned_generation = -1
-        self._completed: tuple[int, str] | None = None
+        self._completed: tuple[Generation, int] | None = None
+        """The assignment that was taken up last: its generation, and how many there were by then.
+
+        The generation alone does not tell two of them apart. Where the group has members of the consumer
+        protocol of KIP-848, it is the member's epoch, which stays over several assignments.
+        """
+        self._untold: deque[Callable[[], object]] = deque()
+        """What the listener has not heard of the last assignment."""
+        self._announced: frozenset[TopicPartition] = frozenset()
+        """What it believes to be the consumer's."""
         self._going: frozenset[TopicPartition] = frozenset()
         """Being given up at present, by a listener that may close the consumer."""
         self._left = False
@@ -144,11 +155,14 @@ class ConsumerCoordinator:
         """
         self._watch.forget()
         self._left = False
+        self._completed = None
         if generation == -1 or not member_id:
             self._lose(self.owned)
         elif not self._strategies.cooperative:
             self._revoke(self.owned)
         else:
+            # while the group rebalances, the coordinator reads no commit of ours
+            self._reading.commit_before_join()
             subscription = self._subscribed()
             self._revoke({each for each in self.owned if not subscription.wants(each.topic)})
 
@@ -165,6 +179,7 @@ class ConsumerCoordinator:
         if missing:
             self._log(logging.WARNING, "topics that do not exist are not assigned: %s", missing)
         plan = assignor.assign(cluster, subscriptions)
+        check_exists(assignor.name, cluster, plan)
         if self._strategies.cooperative:
             check_revoked_first(assignor.name, subscriptions, plan)
         self._watch.assigned(topics, cluster, racks=racks)
@@ -188,7 +203,11 @@ class ConsumerCoordinator:
         the end; the second delivery, which that causes, then finds nothing to do. Where it closes the
         consumer, nothing more is taken up.
         """
-        if self._completed == (generation, member_id):
+        delivery = self._delivery(generation, member_id)
+        errors = _Errors()
+        if self._completed == delivery:
+            self._tell(errors)  # what a Ctrl-C has kept from the listener
+            errors.raise_first()
             return
         subscription = self._subscribed()
         assignor = self._strategies.chosen(protocol)
@@ -198,9 +217,8 @@ class ConsumerCoordinator:
         if foreign:
             # made for an older subscription: taking it up would give partitions up for nothing
             self._rejoin(f"assigned topics that are not subscribed to any more: {foreign}")
-            self._completed = (generation, member_id)
+            self._completed = delivery
             return
-        errors = _Errors()
         revoked, added = self.owned - assigned, assigned - self.owned
         if revoked:
             errors.keep(lambda: self._revoke(revoked))
@@ -208,13 +226,12 @@ class ConsumerCoordinator:
                 self._rejoin("need to revoke partitions and re-join")
         steps: tuple[Callable[[], object], ...] = (
             lambda: assignor.on_assignment(share, generation),
-            lambda: self._take_up(assigned, added, (generation, member_id)),
-            lambda: self.listener.generation_changed(self._member().snapshot().generation),
-            lambda: self.listener.assigned(sorted(added)),
+            lambda: self._take_up(assigned, added, delivery),
         )
         for step in steps:
             if not self._left:
                 errors.keep(step)
+        self._tell(errors)
         errors.raise_first()
 
     def on_leave_prepare(self) -> None:
@@ -222,25 +239,60 @@ class ConsumerCoordinator:
         self._watch.forget()
         self._left = True
         snapshot = self._member().snapshot()
-        if snapshot.generation.is_reset or snapshot.state in _IN_REBALANCE or not snapshot.holds:
+        # During a rebalance too, what a cooperative member keeps is its own until it leaves.
+        if snapshot.generation.is_reset or not snapshot.holds:
             self._lose(self.owned)
         else:
             self._revoke(self.owned)
         self._completed = None
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the consumer gives everything up to leave the group."""
+        return self._left
+
     # Details.
+
+    def _delivery(self, generation: int, member_id: str) -> tuple[Generation, int]:
+        """Return what tells one assignment from every other, and from its own second delivery."""
+        epoch = self._member().snapshot().assignment_epoch
+        return Generation(generation, member_id, None), epoch
 
     def _take_up(
         self,
         assigned: frozenset[TopicPartition],
         added: frozenset[TopicPartition],
-        generation: tuple[int, str],
+        delivery: tuple[Generation, int],
     ) -> None:
-        self.owned = assigned
-        self._owned_generation = generation[0]
+        # first: where a Ctrl-C comes in between, the second delivery finds them new once more
         self._reading.take(added)
-        self._completed = generation
+        self._untold = deque(
+            (
+                lambda: self.listener.generation_changed(self._member().snapshot().generation),
+                lambda: self.listener.assigned(sorted(self.owned - self._announced)),
+            )
+        )
+        self.owned = assigned
+        self._owned_generation = delivery[0].generation_id
+        self._completed = delivery
         self._log(logging.INFO, "owns %d partitions, %d of them new", len(assigned), len(added))
+
+    def _tell(self, errors: "_Errors") -> None:
+        """Tell the listener what it has not heard of the last assignment."""
+        while self._untold and not self._left:
+            begun = self.listener.begun
+            try:
+                errors.keep(self._untold[0])
+            except BaseException:
+                if self.listener.begun != begun:
+                    self._told()
+                raise
+            self._told()
+
+    def _told(self) -> None:
+        self._untold.popleft()
+        if not self._untold:
+            self._announced = self.owned
 
     def _revoke(self, partitions: Collection[TopicPartition]) -> None:
         going = frozenset(partitions) - self._going
@@ -264,12 +316,22 @@ class ConsumerCoordinator:
     @contextmanager
     def _giving_up(self, partitions: frozenset[TopicPartition]) -> Iterator[None]:
         """Own these until the user's code has heard of their loss, and name them to nobody a second time."""
+        begun, keep = self.listener.begun, False
         self._going |= partitions
         try:
             yield
+        except Exception:
+            raise
+        except BaseException:
+            keep = (
+                self.listener.begun == begun
+            )  # it has not heard of it, and does when this is tried again
+            raise
         finally:
             self._going -= partitions
-            self._drop(partitions)
+            if not keep:
+                self._announced -= partitions
+                self._drop(partitions)
 
     def _drop(self, partitions: Collection[TopicPartition]) -> None:
         self._reading.release(partitions)

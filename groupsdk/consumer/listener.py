@@ -52,6 +52,8 @@ class ListenerCalls:
         self, listener: object | None = None, metrics: ConsumerMetrics | None = None
     ) -> None:
         self.listener = listener
+        self.begun = 0
+        """Counts the calls that have reached the listener: one that a Ctrl-C came before is not among them."""
         self._metrics = metrics
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
@@ -78,9 +80,11 @@ class ListenerCalls:
         if method is None:
             return
         if measured is None or self._metrics is None:
+            self.begun += 1
             method(argument)
         else:
             with self._metrics.callback(measured):
+                self.begun += 1
                 method(argument)
 
 

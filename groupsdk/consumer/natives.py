@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from confluent_kafka import Message, TopicPartition as NativePartition
+from confluent_kafka.admin import ClusterMetadata as ClusterMetadata  # type: ignore[attr-defined]  # public
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.consumer.offsets import OffsetAndMetadata
+from groupsdk.types import OffsetAndMetadata
 
 
 class PartitionLike(Protocol):

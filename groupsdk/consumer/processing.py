@@ -5,6 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -141,6 +142,10 @@ class PartitionProcessor:
     def close(self) -> None:
         """Wait for the handlers at work, commit and leave the group. Harmless when repeated."""
         try:
+            # First: while the group rebalances, closing the consumer has time for one commit.
+            self._await_handlers(self._lanes)
+            with suppress(GroupSdkError):  # whatever it is, closing says it better
+                self._store()
             self._consumer.close()
         finally:
             self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,13 +1,17 @@
 """Read records for a caller, and look after the membership in between: `ReadLoop`."""
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Final, TypeVar
+
+from confluent_kafka import Message
 
 from groupsdk.clock import Clock, Deadline
 from groupsdk.consumer.guard import OneUser
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession
 from groupsdk.drivers.caller import checked_timeout_ms
+from groupsdk.drivers.one_thread import Visit
 from groupsdk.errors import ConfigError
 
 
@@ -18,6 +22,8 @@ _STEP_MS: Final = 5
 _FRESH_MS: Final = 25
 """How long the membership may go without a look while records keep coming and the engine shows nothing new."""
 _IDLE_MS: Final = 200
+_MOST: Final = 1_000_000
+"""How many records confluent-kafka takes at a time."""
 
 T = TypeVar("T")
 
@@ -41,6 +47,8 @@ class ReadLoop:
         self._guard = guard
         self._clock = clock
         self._woken = False
+        self._visit = Visit(driving=True)
+        """That of the last read, for the next one of the same thread."""
         self._fresh_until_ms = 0
         self._seen = -1
 
@@ -49,12 +57,46 @@ class ReadLoop:
         self._woken = True
         self._member.wakeup()
 
-    def read(self, timeout: float | None, read: Callable[[float], T | None]) -> T | None:
+    def nudge(self) -> None:
+        """Have a waiting read look again whether it is given up; from any thread."""
+        self._member.wakeup()
+
+    def poll(self, timeout: float | None, given_up: Callable[[], bool]) -> Message | None:
+        """Return the next record; see `read` for the arguments and the errors."""
+        return self.read(timeout, self._reader.poll, given_up)
+
+    def consume(
+        self,
+        num_messages: int,
+        timeout: float | None,
+        given_up: Callable[[], bool] | None = None,
+    ) -> list[Message]:
+        """Return up to so many records; see `read` for the other arguments and the errors.
+
+        With none the membership is looked after, and that is all.
+
+        Raises:
+            ValueError: librdkafka does not take this number.
+        """
+        if not 0 <= num_messages <= _MOST:
+            raise ValueError(f"num_messages must be 0 to {_MOST}, not {num_messages!r}")
+        if num_messages == 0:
+            return self.read(0, lambda _: None, given_up) or []
+        return self.read(timeout, lambda s: self._reader.consume(num_messages, s), given_up) or []
+
+    def read(
+        self,
+        timeout: float | None,
+        read: Callable[[float], T | None],
+        given_up: Callable[[], bool] | None = None,
+    ) -> T | None:
         """Read what there is; look after the membership before that, every few milliseconds.
 
         Args:
             timeout: seconds to wait at most; None or negative: for ever.
             read: waits for records, for so many seconds at most.
+            given_up: tells whether the caller has stopped waiting for this read. To have that noticed soon, change it and
+                call `nudge`. A `wakeup` in its place could come too late, and would end a later read.
 
         Raises:
             ConcurrentUseError: another thread reads, or a listener does.
@@ -64,8 +106,17 @@ class ReadLoop:
         if timeout is not None and timeout < 0:
             timeout_ms = None
         found = None
-        outer = self._guard.enter(driving=True)
+        guard = self._guard
+        visits, visit = guard.visits, self._visit
+        if visits or visit.thread != get_ident():
+            visit = self._visit = Visit(driving=True)
         try:
+            # as `OneThread.run` does, whose extra calls would cost each record some percent
+            visits.append(visit)
+            if visits[0] is not visit or guard.closed or guard.forked:
+                guard.check(visit, within_callbacks=False)
+            if guard.torn:
+                self._mend()
             # a whole look costs as much as librdkafka takes for a hundred records
             if self._member.version == self._seen and self._clock.now_ms() < self._fresh_until_ms:
                 step_ms = _STEP_MS if timeout_ms is None else min(timeout_ms, _STEP_MS)
@@ -74,13 +125,25 @@ class ReadLoop:
                     timeout_ms -= step_ms
             if not found:
                 self._reader.count_processed()
-                found = self._look_and_read(Deadline(self._clock, timeout_ms), read)
+                found = self._look_and_read(Deadline(self._clock, timeout_ms), read, given_up)
+        except BaseException:
+            guard.torn = True
+            raise
         finally:
-            self._guard.leave(outer)
+            visits.remove(visit)
         self._reader.handed_out()
         return found
 
-    def _look_and_read(self, deadline: Deadline, read: Callable[[float], T | None]) -> T | None:
+    def _mend(self) -> None:
+        self._reader.mend(self._session.coordinator.owned)
+        self._guard.torn = False
+
+    def _look_and_read(
+        self,
+        deadline: Deadline,
+        read: Callable[[float], T | None],
+        given_up: Callable[[], bool] | None,
+    ) -> T | None:
         """Look after the membership, then read; repeat until there is something, or time is over."""
         self._fresh_until_ms = 0
         session = self._session
@@ -96,13 +159,15 @@ class ReadLoop:
                 wait_ms = 0
                 now_ms = self._clock.now_ms()
                 self._fresh_until_ms = now_ms + _FRESH_MS
+                self._reader.go_on()
                 self._reader.refresh_mark(now_ms)
                 found = read(deadline.remaining_ms(self._slice_ms()) / 1000)
                 if found:
                     return found
             else:
+                self._reader.serve()
                 wait_ms = deadline.remaining_ms(_IDLE_MS)
-            if self._take_wakeup() or deadline.expired:
+            if (given_up is not None and given_up()) or self._take_wakeup() or deadline.expired:
                 return None
 
     def _slice_ms(self) -> int:
@@ -110,5 +175,7 @@ class ReadLoop:
         return _REBALANCE_SLICE_MS if busy else _SLICE_MS
 
     def _take_wakeup(self) -> bool:
-        woken, self._woken = self._woken, False
-        return woken
+        if not self._woken:
+            return False  # and not written: a wakeup() of another thread may come right now
+        self._woken = False
+        return True

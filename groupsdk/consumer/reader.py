@@ -15,12 +15,19 @@ from confluent_kafka import (
 )
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.consumer.offsets import OffsetAndMetadata, name_of
+from groupsdk.clock import Clock, WallClock
+from groupsdk.consumer.natives import ClusterMetadata
+from groupsdk.consumer.reset import OffsetReset
 from groupsdk.errors import NoOffsetError
+from groupsdk.librdkafka import NewCredentials
+from groupsdk.offsets import name_of
+from groupsdk.security import SecuritySettings
+from groupsdk.types import OffsetAndMetadata
 
 
 _LOG = logging.getLogger(__name__)
 _LEADERS_TIMEOUT_S: Final = 1.0
+_LOOKUP_TIMEOUT_S: Final = 5.0
 _ASKED_AT_ONCE: Final = 20
 """A round trip each, on the caller's thread: with more topics librdkafka's own second is no worse."""
 
@@ -37,20 +44,34 @@ class Reader:
 
     Args:
         native: the consumer; nobody else assigns to it.
-        reset: where to begin without a committed offset: "earliest", "latest" or "none".
+        reset: where to begin without a committed offset, as auto.offset.reset says.
+        credentials: what the consumer is told when they change.
+        date: the milliseconds since 1970; for tests.
     """
 
-    def __init__(self, native: Consumer, reset: str) -> None:
+    def __init__(
+        self,
+        native: Consumer,
+        reset: str,
+        credentials: NewCredentials | None = None,
+        date: Clock | None = None,
+    ) -> None:
         self.native = native
+        self.credentials = credentials or NewCredentials(SecuritySettings())
         self.waiting: set[TopicPartition] = set()
         """Owned, but not read yet."""
         self.reading: set[TopicPartition] = set()
         """Being read, paused ones as well."""
         self.paused: set[TopicPartition] = set()
+        self._held: set[TopicPartition] = set()
+        """Paused by `serve`, not by the user."""
         self.closed = False
         self.epoch = 0
         """Grows whenever something is taken or released: what was asked about it before is void."""
-        self._reset = reset
+        self._reset = OffsetReset.parse(reset)
+        self._date = date or WallClock()
+        self._off: set[TopicPartition] = set()
+        """Waiting, since the log does not have the offset where they were to be read."""
         self._known_topics: set[str] = set()
         self._seeks: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -68,6 +89,36 @@ class Reader:
         """Whether it tells a place for each partition."""
         self._marked_ms = 0
 
+    def use_new_credentials(self) -> None:
+        """Tell librdkafka a new user name and password, where there are some."""
+        found = self.credentials.take()
+        if found is not None:
+            self.native.set_sasl_credentials(*found)
+
+    def serve(self) -> None:
+        """Take librdkafka's log lines and call its callbacks while nothing may be read.
+
+        They come with a poll, and would pile up in memory for as long as an outage lasts. What is assigned is paused
+        for that, until `go_on`: no record may come.
+        """
+        fresh = self.reading - self.paused - self._held
+        if fresh:
+            self._held |= fresh  # first: a signal's handler may raise in between
+            self._pause(fresh)
+        message = self.native.poll(0)
+        if message is None or message.error() is not None:
+            return
+        # taken just before it was paused
+        where = TopicPartition(message.topic() or "", message.partition() or 0)
+        if where in self.reading:
+            self.seek(where, message.offset() or 0)
+
+    def go_on(self) -> None:
+        """Read again what `serve` has paused."""
+        held, self._held = (self._held & self.reading) - self.paused, set()
+        if held:
+            self.native.resume(_natives(held))
+
     def take(self, partitions: Collection[TopicPartition]) -> None:
         """Own these; `begin` starts reading them."""
         self.epoch += 1
@@ -81,14 +132,39 @@ class Reader:
         if gone and not self.closed:  # by the listener that gives these up
             natives = _natives(gone)
             # librdkafka keeps a pause beyond the assignment
-            self.native.resume([each for each in natives if _plain(each) in self.paused])
+            stopped = self.paused | self._held
+            self.native.resume([each for each in natives if _plain(each) in stopped])
             self.native.incremental_unassign(natives)
         self.reading -= gone
+        self._held -= gone
         self.waiting.difference_update(partitions)
         self.paused.difference_update(partitions)
         for partition in partitions:
             self._seeks.pop(partition, None)
             self._starts.pop(partition, None)
+            self._off.discard(partition)
+
+    def mend(self, owned: Collection[TopicPartition]) -> None:
+        """Agree with librdkafka and the group again, after a signal's handler may have raised between any two steps.
+
+        What was torn is read again from its committed offset on.
+
+        Args:
+            owned: the consumer's partitions.
+        """
+        if self.closed:
+            return
+        assigned = {_plain(each) for each in self.native.assignment()}
+        sound = assigned & self.reading & self._starts.keys() & frozenset(owned)
+        if sound != assigned:
+            self.native.incremental_unassign(_natives(assigned - sound))
+        if sound != assigned or sound != self.reading or sound | self.waiting != set(owned):
+            self.epoch += 1
+            self._mark = None
+        self.reading = sound
+        self.waiting = set(owned) - sound
+        self.paused.intersection_update(owned)
+        self._held &= sound
 
     @property
     def unplaced(self) -> set[TopicPartition]:
@@ -105,42 +181,68 @@ class Reader:
         Raises:
             NoOffsetError: there is none, and auto.offset.reset is "none"; those partitions go on waiting.
         """
-        natives = []
         starts: dict[TopicPartition, OffsetAndMetadata] = {}
         without = []
         for partition in sorted(self.waiting & (committed.keys() | self._seeks.keys())):
-            topic, number = partition
-            found = committed.get(partition)
+            found = None if partition in self._off else committed.get(partition)
             if partition in self._seeks:
-                offset = self._seeks[partition]
-                natives.append(NativePartition(topic, number, offset))
-                starts[partition] = OffsetAndMetadata(offset)
+                starts[partition] = OffsetAndMetadata(self._seeks[partition])
             elif found is not None:
-                natives.append(
-                    NativePartition(topic, number, found.offset, leader_epoch=found.leader_epoch)
-                )
                 starts[partition] = found
-            elif self._reset == "none":
-                without.append(partition)
             else:
-                offset = OFFSET_BEGINNING if self._reset == "earliest" else OFFSET_END
-                natives.append(NativePartition(topic, number, offset))
-                starts[partition] = OffsetAndMetadata(offset)
-        if natives:
-            self._learn_leaders({each.topic for each in natives})
-            self.native.incremental_assign(natives)
-            self.reading |= starts.keys()
-            self._mark = None
-            self.waiting -= starts.keys()
-            self._starts |= starts
-            for partition in starts:
-                self._seeks.pop(partition, None)
-            self._pause(self.paused & starts.keys())
+                without.append(partition)
         if without:
+            starts |= self._where_reset(without)
+        if starts:
+            self._start(starts)
+        if without and self._reset.strategy == "none":
             raise NoOffsetError(
                 f"no offset is committed for {', '.join(map(name_of, without[:10]))}, and auto.offset.reset is"
                 " 'none': seek() says where to begin"
             )
+
+    def _start(self, starts: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        natives = [
+            NativePartition(*partition, at.offset, leader_epoch=at.leader_epoch)
+            if at.leader_epoch >= 0
+            else NativePartition(*partition, at.offset)
+            for partition, at in sorted(starts.items())
+        ]
+        self._learn_leaders({each.topic for each in natives})
+        self.native.incremental_assign(natives)
+        self.reading |= starts.keys()
+        self._mark = None
+        self.waiting -= starts.keys()
+        self._off -= starts.keys()
+        self._starts |= starts
+        for partition in starts:
+            self._seeks.pop(partition, None)
+        self._pause(self.paused & starts.keys())
+
+    def _where_reset(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return where the setting has partitions begin; without those for which that is not known yet."""
+        strategy = self._reset.strategy
+        if strategy == "none":
+            return {}
+        if strategy != "by_duration":
+            offset = OFFSET_BEGINNING if strategy == "earliest" else OFFSET_END
+            return dict.fromkeys(partitions, OffsetAndMetadata(offset))
+        since_ms = max(0, self._date.now_ms() - self._reset.duration_ms)
+        try:
+            found = self.native.offsets_for_times(
+                [NativePartition(*each, since_ms) for each in partitions], _LOOKUP_TIMEOUT_S
+            )
+        except KafkaException as error:
+            _LOG.info("no offsets by time yet, they are asked for again: %s", error)
+            return {}
+        # negative: every record is older
+        return {
+            _plain(each): OffsetAndMetadata(each.offset if each.offset >= 0 else OFFSET_END)
+            for each in found
+            if each.error is None
+        }
 
     def _learn_leaders(self, topics: set[str]) -> None:
         # librdkafka looks once a second for the leaders of topics that are new to it, unless it was told them
@@ -156,6 +258,8 @@ class Reader:
         """Return what librdkafka has, its own list; `handed_out` has to be told when the user has it."""
         self._before_reading()
         batch = self.native.consume(count, timeout_s)
+        if self._reset.strategy == "by_duration":
+            batch = [each for each in batch if not self._is_off(each)]
         self._last = batch
         self._last_count = len(batch)
         self._interrupted = bool(batch)
@@ -165,12 +269,33 @@ class Reader:
         """Return one record that librdkafka has; `handed_out` has to be told when the user has it."""
         self._before_reading()
         message = self.native.poll(timeout_s)
-        if message is None:
+        if message is None or (self._reset.strategy == "by_duration" and self._is_off(message)):
+            message = None
             self._interrupted = False
         else:
             self._last = (message,)
             self._last_count = 1
         return message
+
+    def _is_off(self, message: Message) -> bool:
+        """Take up the error of a partition whose offset is out of range, which begins elsewhere then."""
+        error = message.error()
+        if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # its public name
+            return False
+        where = TopicPartition(message.topic() or "", message.partition() or 0)
+        if where in self.reading:
+            _LOG.info("%s is read from elsewhere on: %s", name_of(where), error)
+            self.epoch += 1
+            self._mark = None
+            natives = _natives([where])
+            if where in self.paused:
+                self.native.resume(natives)
+            self.native.incremental_unassign(natives)
+            self.reading.discard(where)
+            self._starts.pop(where, None)
+            self._off.add(where)
+            self.waiting.add(where)
+        return True
 
     def _before_reading(self) -> None:
         if self._interrupted:
@@ -206,6 +331,11 @@ class Reader:
         if self._interrupted:
             self._go_back()
         self._forget_last()
+
+    def settle(self) -> None:
+        """Count what was handed out as processed, and let no interrupted read go back beyond it."""
+        self.count_processed()
+        self._mark = None
 
     def _go_back(self) -> None:
         """Read again all since the mark: what an interrupted read has lost is among it."""
@@ -303,7 +433,7 @@ class Reader:
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch these again."""
         chosen = self._assigned(partitions)
-        natives = _natives(chosen & self.paused & self.reading)
+        natives = _natives((chosen & self.paused & self.reading) - self._held)
         self.paused -= chosen
         if natives:
             self.native.resume(natives)
@@ -320,6 +450,33 @@ class Reader:
                 f"{', '.join(sorted(map(name_of, foreign)))}: not assigned to this consumer"
             )
         return chosen
+
+    def watermarks(
+        self, partition: TopicPartition, timeout_s: float, *, cached: bool
+    ) -> tuple[int, int]:
+        """Return the first offset and the one after the last.
+
+        Raises:
+            KafkaException: why there is no answer.
+        """
+        found = self.native.get_watermark_offsets(
+            NativePartition(*partition), timeout_s, cached=cached
+        )
+        if found is None:  # whatever the stub says: the time is over
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001  # that is its public name
+        return found
+
+    def topics(self, topic: str | None, timeout_s: float) -> ClusterMetadata:
+        """Return what librdkafka is told of the cluster.
+
+        Raises:
+            KafkaException: why there is no answer.
+        """
+        if topic is None:
+            found: ClusterMetadata = self.native.list_topics(timeout=timeout_s)
+        else:
+            found = self.native.list_topics(topic, timeout_s)
+        return found
 
     def close(self) -> None:
         """End the consumer."""

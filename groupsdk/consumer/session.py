@@ -15,13 +15,16 @@ from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.coordinator import ConsumerCoordinator
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.metrics import ConsumerMetrics
-from groupsdk.consumer.offsets import OffsetAndMetadata, fetch_request, read_fetched
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.strategies import Strategies
 from groupsdk.consumer.topics import TopicView, TopicWatch, read_topics, topics_request
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import GroupSdkError, RebalanceInProgressError, RequestTimeoutError
+from groupsdk.membership.losses import Repeats
 from groupsdk.membership.requests import CoordinatorRequest
+from groupsdk.offsets import fetch_request, read_fetched
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import OffsetAndMetadata
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.schema import Response
 
@@ -63,9 +66,11 @@ class ConsumerSession:
         member = config.member
         backoff = ExponentialBackoff(member.retry_backoff_ms, member.retry_backoff_max_ms)
         self.calls = CoordinatorCalls(self._ask, clock, backoff, Random())
-        self.committer = Committer(self.calls, self.member.snapshot, clock)
+        coordinator = self.coordinator
+        self.committer = Committer(self.calls, self.member, clock, lambda: coordinator.leaving)
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._auto_commit_at_ms = 0
+        self._repeats = Repeats()
         self._looking: Future[Response] | None = None
         self._fetching: tuple[int, Future[Response], frozenset[TopicPartition]] | None = None
         self._fetch_at_ms = 0
@@ -76,6 +81,7 @@ class ConsumerSession:
 
     def step(self, wait_ms: int) -> None:
         """Do all that is due, and wait so long at most for something to happen to the membership."""
+        self.reader.use_new_credentials()
         self.committer.settle()
         if self._ended():  # by the callback of a commit
             return
@@ -120,20 +126,38 @@ class ConsumerSession:
         snapshot = self.member.snapshot()
 
         def done(error: GroupSdkError | None, _: object) -> None:
-            if error is None:
+            # A later commit may have stored other offsets, and then also stands later in the log.
+            newest = self.committer.last_number == number
+            if error is None and newest:
                 self.note_committed(offsets)
+            if error is None:
+                self._repeats.calm()
             if callback is not None:
                 callback(error, offsets)
             elif error is not None and not isinstance(error, RebalanceInProgressError):
-                logger.warning(
-                    "group=%s member=%s generation=%d: a commit in the background failed: %s",
-                    snapshot.group_id,
-                    snapshot.member_id,
-                    snapshot.generation.generation_id,
-                    error,
-                )
+                # what failed in passing before a newer commit was made is for that one to mend
+                level = logging.WARNING if newest or not error.retriable else logging.DEBUG
+                self._log_failed_commit(level, snapshot, error)
 
+        number = self.committer.last_number + bool(offsets)
         self.committer.commit_async(offsets, done)
+
+    def _log_failed_commit(
+        self, level: int, snapshot: MemberSnapshot, error: GroupSdkError
+    ) -> None:
+        """Log a failed commit, of those in a row ever fewer: in an outage each interval brings one."""
+        suffix = ""
+        if level > logging.DEBUG:
+            level, suffix = self._repeats.thinned("commit", level)
+        logger.log(
+            level,
+            "group=%s member=%s generation=%d: a commit in the background failed: %s%s",
+            snapshot.group_id,
+            snapshot.member_id,
+            snapshot.generation.generation_id,
+            error,
+            suffix,
+        )
 
     def note_committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """Remember what is stored of the partitions that are still owned."""
@@ -169,9 +193,21 @@ class ConsumerSession:
                 )
             if left:
                 self.calls.pause(_AGAIN_MS)
+                self.calls.check_wanted()
         return found
 
     # What the coordinator asks of those who read (`Reading`) and who know the topics (`Topics`).
+
+    def commit_before_join(self) -> None:
+        """Store what is processed; the coordinator takes it before the join behind it."""
+        if not self.config.enable_auto_commit or not self.coordinator.owned:
+            return
+        try:
+            self._commit_owned()
+        except GroupSdkError as error:
+            logger.info(
+                "group=%s: no commit before joining: %s", self.config.member.group_id, error
+            )
 
     def commit_before_revocation(self, partitions: Collection[TopicPartition]) -> None:
         """Store what is processed; a failure is logged, since the rebalance goes on all the same."""
@@ -234,6 +270,9 @@ class ConsumerSession:
         if now_ms < self._auto_commit_at_ms:
             return
         self._auto_commit_at_ms = now_ms + self.config.auto_commit_interval_ms
+        self._commit_owned()
+
+    def _commit_owned(self) -> None:
         if self.member.snapshot().stable:
             self.commit_async(self.processed(self.coordinator.owned))
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, Final
 
-from groupsdk.assignment import PartitionAssignor, RebalanceProtocol
-from groupsdk.errors import ConfigError, InconsistentGroupProtocolError
+from groupsdk.assignment import Cluster, GroupAssignment, PartitionAssignor, RebalanceProtocol
+from groupsdk.errors import AssignmentError, ConfigError, InconsistentGroupProtocolError
 
 
 AssignorLike = str | Callable[[], PartitionAssignor] | PartitionAssignor
@@ -80,6 +80,29 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
         ) from error
     resolved: PartitionAssignor = found(assignor)
     return resolved
+
+
+def check_exists(name: str, cluster: Cluster, plan: GroupAssignment) -> None:
+    """Refuse a plan with partitions that do not exist: their members would wait for them and read nothing.
+
+    Args:
+        name: the assignor's.
+        cluster: what the assignor was given.
+        plan: what it made of that.
+
+    Raises:
+        AssignmentError: names the partition, the member and what there is.
+    """
+    counts = cluster.partition_counts
+    for member_id, share in plan.items():
+        for topic, numbers in share.partitions.items():
+            count = counts.get(topic, 0)
+            if numbers and not 0 <= min(numbers) <= max(numbers) < count:
+                wrong = next(each for each in numbers if not 0 <= each < count)
+                there = f"has partitions 0 to {count - 1}" if count else "does not exist"
+                raise AssignmentError(
+                    f"assignor {name!r} gives {topic}-{wrong} to {member_id!r}, but topic {topic!r} {there}"
+                )
 
 
 def _listed(assignors: AssignorLike | Sequence[AssignorLike]) -> list[AssignorLike]:

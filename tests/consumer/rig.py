@@ -89,6 +89,8 @@ class Group(FakeHost):
         self.given: Mapping[str, bytes] | None = None
         """What the member is assigned, in place of what it planned."""
         self.generation = 0
+        self.broker_assigns = False
+        """Whether the group has members of KIP-848: no leader, and a generation that stays."""
         self.unstable: set[TopicPartition] = set()
         self.requests: list[AnyRequest] = []
 
@@ -102,16 +104,17 @@ class Group(FakeHost):
         code = codes.popleft() if codes else 0
         match send.request:
             case JoinGroupRequest(protocols=protocols):
-                self.generation += 1
+                self.generation += not (self.broker_assigns and self.generation)
                 first = protocols[0]
+                member = JoinGroupResponseMember(MEMBER_ID, None, first.metadata)
                 self.driver.answer(
                     JoinGroupResponse(
                         generation_id=self.generation,
                         protocol_type="consumer",
                         protocol_name=first.name,
-                        leader=MEMBER_ID,
+                        leader="" if self.broker_assigns else MEMBER_ID,
                         member_id=MEMBER_ID,
-                        members=(JoinGroupResponseMember(MEMBER_ID, None, first.metadata),),
+                        members=() if self.broker_assigns else (member,),
                     )
                     if not code
                     else JoinGroupResponse(error_code=code, protocol_name=None)
@@ -244,6 +247,13 @@ class FakeNative:
         self.closed = False
         self.asked_leaders: list[str] = []
         self.no_leaders: KafkaException | None = None
+        self.cluster = object()
+        self.at_time: dict[TopicPartition, int] = {}
+        """The offset that belongs to any time that is asked for."""
+        self.asked_times: list[int] = []
+        self.no_times: KafkaException | None = None
+        self.troubles: list[Any] = []
+        """Errors that the next read returns as messages."""
         self.not_begun: set[TopicPartition] = set()
         """Assigned, but librdkafka is still ending others: seeking is refused."""
         self.interrupt: BaseException | None = None
@@ -251,18 +261,45 @@ class FakeNative:
         self.idle: Any = None
         """Called with the seconds that nothing came for."""
 
-    def list_topics(self, topic: str, timeout: float) -> None:
-        assert timeout > 0
-        if self.no_leaders is not None:
-            raise self.no_leaders
-        self.asked_leaders.append(topic)
-
     def incremental_assign(self, natives: list[NativePartition]) -> None:
         for each in natives:
             where = TopicPartition(each.topic, each.partition)
             assert where not in self.assigned, f"{where} is assigned already"
             self.assigned_at[where] = each.offset
             self.assigned[where] = self._start(where, each.offset)
+
+    def offsets_for_times(
+        self, natives: list[NativePartition], timeout: float
+    ) -> list[NativePartition]:
+        assert timeout > 0
+        if self.no_times is not None:
+            raise self.no_times
+        self.asked_times += [each.offset for each in natives]
+        return [
+            NativePartition(
+                each.topic,
+                each.partition,
+                self.at_time.get(TopicPartition(each.topic, each.partition), OFFSET_END),
+            )
+            for each in natives
+        ]
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        assert timeout > 0
+        if self.no_leaders is not None:
+            raise self.no_leaders
+        if topic is not None:
+            self.asked_leaders.append(topic)
+        return self.cluster
+
+    def get_watermark_offsets(
+        self, native: NativePartition, timeout: float, cached: bool
+    ) -> tuple[int, int] | None:
+        end = self.ends[TopicPartition(native.topic, native.partition)]
+        return (0, end) if end else None
+
+    def assignment(self) -> list[NativePartition]:
+        return [NativePartition(*each) for each in self.assigned]
 
     def incremental_unassign(self, natives: list[NativePartition]) -> None:
         for each in natives:
@@ -298,7 +335,8 @@ class FakeNative:
         self.paused -= {TopicPartition(each.topic, each.partition) for each in natives}
 
     def consume(self, count: int, timeout: float) -> list[Record]:
-        found: list[Record] = []
+        found: list[Any] = [*self.troubles]
+        self.troubles = []
         for where in sorted(self.assigned):
             while (
                 where not in self.paused

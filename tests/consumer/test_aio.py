@@ -12,7 +12,10 @@ from confluent_kafka import TopicPartition as NativePartition
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.consumer.aio import AsyncGroupConsumer
+from groupsdk.consumer.calls import CoordinatorCalls
+from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.errors import ConcurrentUseError, ConfigError, MemberClosedError
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from tests.consumer.rig import Bench, partitions
 
 
@@ -365,5 +368,193 @@ def test_one_that_is_dropped_leaves_no_thread_behind() -> None:
         consumer = AsyncGroupConsumer(bench.consumer)
         await consumer.subscribe("t")
         await consumer.consume(1, 0)
+
+    run(work())
+
+
+def test_the_group_does_not_wait_for_the_garbage_collector_to_find_a_dropped_one() -> None:
+    bench = Bench()
+
+    async def work() -> None:
+        consumer = AsyncGroupConsumer(bench.consumer)
+        del bench.consumer
+        await consumer.subscribe("t")
+        await consumer.consume(1, 0.1)
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(work())
+        bench.group.ended.result(20)
+    finally:
+        gc.enable()
+
+
+def test_a_read_that_is_cancelled_at_its_end_leaves_the_next_one_alone() -> None:
+    bench = Bench()
+    reached, gate = threading.Event(), threading.Event()
+    consume = bench.native.consume
+
+    def held(count: int, timeout: float) -> Any:
+        found = consume(count, timeout)
+        if found and not gate.is_set():
+            reached.set()
+            assert gate.wait(20)
+        return found
+
+    bench.native.consume = held  # type: ignore[method-assign]  # to stop it with records in its hands
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            await consumer.subscribe("t")
+            await consumer.consume(9, 0.3)
+            bench.fill(1, "t-0")
+            reading = asyncio.ensure_future(consumer.poll())
+            await asyncio.to_thread(reached.wait, 20)
+            reading.cancel()  # too late to end the read early: it has its record
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            gate.set()
+            # one without records, which lasts until there are some
+            assert offsets([await consumer.poll()]) == [(0, 0)]
+            bench.native.idle = lambda seconds: bench.fill(1, "t-1")
+            assert offsets([await consumer.poll()]) == [(1, 0)]
+            async for message in consumer:
+                assert message.partition() == 1
+                break
+
+    run(work())
+
+
+def test_cancelling_reads_at_any_moment_ends_no_other_read() -> None:
+    bench = Bench(enable_auto_commit=False)
+    waiting_really(bench)
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            await consumer.subscribe("t")
+            await consumer.consume(9, 0.3)
+            for number in range(300):
+                reading = asyncio.ensure_future(consumer.poll())
+                for _ in range(number % 7):
+                    await asyncio.sleep(0)
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+                bench.fill(1, "t-0")
+                message = await consumer.poll()
+                assert message is not None, f"the poll after cancelled read {number} was ended"
+                assert message.offset() == number
+
+    run(work())
+
+
+def test_leaving_by_an_error_ends_all_reads_of_other_tasks() -> None:
+    bench = Bench()
+    waiting_really(bench)
+
+    async def work() -> None:
+        consumer = AsyncGroupConsumer(bench.consumer)
+        await consumer.subscribe("t")
+        await consumer.consume(1, 0)
+        reads = [asyncio.ensure_future(consumer.poll()) for _ in range(3)]
+        await asyncio.sleep(0)
+        await consumer.__aexit__(RuntimeError, RuntimeError("mine"), None)
+        assert await asyncio.gather(*reads) == [None, None, None]
+
+    run(work())
+
+
+@pytest.mark.parametrize("codes", [[], [14]])
+def test_a_cancelled_commit_leaves_the_thread_to_others_and_is_made_later(
+    codes: list[int],
+) -> None:
+    bench = Bench(enable_auto_commit=False)
+    # the time of an answer that does not come, or of a pause between two attempts, is real here
+    bench.session.calls.__class__ = CoordinatorCalls
+    bench.fill(1)
+    asked = threading.Event()
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            await consumer.subscribe("t")
+            await consumer.consume(9, 1)
+            if codes:
+                bench.group.codes[OffsetCommitRequest].extend(codes)
+            else:
+                bench.group.scripts[OffsetCommitRequest].append(None)
+            ask = bench.session.calls.ask
+
+            def noted(request: Any) -> Any:
+                asked.set()
+                return ask(request)
+
+            bench.session.calls.ask = noted
+            commit = asyncio.ensure_future(consumer.commit(timeout=2**20))
+            await asyncio.to_thread(asked.wait, 20)
+            commit.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await commit
+            # the thread is free: this would wait for the commit's whole timeout
+            assert [each.offset for each in await consumer.position(partitions("t-0"))] == [1]
+            if not codes:
+                for send in bench.group.driver.outstanding:
+                    if isinstance(send.request, OffsetCommitRequest):
+                        bench.group._parked.discard(send.request_id)
+            for _ in range(9):
+                await consumer.poll(0.2)
+
+    run(work())
+    assert bench.group.offsets == dict.fromkeys(partitions("t-0", "t-1", "t-2"), 1)
+
+
+def test_a_commit_in_the_background_tells_on_the_loop_how_it_ended() -> None:
+    bench = Bench(enable_auto_commit=False)
+    bench.fill(1)
+    told: list[Any] = []
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            await consumer.subscribe("t")
+            await consumer.consume(9, 1)
+            done = asyncio.Event()
+
+            def callback(error: object, committed: Any) -> None:
+                told.append((error, len(committed), threading.current_thread()))
+                done.set()
+
+            await consumer.commit(asynchronous=True, callback=callback)
+            await consumer.poll(0)
+            await done.wait()
+
+    run(work())
+    assert told == [(None, 3, threading.main_thread())]
+
+
+def test_it_has_every_method_of_the_consumer() -> None:
+    made_for_it = {"reads", "call_until"}
+    names = {name for name in vars(GroupConsumer) if not name.startswith("_")} - made_for_it
+    assert sorted(names - set(vars(AsyncGroupConsumer))) == []
+
+
+def test_what_can_be_read_at_any_time_is_that_of_the_consumer() -> None:
+    bench = Bench()
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            await consumer.subscribe("t")
+            await consumer.consume(9, 0.3)
+            assert consumer.generation_if_stable() == consumer.generation()
+            assert consumer.member_id() == consumer.memberid() == "consumer-1"
+            assert consumer.consumer_group_metadata() == consumer.snapshot().to_confluent()
+            assert (await consumer.metrics())["assigned-partitions"] == 3
+            assert consumer.subscription() == ("t",)
+            assert consumer.config is bench.config
+            await consumer.pause(partitions("t-1"))
+            assert consumer.paused() == partitions("t-1")
+            consumer.enforce_rebalance("a test")
+            await consumer.consume(9, 0.3)
+            assert consumer.generation().generation_id == 2
+            assert len(consumer.events()) == 2
+            assert repr(consumer).startswith("AsyncGroupConsumer(group='g', member='consumer-1'")
 
     run(work())

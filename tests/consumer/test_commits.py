@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition as NativePartition
 
-from groupsdk.consumer.commits import check_commit
-from groupsdk.consumer.offsets import OffsetAndMetadata
+from groupsdk.assignment import Assignment
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     BrokerError,
@@ -18,6 +18,9 @@ from groupsdk.errors import (
     RetriableBrokerError,
 )
 from groupsdk.membership.events import RejoinRequested
+from groupsdk.offsets import check_commit
+from groupsdk.subscriptions import encode_assignments
+from groupsdk.types import OffsetAndMetadata
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -25,7 +28,7 @@ from groupsdk.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from tests.consumer.rig import Bench, partitions
+from tests.consumer.rig import MEMBER_ID, Bench, partitions
 
 
 T0, T1 = partitions("t-0", "t-1")
@@ -154,6 +157,55 @@ def test_in_the_background_what_passes_is_repeated_unless_it_is_out_of_date(benc
     bench.session.committer.settle()
     assert isinstance(first[0], GroupSdkError)
     assert second == [None]
+
+
+@pytest.mark.parametrize("step", ["before it is seen to fail", "while it waits", "once it is due"])
+def test_a_commit_that_failed_is_not_made_again_after_a_newer_one(bench: Bench, step: str) -> None:
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    told = later(bench)
+    if step != "before it is seen to fail":
+        bench.session.committer.settle()
+        assert told == []
+    if step == "once it is due":
+        bench.advance(5_000)
+    bench.session.committer.commit({T0: OffsetAndMetadata(90)}, 1_000)
+    for _ in range(3):
+        bench.session.committer.settle()
+        bench.advance(5_000)
+    assert isinstance(told[0], CoordinatorNotAvailableError)
+    assert bench.group.offsets == {T0: 90}
+    assert not bench.session.committer.busy
+
+
+def test_a_commit_that_failed_is_not_made_again_under_another_assignment_of_its_generation() -> (
+    None
+):
+    bench = Bench(enable_auto_commit=False, partition_assignment_strategy="cooperative-sticky")
+    bench.group.broker_assigns = True
+    share = {MEMBER_ID: Assignment({"t": (0, 1)})}
+    bench.group.given = encode_assignments(share)
+    bench.consumer.subscribe("t")
+    bench.read(timeout=0.3)
+    bench.group.codes[OffsetCommitRequest].append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    told = later(bench)
+    bench.session.committer.settle()
+    bench.group.given = encode_assignments({MEMBER_ID: Assignment({"t": (1,)})})
+    bench.consumer.enforce_rebalance("test")
+    bench.read(timeout=5)
+    assert bench.consumer.assignment() == [T1]
+    assert bench.consumer.generation().generation_id == 1
+    assert isinstance(told[0], CoordinatorNotAvailableError)
+    assert len(bench.group.commits) == 1, "the partition may have another owner, who has committed"
+
+
+def test_an_older_commit_that_is_heard_of_later_is_not_taken_for_the_last(bench: Bench) -> None:
+    bench.session.commit_async({T0: OffsetAndMetadata(10)})
+    newer = {T0: OffsetAndMetadata(90)}
+    bench.session.committer.commit(newer, 1_000)
+    bench.session.note_committed(newer)
+    bench.session.committer.settle()
+    bench.consumer.seek(NativePartition("t", 0, 10))
+    assert bench.session.processed([T0]) == {T0: OffsetAndMetadata(10)}
 
 
 def test_in_the_background_it_is_given_up_at_some_point(bench: Bench) -> None:

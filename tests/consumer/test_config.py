@@ -124,9 +124,24 @@ def test_a_key_that_nobody_knows_is_refused_with_the_one_that_was_meant() -> Non
 
 def test_settings_that_are_no_mapping_are_named() -> None:
     with pytest.raises(ConfigError, match=r"must be a mapping such as .*, not str"):
-        ConsumerConfig.of("localhost:9092")  # type: ignore[arg-type]  # what is tested
+        ConsumerConfig.of("localhost:9092")  # type: ignore[call-overload]  # what is tested
 
 
 def test_what_other_clients_do_with_bytes_is_explained() -> None:
     told = refusal('No such configuration property: "value.deserializer"')
     assert "are bytes" in told
+
+
+@pytest.mark.parametrize("key", ["log_level", "log.level"])
+def test_the_log_level_is_librdkafka_s(key: str) -> None:
+    assert of(**{key: 3}).librdkafka["log_level"] == 3
+    with GroupConsumer(LEAST, log_level=0) as consumer:
+        assert consumer.config.librdkafka["log_level"] == 0
+
+
+def test_a_duration_is_looked_up_for_librdkafka() -> None:
+    config = of(auto_offset_reset="by_duration:pt6m")
+    assert config.auto_offset_reset == "by_duration:PT6M"
+    assert config.librdkafka["auto.offset.reset"] == "error"
+    with pytest.raises(ConfigError, match="by_duration:P1DT12H"):
+        of(auto_offset_reset="by_duration:6 minutes")

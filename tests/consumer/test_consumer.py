@@ -1,16 +1,26 @@
 """Test the consumer as a whole, in virtual time."""
 
+import gc
+import logging
 import threading
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, TopicPartition as NativePartition
+from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition as NativePartition
+from pytest_mock import MockerFixture
 from typing_extensions import override
 
 from assignors import RangeAssignor
-from groupsdk.assignment import Assignment, TopicPartition
+from groupsdk.assignment import (
+    Assignment,
+    Cluster,
+    GroupAssignment,
+    GroupSubscription,
+    TopicPartition,
+)
 from groupsdk.consumer import ConsumerConfig, GroupConsumer
 from groupsdk.errors import (
+    AssignmentError,
     CommitFailedError,
     ConcurrentUseError,
     ConfigError,
@@ -19,12 +29,17 @@ from groupsdk.errors import (
     NoGenerationError,
     NoOffsetError,
 )
+from groupsdk.librdkafka import LibrdkafkaLog
+from groupsdk.membership.state import MemberState
+from groupsdk.subscriptions import encode_assignments
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
-from tests.consumer.rig import Bench, Listener, partitions
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.consumer.rig import MEMBER_ID, Bench, FakeNative, Listener, partitions
 from tests.membership.driving import beaten
+from tests.support.scripted_broker import refusing_port
 
 
 def joined(bench: Bench, *, count: int = 0, listener: object | None = None) -> Bench:
@@ -116,6 +131,106 @@ def test_cooperative_members_keep_reading_and_hear_of_a_generation_all_the_same(
     bench.read(timeout=0.3)
     assert listener.calls == [("generation", 2), ("assigned", [])]
     assert set(bench.native.assigned) == set(partitions("t-0", "t-1", "t-2"))
+
+
+def assigned(*names: str) -> dict[str, bytes]:
+    """Return an assignment for `Group.given`."""
+    share: dict[str, list[int]] = {}
+    for topic, number in partitions(*names):
+        share.setdefault(topic, []).append(number)
+    return encode_assignments({MEMBER_ID: Assignment(share)})
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky", "weighted"])
+def test_the_broker_may_assign_several_times_in_one_generation(
+    strategy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(partition_assignment_strategy=strategy)
+    bench.group.broker_assigns = True
+    bench.group.given = assigned()
+    joined(bench, count=1)
+    assert bench.consumer.assignment() == []
+    for names in (("t-0", "t-2"), ("t-2",), ("t-1", "t-2"), ()):
+        bench.group.given = assigned(*names)
+        bench.consumer.enforce_rebalance("test")
+        bench.read()
+        assert bench.consumer.assignment() == partitions(*names)
+        assert set(bench.native.assigned) == set(partitions(*names))
+    assert bench.consumer.generation().generation_id == 1
+    event = bench.consumer.events()[-1]
+    assert (event.broker_assigns, event.leader, event.member_count) == (True, False, None)
+    assert "assigned by the broker" in event.summary()
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    if strategy == "weighted":
+        (warning,) = warned
+        assert "the broker assigns, and 'weighted' is not asked" in warning
+    else:
+        assert warned == []
+    bench.group.broker_assigns = False
+    bench.group.given = None
+    bench.consumer.enforce_rebalance("the last member of KIP-848 has left")
+    bench.read(timeout=0.3)
+    assert not bench.consumer.events()[-1].broker_assigns
+    assert len(bench.consumer.assignment()) == 3
+
+
+def rebalancing(bench: Bench) -> None:
+    """Send a join that is not answered; what was read until then is committed before."""
+    bench.group.scripts[JoinGroupRequest].append(None)
+    bench.consumer.enforce_rebalance("test")
+    bench.read(timeout=0)
+    bench.read(timeout=0)
+    assert bench.consumer.snapshot().state is MemberState.PREPARING_REBALANCE
+
+
+def test_a_cooperative_member_commits_before_it_joins() -> None:
+    bench = joined(Bench(partition_assignment_strategy="cooperative-sticky"), count=4)
+    rebalancing(bench)
+    assert bench.group.committed() == [{"t-0": 4, "t-1": 4, "t-2": 4}]
+    manual = Bench(partition_assignment_strategy="cooperative-sticky", enable_auto_commit=False)
+    rebalancing(joined(manual, count=4))
+    assert manual.group.committed() == []
+
+
+@pytest.mark.parametrize("how", ["close", "unsubscribe"])
+def test_leaving_during_a_rebalance_commits_what_was_read_in_it(how: str) -> None:
+    listener = Listener()
+    bench = Bench(partition_assignment_strategy="cooperative-sticky")
+    joined(bench, count=4, listener=listener)
+    rebalancing(bench)
+    bench.fill(2)
+    bench.read()  # a member that keeps its partitions goes on reading them
+    listener.calls.clear()
+    getattr(bench.consumer, how)()
+    assert listener.calls == [("revoked", ["t-0", "t-1", "t-2"])]
+    assert bench.group.committed()[1:] == [{"t-0": 6, "t-1": 6, "t-2": 6}]
+    assert {each.generation_id_or_member_epoch for each in bench.group.commits} == {1}
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_leaving_waits_a_moment_for_the_end_of_a_rebalance_that_it_has_joined(
+    answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener()
+    bench = Bench(partition_assignment_strategy="cooperative-sticky")
+    joined(bench, count=4, listener=listener)
+    bench.group.scripts[SyncGroupRequest].append(None)
+    bench.consumer.enforce_rebalance("test")
+    bench.read(timeout=0.1)
+    assert bench.consumer.snapshot().state is MemberState.COMPLETING_REBALANCE
+    bench.fill(2)
+    bench.read(timeout=0.1)
+    sync = SyncGroupResponse(
+        protocol_type="consumer", assignment=assigned("t-0", "t-1", "t-2")[MEMBER_ID]
+    )
+    if answered:
+        monkeypatch.setattr(bench.session.calls, "pause", lambda _: bench.group.answer(sync))
+    else:
+        bench.group.codes[OffsetCommitRequest].append(27)
+    listener.calls.clear()
+    bench.consumer.close()
+    assert listener.calls == [("revoked", ["t-0", "t-1", "t-2"])]
+    assert set(bench.group.offsets.values()) == {6 if answered else 4}
 
 
 @pytest.mark.parametrize("callback", ["assigned", "revoked", "generation"])
@@ -514,7 +629,134 @@ def test_a_fork_of_the_process_may_neither_use_nor_end_the_consumer(
     assert bench.read() == ["t-0@1"]
 
 
+def test_the_group_does_not_wait_for_the_garbage_collector_to_find_a_dropped_consumer() -> None:
+    bench = joined(Bench(), listener=Listener())
+    gc.collect()
+    gc.disable()
+    try:
+        del bench.consumer
+        assert bench.group.ended.done()
+    finally:
+        gc.enable()
+
+
+def test_one_that_its_listener_refers_to_ends_with_the_garbage_collector() -> None:
+    bench = Bench()
+    listener = Listener()
+    listener.hooks["back"] = bench.consumer
+    joined(bench, listener=listener)
+    del bench.consumer, listener
+    bench.session = None  # type: ignore[assignment]  # nobody else may keep it
+    gc.collect()
+    assert bench.group.ended.done()
+
+
+def test_librdkafka_is_served_while_the_membership_is_in_doubt_and_no_record_is_lost() -> None:
+    bench = joined(Bench())
+    bench.fill(2)
+    bench.group.scripts[HeartbeatRequest].extend([None] * 50)
+    bench.advance(10_000)  # the session
+    assert not bench.consumer.snapshot().holds
+    assert bench.read(timeout=0.3) == []
+    assert bench.native.paused == set(partitions("t-0", "t-1", "t-2"))
+    bench.group.scripts[HeartbeatRequest].clear()
+    assert sorted(bench.read(timeout=60)) == [f"t-{n}@{i}" for n in range(3) for i in range(2)]
+    assert bench.native.paused == set()
+
+
+def test_librdkafka_s_log_goes_to_logging_and_repeats_are_held_back(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, mocker: MockerFixture
+) -> None:
+    told = mocker.spy(LibrdkafkaLog, "log")
+    with (
+        refusing_port() as port,
+        GroupConsumer(bootstrap_servers=f"127.0.0.1:{port}", group_id="g") as consumer,
+    ):
+        consumer.subscribe("t")
+        while told.call_count < 10:
+            assert consumer.poll(0.2) is None
+    lines = [each.getMessage() for each in caplog.records if each.name == "groupsdk.librdkafka"]
+    assert lines
+    assert len(lines) < told.call_count / 2
+    assert all(line.startswith("group=g: librdkafka: ") for line in lines)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_logger_of_the_user_s_gets_every_line() -> None:
+    mine: Any = logging.getLogger("groupsdk.test.mine")
+    config = ConsumerConfig.of(bootstrap_servers="a:1", group_id="g", logger=mine)
+    made: list[dict[str, Any]] = []
+
+    class Consumer(GroupConsumer):
+        @override
+        def _make_native(self, settings: dict[str, Any]) -> Any:
+            made.append(settings)
+            return FakeNative()
+
+    Consumer(config).close()
+    assert made[0]["logger"] is mine
+
+
 def test_a_timeout_that_is_no_number_is_named() -> None:
     bench = joined(Bench())
     with pytest.raises(TypeError, match="seconds or None, not '1'"):
         bench.consumer.poll("1")  # type: ignore[arg-type]  # what is tested
+
+
+def test_a_leader_refuses_a_plan_with_partitions_that_do_not_exist() -> None:
+    class Wild(RangeAssignor):
+        name = "wild"
+
+        @override
+        def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+            return {member_id: Assignment({"t": (0, 99)}) for member_id in subscriptions}
+
+    bench = Bench(partition_assignment_strategy=Wild())
+    bench.consumer.subscribe("t")
+    with pytest.raises(AssignmentError, match="'wild' gives t-99"):
+        bench.read()
+    assert bench.consumer.assignment() == []
+
+
+def test_the_cluster_can_be_asked_through_it() -> None:
+    bench = joined(Bench(), count=3)
+    assert bench.consumer.get_watermark_offsets(TopicPartition("t", 1), 1) == (0, 3)
+    with pytest.raises(KafkaException, match="TIMED_OUT"):
+        bench.consumer.get_watermark_offsets(NativePartition("u", 0))
+    bench.native.at_time[TopicPartition("t", 0)] = 2
+    (found,) = bench.consumer.offsets_for_times([NativePartition("t", 0, 1_000)])
+    assert (found.offset, bench.native.asked_times) == (2, [1_000])
+    assert bench.consumer.list_topics() is bench.native.cluster
+    assert bench.consumer.list_topics("u", 1) is bench.native.cluster
+    assert bench.native.asked_leaders[-1] == "u"
+    bench.consumer.close()
+    with pytest.raises(MemberClosedError):
+        bench.consumer.list_topics()
+
+
+def test_it_says_who_it_is() -> None:
+    bench = Bench()
+    assert repr(bench.consumer) == (
+        "GroupConsumer(group='g', member='', generation=-1, unjoined, owns=0)"
+    )
+    with pytest.raises(NoGenerationError):
+        bench.consumer.consumer_group_metadata()
+    joined(bench)
+    assert repr(bench.consumer) == (
+        "GroupConsumer(group='g', member='consumer-1', generation=1, stable, owns=3)"
+    )
+    assert bench.consumer.memberid() == "consumer-1"
+    assert bench.consumer.consumer_group_metadata() == bench.consumer.snapshot().to_confluent()
+    bench.consumer.close()
+    assert "closed" in repr(bench.consumer)
+
+
+def test_what_counts_as_processed_is_not_given_back() -> None:
+    bench = joined(Bench())
+    bench.fill(2, "t-0")
+    assert bench.read(1) == ["t-0@0"]
+    bench.consumer.count_processed()
+    bench.consumer.give_back()
+    assert bench.read(1) == ["t-0@1"]
+    bench.consumer.give_back()
+    assert bench.read(1) == ["t-0@1"]

@@ -64,9 +64,16 @@ class Rig:
         self.asked.append(topics)
         return self.view
 
-    def complete(self, generation: int, *names: str, protocol: str = "range") -> None:
-        """Deliver an assignment, and forget what was logged before."""
+    def commit_before_join(self) -> None:
+        self.log.append(("commit", "all"))
+
+    def complete(
+        self, generation: int, *names: str, protocol: str = "range", again: bool = False
+    ) -> None:
+        """Deliver an assignment, or deliver it again, and forget what was logged before."""
         self.log.clear()
+        if not again:
+            self.changes["assignment_epoch"] = self.changes.get("assignment_epoch", 0) + 1
         share: dict[str, list[int]] = {}
         for topic, number in partitions(*names):
             share.setdefault(topic, []).append(number)
@@ -127,7 +134,9 @@ def test_a_cooperative_member_gives_up_only_what_it_no_longer_wants() -> None:
     rig.coordinator.subscription = TopicSubscription("t")
     rig.log.clear()
     rig.coordinator.on_join_prepare(1, ME)
-    assert rig.log == [("commit", 1), ("revoked", ["u-1"]), ("release", ["u-1"])]
+    assert rig.log == [
+        *(("commit", "all"), ("commit", 1), ("revoked", ["u-1"]), ("release", ["u-1"])),
+    ]
 
 
 @pytest.mark.parametrize(("generation", "member_id"), [(-1, ""), (-1, ME), (3, "")])
@@ -179,8 +188,20 @@ def test_a_listener_that_raises_stops_nothing_and_is_not_called_again(callback: 
     assert rig.coordinator.owned == set(partitions("t-1", "t-2"))
     assert ("release", ["t-0"]) in rig.log
     assert ("assigned", ["t-2"]) in rig.log
-    rig.complete(2, "t-1", "t-2", protocol="cooperative-sticky")
+    rig.complete(2, "t-1", "t-2", protocol="cooperative-sticky", again=True)
     assert rig.log == []
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_generation_may_bring_several_assignments(prepared: bool) -> None:
+    # that of a classic member among members of KIP-848 is its epoch, which waits for others to give up
+    rig = Rig("cooperative-sticky")
+    for names in ((), ("t-0", "t-1"), ("t-1",), ("t-1", "t-3")):
+        if prepared:
+            rig.coordinator.on_join_prepare(5, ME)
+        rig.complete(5, *names, protocol="cooperative-sticky")
+        assert rig.coordinator.owned == set(partitions(*names))
+        assert rig.log[-1][0] == "assigned"
 
 
 def test_a_listener_that_raises_before_a_join_has_given_up_all_the_same() -> None:
@@ -234,7 +255,8 @@ def test_a_member_that_gets_no_bytes_gets_nothing() -> None:
     [
         ({}, "revoked"),
         ({"generation": NO_GENERATION}, "lost"),
-        ({"state": MemberState.PREPARING_REBALANCE}, "lost"),
+        ({"state": MemberState.PREPARING_REBALANCE}, "revoked"),
+        ({"state": MemberState.COMPLETING_REBALANCE}, "revoked"),
         ({"valid_until_ms": 0}, "lost"),
     ],
 )

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.consumer.natives import native, offsets_of, plain
-from groupsdk.consumer.offsets import OffsetAndMetadata
+from groupsdk.types import OffsetAndMetadata
 from tests.consumer.rig import Record, partitions
 
 

@@ -10,7 +10,9 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.errors import ConfigError
+from groupsdk.membership.state import MemberState
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
 from tests.consumer.rig import Bench, partitions
 from tests.membership.driving import beaten
 
@@ -43,8 +45,12 @@ class Handler:
 class Rig:
     """A processor in virtual time, with real threads."""
 
-    def __init__(self, **options: Any) -> None:
-        self.bench = Bench(enable_auto_offset_store=False, auto_commit_interval_ms=1_000)
+    def __init__(self, strategy: str = "range", **options: Any) -> None:
+        self.bench = Bench(
+            enable_auto_offset_store=False,
+            auto_commit_interval_ms=1_000,
+            partition_assignment_strategy=strategy,
+        )
         self.handler = Handler()
         self.processor = PartitionProcessor(
             self.bench.consumer, self.handler, clock=self.bench.clock, **options
@@ -237,3 +243,31 @@ class Failed:
 
     def partition(self) -> int:
         return 0
+
+
+def test_closing_during_a_rebalance_commits_what_the_handlers_at_work_finish() -> None:
+    rig = Rig("cooperative-sticky")
+    group = rig.bench.group
+    rig.bench.fill(3)
+    rig.take()
+    group.scripts[JoinGroupRequest].append(None)
+    rig.bench.consumer.enforce_rebalance("test")
+    rig.take()
+    assert rig.bench.consumer.snapshot().state is MemberState.PREPARING_REBALANCE
+    assert group.committed() == [{"t-0": 3, "t-1": 3, "t-2": 3}]
+    gate = rig.handler.gates[1] = threading.Event()
+    rig.handler.entered[1].clear()
+    rig.bench.fill(2)
+    rig.processor.step(0)
+    assert rig.handler.entered[1].wait(20)
+    rig.settle()
+    wait = rig.processor._wait
+
+    def open_then_wait(future: Any, timeout_ms: int) -> bool:
+        assert len(group.commits) == 1, "the one commit that there is time for came too early"
+        gate.set()
+        return wait(future, timeout_ms)
+
+    rig.processor._wait = open_then_wait  # type: ignore[method-assign]  # to see that it waits
+    rig.processor.close()
+    assert group.committed()[1:] == [{"t-0": 5, "t-1": 4, "t-2": 5}]

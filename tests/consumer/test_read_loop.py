@@ -87,3 +87,15 @@ def test_a_wakeup_ends_one_read() -> None:
 def test_nothing_is_read_before_something_is_subscribed_to() -> None:
     with pytest.raises(ConfigError, match="subscribe"):
         Bench().read()
+
+
+def test_no_records_are_asked_for_and_none_come_at_once() -> None:
+    bench = joined()
+    bench.fill(1, "t-0")
+    began_ms = bench.clock.now_ms()
+    assert bench.consumer.consume(0) == []
+    assert bench.clock.now_ms() == began_ms
+    assert bench.read(1) == ["t-0@0"]
+    for number in (-1, 1_000_001):
+        with pytest.raises(ValueError, match="0 to 1000000"):
+            bench.consumer.consume(number, 0)

@@ -3,11 +3,18 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    KafkaError,
+    KafkaException,
+    TopicPartition as NativePartition,
+)
 
-from groupsdk.consumer.offsets import OffsetAndMetadata
+from groupsdk.clock import ManualClock
 from groupsdk.consumer.reader import Reader
 from groupsdk.errors import NoOffsetError
+from groupsdk.types import OffsetAndMetadata
 from tests.consumer.rig import FakeNative, partitions
 
 
@@ -64,6 +71,41 @@ def test_a_pause_outlives_neither_the_assignment_nor_librdkafka_s_memory_of_it()
     reader.begin({T0: None})
     assert native.paused == set()
     assert reader.paused == set()
+
+
+def test_while_nothing_may_be_read_librdkafka_is_served_without_a_record() -> None:
+    reader, native = made()
+    reader.serve()  # before anything is assigned, too
+    reader.take([T0, T1, T2])
+    reader.begin({T0: None, T1: None, T2: None})
+    for each in (T0, T1, T2):
+        native.ends[each] = 3
+    reader.pause([T0])
+    reader.serve()
+    assert native.paused == {T0, T1, T2}
+    reader.resume([T0])
+    reader.pause([T1])
+    reader.release([T2])
+    assert T2 not in native.paused, "librdkafka keeps a pause beyond the assignment"
+    reader.serve()
+    reader.go_on()
+    assert native.paused == {T1}, "the user's own pause stays"
+    assert [(each.partition(), each.offset()) for each in reader.consume(9, 0)] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+    ]
+
+
+def test_a_record_that_came_with_librdkafka_s_news_is_read_again() -> None:
+    reader, native = made()
+    reader.take([T0])
+    reader.begin({T0: None})
+    native.ends[T0] = 2
+    native.pause = lambda natives: None  # type: ignore[method-assign]  # it came just before the pause
+    reader.serve()
+    reader.go_on()
+    assert [each.offset() for each in reader.consume(9, 0)] == [0, 1]
 
 
 def test_releasing_forgets_all_and_makes_what_was_asked_void() -> None:
@@ -255,3 +297,80 @@ def test_a_seek_that_is_refused_for_another_reason_says_so() -> None:
     native.seek = refuse  # type: ignore[assignment,method-assign]  # as librdkafka may
     with pytest.raises(KafkaException):
         reader.seek(T0, 1)
+
+
+class OutOfRange:
+    """What librdkafka says of a partition whose offset the log does not have."""
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._AUTO_OFFSET_RESET)
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 0
+
+
+def test_by_duration_a_partition_begins_at_what_was_written_since_then() -> None:
+    native: Any = FakeNative()
+    clock = ManualClock(1_000_000)
+    reader = Reader(native, "by_duration:PT6M", date=clock)
+    native.at_time[T0] = 7
+    reader.take([T0, T1, T2])
+    native.no_times = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    reader.begin({T0: None, T1: None, T2: OffsetAndMetadata(3)})
+    assert (native.assigned_at, reader.waiting) == ({T2: 3}, {T0, T1})
+    native.no_times = None
+    reader.begin({T0: None, T1: None})
+    assert native.asked_times == [640_000, 640_000]
+    # of the second one every record is older
+    assert native.assigned_at == {T2: 3, T0: 7, T1: OFFSET_END}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_by_duration_a_partition_that_is_out_of_range_begins_so_too(paused: bool) -> None:
+    native: Any = FakeNative()
+    reader = Reader(native, "by_duration:PT6M", date=ManualClock())
+    native.at_time[T0] = 7
+    native.ends |= {T0: 9, T1: 2}
+    reader.take([T0, T1])
+    reader.begin({T0: OffsetAndMetadata(99), T1: OffsetAndMetadata(1)})
+    if paused:
+        reader.pause([T0])
+    native.troubles = [OutOfRange()]
+    assert [each.offset() for each in reader.consume(9, 1)] == [1]
+    reader.handed_out()
+    assert reader.unplaced == {T0}
+    reader.begin({T0: OffsetAndMetadata(99)})
+    assert native.assigned_at[T0] == 7
+    assert native.paused == ({T0} if paused else set())
+    native.troubles = [OutOfRange()]
+    assert reader.poll(1) is None
+    assert reader.waiting == {T0}
+
+
+def test_otherwise_an_offset_out_of_range_is_for_the_user_to_see() -> None:
+    reader, native = made("none")
+    reader.take([T0])
+    reader.begin({T0: OffsetAndMetadata(99)})
+    native.troubles = [OutOfRange()]
+    (message,) = reader.consume(9, 1)
+    assert message.error() is not None
+    assert reader.reading == {T0}
+
+
+def test_what_an_interruption_has_torn_is_read_again_from_the_committed_offset() -> None:
+    reader, native = made()
+    reader.take([T0, T1, T2])
+    reader.begin(dict.fromkeys((T0, T1, T2), OffsetAndMetadata(5)))
+    reader.pause([T1])
+    native.incremental_unassign([NativePartition(*T0)])  # and no more of a release
+    reader.reading.discard(T2)  # before librdkafka was told
+    reader.mend({T0, T1, T2})
+    assert (reader.reading, reader.waiting) == ({T1}, {T0, T2})
+    assert set(native.assigned) == {T1}
+    reader.begin(dict.fromkeys((T0, T2), OffsetAndMetadata(6)))
+    assert native.assigned_at == {T0: 6, T1: 5, T2: 6}
+    reader.mend({T1})
+    assert (reader.reading, reader.waiting, reader.paused) == ({T1}, set(), {T1})

@@ -1,8 +1,12 @@
 """Test what goes on between two batches of records, in virtual time."""
 
-import pytest
+import logging
 
-from groupsdk.errors import GroupAuthorizationError, RequestTimeoutError
+import pytest
+from pytest_mock import MockerFixture
+
+from groupsdk.errors import ConfigError, GroupAuthorizationError, RequestTimeoutError
+from groupsdk.types import OffsetAndMetadata
 from groupsdk.wire.messages.metadata import MetadataRequest
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
@@ -93,6 +97,62 @@ def test_an_auto_commit_that_fails_is_made_again_at_the_next_interval(
     bench.advance(1_000)
     bench.read(timeout=0)
     assert bench.group.committed()[-1] == {"t-0": 1, "t-1": 1, "t-2": 1}
+
+
+def test_commits_that_fail_in_a_row_are_logged_ever_more_rarely(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(auto_commit_interval_ms=1_000)
+    bench.fill(100)
+    bench.consumer.subscribe("t")
+    bench.group.codes[OffsetCommitRequest].extend([12] * 40)
+    while len(bench.group.commits) < 40:
+        bench.consumer.poll(0)
+        bench.advance(1_000)
+    bench.consumer.poll(0)
+    failed = [each for each in caplog.records if "in the background failed" in each.getMessage()]
+    assert [each.levelno for each in failed].count(logging.WARNING) == 6  # 1, 2, 4, 8, 16, 32
+    assert "(32 times by now)" in caplog.text
+
+
+def test_commits_that_a_newer_one_replaces_fail_in_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As after a pause of the broker, in which an auto commit was made each second."""
+    bench = Bench(enable_auto_commit=False)
+    bench.fill(100)
+    bench.consumer.subscribe("t")
+    bench.read()
+    (where,) = partitions("t-0")
+    bench.group.codes[OffsetCommitRequest].extend([7] * 17)
+    for offset in range(1, 18):
+        bench.session.commit_async({where: OffsetAndMetadata(offset)})
+    while bench.session.committer.busy:
+        bench.session.committer.settle()
+        bench.advance(1_000)
+    assert bench.group.offsets[where] == 17
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+def test_credentials_are_changed_for_the_membership_and_for_reading(mocker: MockerFixture) -> None:
+    bench = Bench(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_username="user",
+        sasl_password="old",
+    )
+    told = mocker.patch.object(bench.consumer._reader.native, "set_sasl_credentials", create=True)
+    bench.fill(1)
+    bench.consumer.subscribe("t")
+    bench.consumer.set_sasl_credentials("user", "new")
+    told.assert_not_called()  # other threads would wait for as long as one polls
+    bench.read()
+    told.assert_called_once_with("user", "new")
+    assert bench.session.member._config.security.sasl_password == "new"
+    with pytest.raises(ConfigError):
+        bench.consumer.set_sasl_credentials("", "")
+    bench.read()
+    told.assert_called_once()
 
 
 def test_looking_at_topics_in_vain_is_no_error() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from assignors import CooperativeStickyAssignor, RangeAssignor
-from groupsdk.assignment import RebalanceProtocol
-from groupsdk.consumer.strategies import Strategies, resolve
-from groupsdk.errors import ConfigError, InconsistentGroupProtocolError
+from groupsdk.assignment import Assignment, Cluster, RebalanceProtocol
+from groupsdk.consumer.strategies import Strategies, check_exists, resolve
+from groupsdk.errors import AssignmentError, ConfigError, InconsistentGroupProtocolError
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,22 @@ def test_without_the_package_of_assignors_only_assignors_themselves_do(
     assert resolve(own) is own
     with pytest.raises(ConfigError, match="without the package 'assignors'"):
         resolve("range")
+
+
+@pytest.mark.parametrize(
+    ("topic", "number", "words"),
+    [
+        ("t", 99, r"t-99 to 'a', but topic 't' has partitions 0 to 2"),
+        ("t", -7, r"t--7 to 'a', but topic 't' has partitions 0 to 2"),
+        ("t", 3, r"t-3 to 'a'"),
+        ("u", 0, r"u-0 to 'a', but topic 'u' does not exist"),
+    ],
+)
+def test_a_plan_with_a_partition_that_does_not_exist_is_refused(
+    topic: str, number: int, words: str
+) -> None:
+    cluster = Cluster({"t": 3})
+    good = {"b": Assignment({"t": (0, 2)}), "c": Assignment({"u": ()}), "d": Assignment()}
+    check_exists("mine", cluster, good)
+    with pytest.raises(AssignmentError, match=f"'mine' gives {words}"):
+        check_exists("mine", cluster, good | {"a": Assignment({topic: (0, 1, number)[-1:]})})

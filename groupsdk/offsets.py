@@ -1,14 +1,14 @@
-"""Write what a consumer asks about offsets, and read the answers."""
+"""Write requests about a group's offsets, and read the answers."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import broker_error
 from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import OffsetAndMetadata
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -24,18 +24,6 @@ from groupsdk.wire.messages.offset_fetch import (
 
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetAndMetadata:
-    """Where to go on reading (`OffsetAndMetadata`)."""
-
-    offset: int
-    """The next record to read: one more than that of the last one processed."""
-    leader_epoch: int = -1
-    """That of the last record, by which a truncated log is noticed (KIP-320); -1 for none."""
-    metadata: str | None = ""
-    """A note of the user's."""
 
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
@@ -79,6 +67,23 @@ def commit_errors(response: OffsetCommitResponse, offsets: Offsets) -> dict[Topi
     timed_out = ErrorCode.REQUEST_TIMED_OUT.value
     told = {partition: codes.get(partition, timed_out) for partition in offsets}
     return {partition: code for partition, code in told.items() if code}
+
+
+def check_commit(response: Any, offsets: Offsets) -> None:
+    """Raise the error of a commit.
+
+    Raises:
+        BrokerError: the gravest one of its partitions; names some of them.
+    """
+    errors = commit_errors(response, offsets)
+    if not errors:
+        return
+    # what repeating cannot mend says more than what it can
+    grave = [code for code in errors.values() if not ErrorCode.of(code).retriable]
+    code = grave[0] if grave else next(iter(errors.values()))
+    names = [name_of(each) for each in sorted(errors) if errors[each] == code]
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    raise broker_error(code, f"OffsetCommit of {', '.join(names[:5])}{more}")
 
 
 def fetch_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchRequest:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.consumer.offsets import (
-    OffsetAndMetadata,
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import BrokerError
+from groupsdk.offsets import (
     commit_errors,
     commit_request,
     fetch_request,
@@ -14,9 +15,8 @@ from groupsdk.consumer.offsets import (
     numbers_by_topic,
     read_fetched,
 )
-from groupsdk.error_code import ErrorCode
-from groupsdk.errors import BrokerError
 from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import OffsetAndMetadata
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,

@@ -1,0 +1,39 @@
+"""Name the settings of a consumer, so that editors complete them and type checkers know them.
+
+Made from the code by `python -m docs.list_settings`, like the tables in docs/configuration.md. Only type
+checkers import it.
+"""
+
+from collections.abc import Sequence
+
+from groupsdk.consumer.strategies import AssignorLike
+from groupsdk.settings import MemberSettings
+
+
+class ConsumerSettings(MemberSettings, total=False):
+    """A consumer's settings as keywords; those of librdkafka are taken as well."""
+
+    partition_assignment_strategy: AssignorLike | Sequence[AssignorLike]
+    """The assignors, by preference: names, places ("package.module:Class"), classes or
+    assignors."""
+    auto_offset_reset: str
+    """Where to begin without a committed offset: "earliest", "latest", "none" for an error, or so
+    far back from now: "by_duration:PT6M" (KIP-1106)."""
+    enable_auto_commit: bool
+    """Whether positions are committed at intervals, before partitions are given up, and at the
+    end."""
+    auto_commit_interval_ms: int
+    """How often positions are committed in the background."""
+    enable_auto_offset_store: bool
+    """Whether what `poll` and `consume` returned counts as processed at the next call; otherwise
+    `store_offsets` says what does."""
+    client_rack: str | None
+    """Where it runs, for assignors and brokers that heed it (KIP-881, KIP-392)."""
+    metadata_max_age_ms: int
+    """How often to look whether the group's topics have changed."""
+    exclude_internal_topics: bool
+    """Whether patterns pass over Kafka's own topics."""
+    allow_auto_create_topics: bool
+    """Whether looking at a topic may create it, where brokers are set up so."""
+    default_api_timeout_ms: int
+    """How long a call without a timeout of its own may take."""
