@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from groupsdk.assignment import PartitionAssignor
+from groupsdk.assignment import PartitionAssignor, missing_parts
 from groupsdk.errors import ConfigError
 
 
@@ -31,11 +31,6 @@ _KAFKA_CLASSES: Final = {
     f"{_KAFKA_PACKAGE}StickyAssignor": "sticky",
     f"{_KAFKA_PACKAGE}CooperativeStickyAssignor": "cooperative-sticky",
 }
-
-_PARTS = (
-    *("name", "version", "supported_protocols"),
-    *("subscription_user_data", "assign", "on_assignment"),
-)
 
 
 def known_assignors() -> list[str]:
@@ -116,4 +111,4 @@ def _made(maker: object, what: str) -> PartitionAssignor:
 
 
 def _lacking(thing: object) -> str:
-    return ", ".join(part for part in _PARTS if not hasattr(thing, part))
+    return ", ".join(missing_parts(thing))

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from assignors.sticky.bits import bitset
-from assignors.sticky.levelling import Leveller
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,20 @@ class Block:
     longer: int
 
 
-def find_blocks(leveller: Leveller, members: Sequence[int]) -> list[Block]:
+class Levels(Protocol):
+    """Loads that can be levelled, as by `Leveller`."""
+
+    @property
+    def loads(self) -> Sequence[int]:
+        """By member: how many partitions it has."""
+        ...
+
+    def level(self, members: Sequence[int], top: int) -> int:
+        """Move what some members have above `top` to others of them that have less, as much as can be."""
+        ...
+
+
+def find_blocks(leveller: Levels, members: Sequence[int]) -> list[Block]:
     """Balance the loads, and tell which members balance with each other.
 
     Take the mean load of some members, rounded up. Where not all that is above can be moved below, the

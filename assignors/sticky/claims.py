@@ -98,7 +98,12 @@ def _gather(
             names, last = list(own), wanted
             places = list(map(claimed.__getitem__, names))
             in_order = names == sorted(names)
-        groups = list(own.values())
+        groups: list[Sequence[int]] = list(own.values())
+        if set(map(type, groups)) != {tuple}:
+            # A plan must not share lists with its caller. All of them are copied at once here, which is
+            # faster than one by one when hands are put in order.
+            groups = list(map(tuple, groups))
+            own = owned[member] = dict(zip(own, groups, strict=True))
         deque(map(list.extend, places, groups), maxlen=0)
         size = sizes[member] = sum(map(len, groups))
         if in_order and type(own) is dict and are_tidy(groups, size):

@@ -92,9 +92,19 @@ def _deal(
             Pool(pools[row], singles).deal(wanted, new)
             for member in wanted:
                 hands[member] = merged(hands[member], new[member]) if hands[member] else new[member]
+        elif len(wanted) == 1:
+            (member,) = wanted
+            _give_all(pools[row], hands[member], singles)
         else:
             Pool(pools[row], singles).deal(wanted, hands)
     # Rows are in order of topics only where each is one topic.
     if rows and not apart and len(needs) > 1 and len(rows.row_of_topic) > len(rows.sizes):
         hands = list(map(by_topic, hands))
     return {member: hand for member, hand in enumerate(hands) if hand}
+
+
+def _give_all(pool: Mapping[str, Sequence[int]], hand: Hand, singles: Singles) -> None:
+    """Give one member the whole pool of a row, of whose topics it was given nothing yet."""
+    for topic in sorted(pool) if len(pool) > 1 else pool:
+        numbers = pool[topic]
+        hand[topic] = singles.of(numbers)[0] if len(numbers) == 1 else tuple(sorted(numbers))

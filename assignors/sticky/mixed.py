@@ -7,9 +7,12 @@ from assignors.sticky.bits import bitset, positions
 from assignors.sticky.blocks import Block, find_blocks
 from assignors.sticky.cheapest import CheapestFlow
 from assignors.sticky.claims import Ownership
-from assignors.sticky.filling import even_out, pour
+from assignors.sticky.filling import even_out, pour as pour_sets
 from assignors.sticky.handover import Handover, hand_over
 from assignors.sticky.levelling import Leveller
+from assignors.sticky.link_flow import LinkFlow
+from assignors.sticky.link_leveller import LinkLeveller
+from assignors.sticky.links import Holdings, Links, pour
 from assignors.sticky.rows import Counts, Rows
 from assignors.sticky.start import ByMember, Start
 from assignors.sticky.transport import Prices, Transport
@@ -29,7 +32,7 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> Hand
     unowned = rows.count(ownership.free)
     supplies = [unowned.get(row, 0) for row in range(len(rows.sizes))]
     loads = list(ownership.sizes)
-    poured = pour(supplies, rows.readers, loads)
+    poured = pour_sets(supplies, rows.readers, loads)
     even_out(poured, rows.readers, loads)
     start = Start(ownership.owned, rows, poured)
     leveller = Leveller(rows.readers, start.owned, start.shares, loads, start.gained)
@@ -38,6 +41,69 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> Hand
             _solve(block, leveller, start.owned, rows, moves_first=moves_first)
     needs, excess = start.changes(leveller.moved)
     return hand_over(ownership, needs, excess, rows)
+
+
+def share_by_links(
+    ownership: Ownership, rows: Rows, links: Links, *, moves_first: bool
+) -> Handover:
+    """Do the same as `share_fairly` in time that the subscriptions decide, where these are few.
+
+    Args:
+        ownership: the partitions that have an owner, and the others.
+        rows: all partitions.
+        links: who may have them.
+        moves_first: moves count more than partitions off rack; else they count less.
+    """
+    holdings = Holdings(ownership.sizes, lambda member: rows.count(ownership.owned[member]))
+    pour(rows.count(ownership.free), links, holdings)
+    leveller = LinkLeveller(links, holdings)
+    for block in find_blocks(leveller, range(len(holdings.loads))):
+        if _cannot_be_cheaper(block, holdings, ownership.sizes, links):
+            continue
+        inside = {row for member in block.members for row in holdings.held(member)}
+        prices = _prices(len(block.members) + len(inside), links.have_racks, moves_first)
+        before = None if links.have_racks else leveller.before
+        sizes = {row: rows.sizes[row] for row in sorted(inside)}
+        LinkFlow(links, holdings, block, sizes, prices, before).run()
+    needs, excess = holdings.changes()
+    return hand_over(ownership, needs, excess, rows)
+
+
+def _cannot_be_cheaper(
+    block: Block, holdings: Holdings, sizes: Sequence[int], links: Links
+) -> bool:
+    """Do the same as `_is_cheapest`."""
+    members, lost = block.members, holdings.lost
+    if len(members) == 1:
+        return True
+    if links.have_racks and any(
+        member in links.far[row] for member in members for row in holdings.held(member)
+    ):
+        return False
+    if not any(map(lost.__getitem__, members)):
+        return True
+    inside = {row for member in members for row in holdings.held(member)}
+    kept = bound = full = 0
+    for member in members:
+        size = sizes[member]
+        if lost[member]:
+            size = sum(count for row, count in holdings.owned(member).items() if row in inside)
+            kept -= sum(count for row, count in lost[member].items() if row in inside)
+        kept += size
+        bound += min(size, block.level - 1)
+        full += size >= block.level
+    return kept == bound + min(full, block.longer)
+
+
+def _prices(nodes: int, have_racks: bool, moves_first: bool) -> Prices:
+    # A path or circle of steps has at most this many that move something, and as many on or off rack: so
+    # one of what counts more outweighs all of what counts less that could be had for it.
+    weight = 2 * nodes + 1
+    if not have_racks:
+        return Prices(move=1)
+    if moves_first:
+        return Prices(move=weight, off_rack=1)
+    return Prices(move=1, off_rack=weight)
 
 
 def _is_cheapest(
@@ -99,15 +165,7 @@ def _solve(
     local = _narrowing(members, len(leveller.loads))
     number = {row: index for index, row in enumerate(inside)}
     all_inside = len(inside) == len(rows.sizes)
-    # A path or circle of steps has at most this many that move something, and as many on or off rack: so
-    # one of what counts more outweighs all of what counts less that could be had for it.
-    weight = 2 * (len(members) + len(inside)) + 1
-    if not rows.have_racks:
-        prices = Prices(move=1)
-    elif moves_first:
-        prices = Prices(move=weight, off_rack=1)
-    else:
-        prices = Prices(move=1, off_rack=weight)
+    prices = _prices(len(members) + len(inside), rows.have_racks, moves_first)
     transport = Transport(
         [local(rows.readers[row]) for row in inside],
         [local(rows.far[row]) for row in inside] if rows.have_racks else [0] * len(inside),

@@ -3,10 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from assignors.sticky.claims import settle
+from assignors.sticky.claims import Ownership, settle
 from assignors.sticky.collector import without_collector
+from assignors.sticky.handover import Handover
 from assignors.sticky.hands import Hand
-from assignors.sticky.mixed import share_fairly
+from assignors.sticky.links import make_links
+from assignors.sticky.mixed import share_by_links, share_fairly
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
 from assignors.sticky.uniform import share_evenly
@@ -15,6 +17,7 @@ from groupsdk.assignment import Cluster, GroupSubscription, Partitions
 
 
 _CANDIDATES = 4
+_FEW_EACH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +88,49 @@ def fairest(
             counts,
         )
         racks = [subscriptions[member].rack_id for member in members]
-        rows = None
-        if readership.lists > 1 or (cluster.replica_racks and any(racks)):
-            rows = make_rows(readership, counts, racks, cluster.replica_racks)
-        if rows is None or (len(rows.sizes) == 1 and not rows.have_racks):
-            shared = share_evenly(ownership, sum(counts.values()))
-        else:
-            shared = share_fairly(ownership, rows, moves_first=moves_first)
+        shared = _share(
+            ownership, readership, counts, racks, cluster.replica_racks, moves_first=moves_first
+        )
         result.update(zip(members, shared.hands, strict=True))
         dealt = {members[index]: hand for index, hand in shared.dealt.items()}
         idle = (claims[everyone[index]] for index, topics in enumerate(subscribed) if not topics)
         disputed = frozenset().union(ownership.disputed, *idle)
         return Plan(result, disputed, shared.given, dealt)
+
+
+def _share(
+    ownership: Ownership,
+    readership: Readership,
+    counts: Mapping[str, int],
+    racks: Sequence[str | None],
+    replica_racks: Mapping[str, Sequence[Collection[str]]],
+    *,
+    moves_first: bool,
+) -> Handover:
+    """Share out in the way that is quickest for such subscriptions."""
+    if readership.lists == 1 and not (replica_racks and any(racks)):
+        return share_evenly(ownership, sum(counts.values()))
+    links = None
+    if _are_lists_quicker(readership, counts):
+        rows, links = make_links(readership, counts, racks, replica_racks)
+    else:
+        rows = make_rows(readership, counts, racks, replica_racks)
+    # Lists that are equal but in different orders may have been taken for different ones.
+    if len(rows.sizes) == 1 and not (links or rows).have_racks:
+        return share_evenly(ownership, sum(counts.values()))
+    if links is not None:
+        return share_by_links(ownership, rows, links, moves_first=moves_first)
+    return share_fairly(ownership, rows, moves_first=moves_first)
+
+
+def _are_lists_quicker(readership: Readership, counts: Mapping[str, int]) -> bool:
+    """Return whether to go along lists of readers, and not by sets of bits.
+
+    Sets of bits find out quickly about many ways at once, which is what it takes where topics have many
+    partitions to move. Where they have few, there is little to find out about each, and setting up sets for
+    very many topics takes most of the time and memory.
+    """
+    return readership.is_sparse and sum(counts.values()) <= _FEW_EACH * len(counts)
 
 
 def _known_topics(

@@ -7,6 +7,8 @@ from assignors.sticky.bits import bitset, transpose
 
 _ZERO, _ONE = b"01"
 _SPARSE = 20
+_LARGE = 1 << 23
+"""For fewer members * topics sets of bits are small, whatever is in them."""
 
 
 class Readership:
@@ -30,6 +32,7 @@ class Readership:
         "_made",
         "_number",
         "_sets",
+        "_subscriptions",
         "list_of",
         "topics",
     )
@@ -49,6 +52,7 @@ class Readership:
             self._lists = list(subscribed)
         # A few topics of many: such lists, and those that are shared, are best sets.
         self._are_short = sum(map(len, self._lists)) * _SPARSE < len(self._lists) * len(self.topics)
+        self._subscriptions = sum(map(len, subscribed))
         self._sets: dict[int, frozenset[str]] = {}
         self._made: list[bytearray] | None = None
 
@@ -56,6 +60,17 @@ class Readership:
     def lists(self) -> int:
         """How many lists there are; 1 where all members have the same one."""
         return len(self._lists)
+
+    @property
+    def topic_lists(self) -> Sequence[Collection[str]]:
+        """The lists, by their numbers."""
+        return self._lists
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether sets of bits would take far more memory and time than lists of who reads what."""
+        possible = len(self.list_of) * len(self.topics)
+        return possible > _LARGE and self._subscriptions * _SPARSE < possible
 
     def has_all(self, member: int, topics: Collection[str]) -> bool:
         """Tell whether a member subscribes to all of some topics."""
@@ -71,6 +86,9 @@ class Readership:
     def known(self, member: int) -> frozenset[str]:
         """Return the topics that a member subscribes to."""
         number = self.list_of[member]
+        if not self._are_shared:
+            # Seldom asked for twice, and many times as large as the list.
+            return frozenset(self._lists[number])
         if number not in self._sets:
             self._sets[number] = frozenset(self._lists[number])
         return self._sets[number]

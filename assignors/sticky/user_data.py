@@ -2,7 +2,7 @@
 
 `sticky` (KIP-54, KIP-341) sends what the member had, and since when: an array of topics, each with its
 partitions, then the generation, which version 0 lacks. `cooperative-sticky` sends the generation alone.
-Numbers are big-endian and of 4 bytes, lengths of strings of 2.
+kafka-python 3 writes the same as Java after two bytes for the version, which Java never wrote. Numbers are big-endian and of 4 bytes, lengths of strings of 2.
 """
 
 import logging
@@ -20,6 +20,9 @@ _LOG = logging.getLogger(__name__)
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _NO_GENERATION = -1
+_VERSION = b"\0\1"
+"""What kafka-python 3 writes first. In Java's format this is half of the number of topics."""
+
 _FIRST_NAME = 6
 """Where the name of the first topic begins."""
 
@@ -56,7 +59,9 @@ def encode_claim_again(data: bytes, generation_id: int) -> bytes:
 
 
 def decode_claim(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
-    """Read the user data of `sticky`, version 1 or 0; what follows is left alone.
+    """Read the user data of `sticky`, version 1 or 0, with or without kafka-python's version before it.
+
+    What follows the last field is left alone. Bytes that can be read as Java wrote them are read so.
 
     Args:
         data: all of it.
@@ -66,6 +71,20 @@ def decode_claim(data: bytes, names: dict[bytes, str] | None = None) -> Claim:
         UserDataError: it is neither. No more is read, or set aside, than there are bytes.
     """
     known = {} if names is None else names
+    try:
+        return _decode(data, known)
+    except UserDataError:
+        if data[:2] != _VERSION:
+            raise
+        try:
+            return _decode(data[2:], known)
+        except UserDataError:
+            # The error of the format that most clients write says more.
+            pass
+        raise
+
+
+def _decode(data: bytes, known: dict[bytes, str]) -> Claim:
     size = len(data)
     if size < 4:
         raise UserDataError(f"ends at byte {size} in the number of topics")

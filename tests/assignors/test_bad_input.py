@@ -12,6 +12,7 @@ from assignors.weighted import WeightReport
 from groupsdk.assignment import Cluster, PartitionAssignor, Subscription
 from groupsdk.assignor_check.steps import StepLimit
 from groupsdk.plan import Plan, find_problems
+from tests.support.cases import each_case
 
 
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "weighted")
@@ -64,7 +65,7 @@ def assigned(
         return Plan(cluster, subscriptions, resolve(name).assign(cluster, subscriptions))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 @pytest.mark.parametrize("what", CLAIMS)
 def test_any_claim_leads_to_a_valid_plan(name: str, what: str) -> None:
     members = {m: claiming(name, *claim) for m, claim in CLAIMS[what].items()}
@@ -75,7 +76,7 @@ def test_any_claim_leads_to_a_valid_plan(name: str, what: str) -> None:
     assert plan.assignment.keys() == members.keys()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 @pytest.mark.parametrize("what", CLAIMS)
 def test_a_cooperative_group_gets_everything_in_the_second_round(name: str, what: str) -> None:
     members = {m: claiming(name, *claim) for m, claim in CLAIMS[what].items()}

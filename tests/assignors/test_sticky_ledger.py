@@ -23,6 +23,7 @@ from assignors.sticky.user_data import encode_claim, encode_generation
 from groupsdk.assignment import Cluster, GroupAssignment, Partitions, Subscription
 from groupsdk.assignor_check.steps import StepLimit
 from groupsdk.plan import Plan, find_problems
+from tests.support.cases import each_case
 
 
 Claims = Mapping[str, tuple[int, Mapping[str, Sequence[int]]]]
@@ -86,7 +87,7 @@ def test_kafka_7026_a_partition_with_two_claims_goes_to_one_member() -> None:
     assert set(found["C"]["t"]) < {2, 3, 5}
 
 
-@pytest.mark.parametrize("seed", range(50))
+@each_case("seed", range(50))
 def test_kafka_9987_the_fast_way_for_equal_subscriptions_is_as_good_as_the_other(seed: int) -> None:
     chance = random.Random(seed)
     counts = {f"t{index}": chance.randint(1, 9) for index in range(chance.randint(1, 4))}
@@ -229,7 +230,7 @@ def test_kafka_14639_nothing_is_given_out_in_the_round_in_which_it_is_revoked(
     assert sorted(n for share in second.values() for n in share.partitions["t"]) == [*range(6)]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each_case("seed", range(100))
 def test_kafka_15106_a_group_does_not_rebalance_without_end(seed: int) -> None:
     # Java took loads for unbalanced that could not be better, and moved partitions round after round.
     chance = random.Random(f"15106 {seed}")
@@ -266,7 +267,7 @@ def test_kafka_15170_what_moves_for_its_rack_is_revoked_first() -> None:
     assert second["C1"].partitions == {"t": (2, 3, 5)}
 
 
-@pytest.mark.parametrize("seed", range(50))
+@each_case("seed", range(50))
 def test_kafka_15170_racks_leave_nobody_with_more_than_its_share(seed: int) -> None:
     chance = random.Random(f"15170 {seed}")
     counts = {f"t{index}": chance.randint(1, 9) for index in range(3)}

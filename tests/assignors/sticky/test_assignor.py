@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from kafka.coordinator.assignors.sticky.user_data import StickyAssignorUserData
 
 from assignors.sticky import StickyAssignor
 from assignors.sticky.assignor import _FEW
@@ -116,6 +117,19 @@ def test_claims_of_partitions_that_are_gone() -> None:
 def test_user_data_that_does_not_parse_claims_nothing() -> None:
     subscriptions = {"a": Subscription(["t"], b"\xff\xff"), "b": Subscription(["t"], b"")}
     assert _assign(Cluster({"t": 2}), subscriptions) == _parse("a t-0; b t-1")
+
+
+def test_nothing_moves_for_nothing_among_kafka_pythons_members() -> None:
+    # six topics, two members, and shares that no assignor would make from nothing
+    owned = {"a": {"t": (0, 3, 4), "u": (1, 2, 5)}, "b": {"t": (1, 2, 5), "u": (0, 3, 4)}}
+    subscriptions = {
+        member: Subscription(["t", "u"], StickyAssignorUserData(list(claim.items()), 3).encode())
+        for member, claim in owned.items()
+    }
+
+    plan = StickyAssignor().assign(Cluster({"t": 6, "u": 6}), subscriptions)
+
+    assert {member: dict(each.partitions) for member, each in plan.items()} == owned
 
 
 def test_newer_generation_wins_whoever_is_asked_first() -> None:

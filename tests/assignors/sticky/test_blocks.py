@@ -2,12 +2,11 @@
 
 import random
 
-import pytest
-
 from assignors.sticky.bits import bitset
 from assignors.sticky.blocks import Block, find_blocks
 from assignors.sticky.levelling import Leveller
 from assignors.sticky.rows import Counts
+from tests.support.cases import each_case
 
 
 def _none(members: int) -> list[Counts]:
@@ -26,7 +25,7 @@ def test_nothing_to_share() -> None:
     assert find_blocks(Leveller([1], _none(1), _none(1), [0]), [0]) == []
 
 
-@pytest.mark.parametrize("seed", range(400))
+@each_case("seed", range(400))
 def test_no_load_can_be_bettered_in_any_block(seed: int) -> None:
     chance = random.Random(seed)
     members, rows = chance.randint(1, 10), chance.randint(1, 8)

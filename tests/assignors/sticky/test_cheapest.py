@@ -9,6 +9,7 @@ import pytest
 from assignors.sticky.cheapest import CheapestFlow
 from assignors.sticky.rows import Counts
 from assignors.sticky.transport import Prices, Transport
+from tests.support.cases import each_case
 
 
 def _splits(size: int, readers: list[int]) -> Iterator[dict[int, int]]:
@@ -42,7 +43,7 @@ def _cost(shares: list[Counts], owned: list[Counts], far: list[int], prices: Pri
     )
 
 
-@pytest.mark.parametrize("seed", range(300))
+@each_case("seed", range(300))
 def test_no_other_assignment_is_cheaper(seed: int) -> None:
     chance = random.Random(seed)
     members, rows = chance.randint(2, 4), chance.randint(1, 3)

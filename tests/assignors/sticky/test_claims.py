@@ -9,6 +9,7 @@ from assignors.sticky.readership import Readership
 from groupsdk.assignment import Partitions
 from tests.assignors.sticky.oracle import owners
 from tests.assignors.sticky.random_groups import random_group
+from tests.support.cases import each_case
 
 
 def _settle(claims: list[Partitions], generations: list[int], topics: dict[str, int]) -> Ownership:
@@ -18,7 +19,7 @@ def _settle(claims: list[Partitions], generations: list[int], topics: dict[str, 
 
 
 def test_claims_that_hold_are_handed_back_as_they_are() -> None:
-    claims: list[Partitions] = [{"t": [0, 2]}, {"t": (1,), "u": [0]}, {}]
+    claims: list[Partitions] = [{"t": (0, 2)}, {"t": (1,), "u": (0,)}, {}]
     found = _settle(claims, [1, 1, 1], {"t": 5, "u": 1})
     assert all(own is claim for own, claim in zip(found.owned, claims, strict=True))
     assert found.sizes == [2, 2, 0]
@@ -32,7 +33,7 @@ def test_tells_which_claims_are_hands() -> None:
         {"t": (1,), "u": (2,)},
         {"u": (0,), "t": (3,)},
         {"t": (5, 4)},
-        {"t": [6]},
+        {"t": (7, 6)},
         {"t": (), "u": (3,)},
         {},
         {"t": (8,), "gone": (0,)},
@@ -40,6 +41,17 @@ def test_tells_which_claims_are_hands() -> None:
     found = _settle(claims, [1] * len(claims), {"t": 9, "u": 4})
     assert found.hands == {0, 1, 7}
     assert found.owned[7] == {"t": (8,)}
+
+
+def test_lists_are_copied_once_and_are_hands_then() -> None:
+    claims: list[Partitions] = [{"t": [0, 2], "u": [1]}, {"t": [3, 1]}, {"t": range(4, 5)}]
+    readership = Readership([["t", "u"]] * 3, ["t", "u"])
+
+    ownership = settle(claims, [1, 1, 1], readership, {"t": 5, "u": 2})
+
+    assert ownership.owned == [{"t": (0, 2), "u": (1,)}, {"t": (3, 1)}, {"t": (4,)}]
+    assert ownership.hands == {0, 2}
+    assert claims == [{"t": [0, 2], "u": [1]}, {"t": [3, 1]}, {"t": range(4, 5)}]
 
 
 def test_what_is_resolved_is_no_hand() -> None:
@@ -86,10 +98,10 @@ def test_subscriber_wins_against_a_newer_claim_of_one_that_is_not() -> None:
     found = settle(
         [{"t": [0]}, {"t": [0]}], [9, 1], Readership([{"u"}, {"t"}], "tu"), {"t": 1, "u": 1}
     )
-    assert found.owned == [{}, {"t": [0]}]
+    assert found.owned == [{}, {"t": (0,)}]
 
 
-@pytest.mark.parametrize("seed", range(300))
+@each_case("seed", range(300))
 def test_agrees_with_a_plain_way_to_tell(seed: int) -> None:
     group = random_group(random.Random(seed))
     members = sorted(group.subscriptions)

@@ -2,11 +2,10 @@
 
 import random
 
-import pytest
-
 from assignors.sticky.bits import bitset, positions
 from assignors.sticky.levelling import Leveller
 from assignors.sticky.rows import Counts
+from tests.support.cases import each_case
 
 
 def _none(members: int) -> list[Counts]:
@@ -60,7 +59,7 @@ def test_goes_the_whole_length_of_a_chain() -> None:
     assert leveller.loads == [3, *[2] * (members - 1)]
 
 
-@pytest.mark.parametrize("seed", range(300))
+@each_case("seed", range(300))
 def test_moves_as_much_as_any_flow(seed: int) -> None:
     chance = random.Random(seed)
     members, rows = chance.randint(2, 9), chance.randint(1, 7)

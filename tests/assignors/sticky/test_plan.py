@@ -7,12 +7,15 @@ import os
 import random
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
+from assignors.sticky import plan as plan_module
 from assignors.sticky.hands import Hand
 from assignors.sticky.plan import fairest
 from groupsdk.assignment import Cluster, Partitions, Subscription
@@ -56,6 +59,67 @@ def test_equals_the_exact_solver_with_racks(moves_first: bool) -> None:
         group = random_group(random.Random(f"racks {seed}"), racks=True)
         assigned = _assign(group, moves_first=moves_first)
         assert quality(group, assigned) == best(group, moves_first=moves_first), seed
+
+
+def _always_by_lists(mocker: MockerFixture) -> None:
+    mocker.patch("assignors.sticky.plan._are_lists_quicker", return_value=True)
+
+
+def test_equals_the_exact_solver_by_lists(mocker: MockerFixture) -> None:
+    _always_by_lists(mocker)
+    for seed in range(1200):
+        racks = True if seed % 3 == 0 else None
+        group = random_group(random.Random(f"lists {seed}"), racks=racks, size=1 + seed % 7 // 6)
+        moves_first = bool(seed & 1)
+        assigned = _assign(group, moves_first=moves_first)
+        assert quality(group, assigned) == best(group, moves_first=moves_first), seed
+        again = replace(group, claims=dict(assigned), generations=dict.fromkeys(assigned, 9))
+        assert _assign(again, moves_first=moves_first) == assigned, f"not settled: {seed}"
+
+
+def test_order_does_not_matter_by_lists(mocker: MockerFixture) -> None:
+    _always_by_lists(mocker)
+    for seed in range(100):
+        group = random_group(random.Random(seed))
+        expected = repr(_assign(group))
+        other = _shuffle_group(group, random.Random(seed))
+        assert repr(_assign(other)) == expected, seed
+
+
+def _many_topics(members: int, per_member: int) -> Group:
+    chance = random.Random(members)
+    topics = [f"t{number:05d}" for number in range(20 * members)]
+    subscriptions = {
+        f"m{number:05d}": Subscription(sorted(chance.sample(topics, per_member)))
+        for number in range(members)
+    }
+    return Group(Cluster(dict.fromkeys(topics, 1)), subscriptions, {}, {})
+
+
+def test_many_topics_with_few_readers_take_memory_as_subscriptions_do(
+    mocker: MockerFixture,
+) -> None:
+    mocker.patch("assignors.sticky.readership._LARGE", 0)
+    by_lists = mocker.spy(plan_module, "share_by_links")
+    peaks = []
+    for members in (200, 800):
+        group = _many_topics(members, 40)
+        claims: dict[str, Hand] = {member: {} for member in group.subscriptions}
+        generations = dict.fromkeys(claims, -1)
+        for owner in ("nobody", "all but a tenth"):
+            tracemalloc.start()
+            plan = fairest(group.cluster, group.subscriptions, claims, generations)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            loads = [sum(map(len, hand.values())) for hand in plan.hands.values()]
+            assert max(loads) - min(loads) <= 1, owner
+            claims = {
+                m: hand if index % 10 else {} for index, (m, hand) in enumerate(plan.hands.items())
+            }
+    assert by_lists.call_count == 4
+    # four times the members, topics and subscriptions; sets of bits take up to sixteen times as much
+    assert peaks[2] < 6 * peaks[0], peaks
+    assert peaks[3] < 6 * peaks[1], peaks
 
 
 def _shuffled(mapping: dict[str, Any], chance: random.Random) -> dict[str, Any]:

@@ -4,11 +4,11 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from assignors.sticky.hands import Hand
 from assignors.sticky.pool import Pool, Singles
+from tests.support.cases import each_case
 
 
 def test_neighbours_go_to_different_members() -> None:
@@ -59,7 +59,7 @@ def test_everybody_gets_its_number_and_nothing_goes_twice(
     assert all(number in free[topic] for topic, number in seen)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_case("seed", range(60))
 def test_large_tables_are_dealt_one_by_one_too(seed: int) -> None:
     # As many members as it takes for long turns, and sizes that make few of these or many.
     chance = random.Random(seed)

@@ -2,10 +2,9 @@
 
 import random
 
-import pytest
-
 from assignors.sticky.bits import positions
 from assignors.sticky.readership import Readership
+from tests.support.cases import each_case
 
 
 def test_topics_with_the_same_readers_are_one_row() -> None:
@@ -22,7 +21,7 @@ def test_one_list_is_one_list() -> None:
     assert [Readership([topics] * members, topics).lists for members in (1, 2, 3)] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_case("seed", range(60))
 def test_agrees_with_sets_whether_lists_are_long_or_short_or_shared(seed: int) -> None:
     chance = random.Random(seed)
     topics = [f"t{number}" for number in range(chance.choice([3, 20, 200]))]

@@ -2,13 +2,12 @@
 
 import random
 
-import pytest
-
 from assignors.sticky.bits import positions
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
 from tests.assignors.sticky.oracle import is_off_rack
 from tests.assignors.sticky.random_groups import random_group
+from tests.support.cases import each_case
 
 
 def test_topics_with_the_same_readers_are_one_row() -> None:
@@ -40,7 +39,7 @@ def test_racks_that_tell_nothing_apart_divide_nothing() -> None:
     assert not rows.have_racks
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each_case("seed", range(200))
 def test_every_partition_lies_where_it_belongs(seed: int) -> None:
     group = random_group(random.Random(seed))
     cluster = group.cluster

@@ -2,10 +2,9 @@
 
 import random
 
-import pytest
-
 from assignors.sticky.rows import Counts
 from assignors.sticky.transport import Prices, Transport
+from tests.support.cases import each_case
 
 
 def _transport(chance: random.Random, *, racks: bool) -> tuple[Transport, list[int], list[Counts]]:
@@ -49,7 +48,7 @@ def _check(transport: Transport, far: list[int], owned: list[Counts]) -> None:
             assert transport.room(row, member) == room
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_case("seed", range(60))
 def test_sets_follow_changes(seed: int) -> None:
     chance = random.Random(seed)
     transport, far, owned = _transport(chance, racks=bool(seed & 1))

@@ -2,12 +2,11 @@
 
 import random
 
-import pytest
-
 from assignors.sticky.claims import settle
 from assignors.sticky.readership import Readership
 from assignors.sticky.uniform import share_evenly
 from groupsdk.assignment import Partitions
+from tests.support.cases import each_case
 
 
 def test_fresh_is_dealt_as_round_robin_does() -> None:
@@ -19,7 +18,7 @@ def test_fresh_is_dealt_as_round_robin_does() -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each_case("seed", range(200))
 def test_keeps_as_many_as_the_bound_allows(seed: int) -> None:
     chance = random.Random(seed)
     counts = {f"t{index}": chance.randint(1, 9) for index in range(chance.randint(1, 5))}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from kafka.coordinator.assignors.sticky.user_data import StickyAssignorUserData
 
 from assignors.sticky import user_data
 from assignors.sticky.user_data import (
@@ -79,6 +80,28 @@ def test_generation_alone() -> None:
 def test_no_bytes_at_all_are_nothing_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
     assert read_generation(b"", "librdkafka's, as it joins first") == -1
     assert not caplog.records
+
+
+def test_kafka_pythons_version_before_it() -> None:
+    claim = {"t": (0, 3), "u": (1,)}
+    theirs = StickyAssignorUserData([("t", [0, 3]), ("u", [1])], 7).encode()
+    none = StickyAssignorUserData([], -1).encode()
+
+    assert theirs == b"\0\1" + encode_claim(claim, 7)
+    assert decode_claim(theirs) == Claim(claim, 7)
+    assert decode_claim(none) == Claim({}, -1)
+    reader = ClaimReader()
+    # in a group where some members write it and others do not
+    for data in (theirs, theirs[2:]) * 4:
+        assert reader.read(data, "m") == Claim(claim, 7)
+
+
+def test_javas_format_comes_first_where_both_could_be_meant() -> None:
+    # 65,536 topics: the same first bytes as kafka-python's version 1
+    many = {f"t{number}": (number,) for number in range(1 << 16)}
+    data = encode_claim(many, 7)
+    assert data[:2] == b"\0\1"
+    assert decode_claim(data) == Claim(many, 7)
 
 
 def test_version_0_has_no_generation() -> None:
