@@ -21,10 +21,42 @@ GENERATION_ID = 5
 _TOPICS = ("t", "u", "v", "Aa", "BB", "topic-10", "topic-2", "\U0001f600", "\ufffd")
 _MEMBERS = ("a", "b", "B", "c", "consumer-1", "consumer-10", "consumer-2", "\U0001f600", "\ufffd")
 _RACKS = ("r1", "r2", "r3")
-_PARTITIONS = (0, 1, 1, 2, 3, 4, 6)
 _HOSTILE = 0.3
+_FEW = 3
 
 V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How large groups are.
+
+    Attributes:
+        topics: names to choose from.
+        most_topics: how many of these a group has at most.
+        members: names to choose from.
+        most_members: how many of these a group has at most.
+        partitions: numbers of partitions to choose from; one that comes twice is chosen more often.
+    """
+
+    topics: tuple[str, ...]
+    most_topics: int
+    members: tuple[str, ...]
+    most_members: int
+    partitions: tuple[int, ...]
+
+
+SMALL = Scale(_TOPICS, 5, _MEMBERS, 6, (0, 1, 1, 2, 3, 4, 6))
+"""Enough for most faults, and little to read where there is one."""
+
+LARGE = Scale(
+    (*_TOPICS, *(f"topic-{number}" for number in range(11, 25))),
+    14,
+    (*_MEMBERS, *(f"consumer-{number}" for number in range(11, 48))),
+    40,
+    (0, 1, 2, 7, 8, 9, 10, 11, 12, 16, 20, 32, 33, 64, 100, 128, 300),
+)
+"""For faults that depend on the size: numbers of two and three digits, more members than partitions."""
 
 MakeAssignor = Callable[[], PartitionAssignor]
 
@@ -63,10 +95,10 @@ class Case:
         )
 
 
-def fresh_case(source: random.Random) -> Case:
+def fresh_case(source: random.Random, scale: Scale = SMALL) -> Case:
     """Make a group that owns nothing yet."""
-    topics = source.sample(_TOPICS, source.randrange(1, 6))
-    cluster = Cluster({topic: source.choice(_PARTITIONS) for topic in topics})
+    topics = source.sample(scale.topics, source.randrange(1, scale.most_topics + 1))
+    cluster = Cluster({topic: source.choice(scale.partitions) for topic in topics})
     if source.random() < 0.4:
         cluster = replace(cluster, replica_racks=_replica_racks(source, cluster.partition_counts))
     wanted = [*topics, "not known"]
@@ -75,13 +107,19 @@ def fresh_case(source: random.Random) -> Case:
         cluster,
         {
             member_id: _member(source, source.choice(shared), cluster)
-            for member_id in source.sample(_MEMBERS, source.randrange(0, 7))
+            for member_id in source.sample(
+                scale.members, source.randrange(0, scale.most_members + 1)
+            )
         },
     )
 
 
 def later_case(
-    source: random.Random, case: Case, plan: GroupAssignment, make: MakeAssignor
+    source: random.Random,
+    case: Case,
+    plan: GroupAssignment,
+    make: MakeAssignor,
+    scale: Scale = SMALL,
 ) -> Case:
     """Go on from a plan: members own what they were given, some go, some come, topics change.
 
@@ -91,7 +129,7 @@ def later_case(
     counts = dict(case.cluster.partition_counts)
     for topic in counts:
         if source.random() < 0.3:
-            counts[topic] = source.choice(_PARTITIONS)
+            counts[topic] = source.choice(scale.partitions)
     racks = {topic: listed[: counts[topic]] for topic, listed in case.cluster.replica_racks.items()}
     cluster = Cluster(counts, racks)
     subscriptions = {
@@ -100,7 +138,7 @@ def later_case(
         if source.random() < 0.8
     }
     topics = [*counts, "not known"]
-    for member_id in source.sample(_MEMBERS, 2):
+    for member_id in source.sample(scale.members, 2):
         if member_id not in subscriptions:
             subscriptions[member_id] = _member(source, _some(source, topics), cluster)
     for member_id, subscription in subscriptions.items():
@@ -132,21 +170,36 @@ def after_assignment(
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Yield the same group with one thing less, for each thing that it has; the largest first."""
+    """Yield the same group with less: half of its members or topics, or one thing less of each kind."""
+    yield from _halves(case)
+    cluster = case.cluster
     for member_id in case.subscriptions:
         yield replace(case, subscriptions=_without(case.subscriptions, member_id))
-    cluster = case.cluster
     for topic, count in cluster.partition_counts.items():
         racks = cluster.replica_racks
         yield replace(case, cluster=Cluster(_without(cluster.partition_counts, topic), racks))
-        if count > 1:
-            fewer = {**cluster.partition_counts, topic: count - 1}
-            yield replace(case, cluster=Cluster(fewer, racks))
+        for fewer in sorted({count // 2, count - 1} - {0, -1}):
+            changed = {**cluster.partition_counts, topic: fewer}
+            yield replace(case, cluster=Cluster(changed, racks))
     if cluster.replica_racks:
         yield replace(case, cluster=Cluster(cluster.partition_counts))
     for member_id, subscription in case.subscriptions.items():
         for less in _less(subscription):
             yield replace(case, subscriptions={**case.subscriptions, member_id: less})
+
+
+def _halves(case: Case) -> Iterator[Case]:
+    """Yield either half of many members, and of many topics."""
+    for some in _split(list(case.subscriptions)):
+        yield replace(case, subscriptions={each: case.subscriptions[each] for each in some})
+    counts, racks = case.cluster.partition_counts, case.cluster.replica_racks
+    for some in _split(list(counts)):
+        yield replace(case, cluster=Cluster({topic: counts[topic] for topic in some}, racks))
+
+
+def _split(names: list[str]) -> list[list[str]]:
+    middle = len(names) // 2
+    return [names[:middle], names[middle:]] if len(names) > _FEW else []
 
 
 def _less(subscription: Subscription) -> Iterator[Subscription]:

@@ -9,7 +9,10 @@ from assignors.range import RangeAssignor
 from groupsdk.assignment import Assignment, Cluster, Subscription
 from groupsdk.assignor_check.cases import (
     GENERATION_ID,
+    LARGE,
+    SMALL,
     Case,
+    Scale,
     after_assignment,
     fresh_case,
     later_case,
@@ -17,13 +20,20 @@ from groupsdk.assignor_check.cases import (
 )
 
 
-def pairs(number: int = 200) -> Iterator[tuple[Case, Case]]:
+def pairs(number: int = 200, scale: Scale = SMALL) -> Iterator[tuple[Case, Case]]:
     make = CooperativeStickyAssignor
     for seed in range(number):
         source = random.Random(seed)
-        case = fresh_case(source)
+        case = fresh_case(source, scale)
         plan = make().assign(case.cluster, case.subscriptions)
-        yield case, later_case(source, case, plan, make)
+        yield case, later_case(source, case, plan, make, scale)
+
+
+def test_large_groups_are_larger() -> None:
+    cases = [case for pair in pairs(40, LARGE) for case in pair]
+    assert max(len(case.subscriptions) for case in cases) > 30
+    assert max(len(case.cluster.partition_counts) for case in cases) > 10
+    assert max(max(case.cluster.partition_counts.values()) for case in cases) == 300
 
 
 def test_there_are_groups_of_all_kinds() -> None:
@@ -87,7 +97,7 @@ def size(case: Case) -> int:
 
 
 def test_smaller_has_less() -> None:
-    for case in (case for pair in pairs(30) for case in pair):
+    for case in (case for pair in (*pairs(30), *pairs(3, LARGE)) for case in pair):
         for less in smaller(case):
             assert size(less) < size(case)
 

@@ -167,6 +167,36 @@ class Unprepared(Good):
         self.lock = threading.Lock()
 
 
+class LosesSeven(Good):
+    """Small topics do not show it."""
+
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        return {
+            member_id: Assignment(
+                {t: [n for n in ns if n != 7] for t, ns in each.partitions.items()}
+            )
+            for member_id, each in super().assign(cluster, subscriptions).items()
+        }
+
+
+class WrongFrom(Good):
+    """Is right up to some number of members, topics or partitions."""
+
+    members_allowed = topics_allowed = partitions_allowed = 10**6
+
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        plan = dict(super().assign(cluster, subscriptions))
+        if (
+            len(subscriptions) > self.members_allowed
+            or len(cluster.partition_counts) > self.topics_allowed
+            or any(n > self.partitions_allowed for n in cluster.partition_counts.values())
+        ):
+            plan.pop(min(plan, default=""), None)
+        return plan
+
+
 def failure(make: object, max_steps: int = 1_000_000) -> str:
     with pytest.raises(AssignorCheckError) as caught:
         check_assignor(cast("type[PartitionAssignor]", make), max_steps=max_steps)
@@ -209,6 +239,28 @@ def test_what_runs_away_is_stopped(broken: type[Good]) -> None:
     assert "assignor 'good' is not bounded: over 20000 lines of Python" in text
 
 
+def test_what_only_a_larger_group_shows_is_found() -> None:
+    limits: list[tuple[dict[str, object], int]] = [
+        ({"members_allowed": 8}, 9),
+        ({"members_allowed": 30}, 31),
+        ({"topics_allowed": 10}, 1),
+        ({"partitions_allowed": 99}, 1),
+        ({"partitions_allowed": 256}, 1),
+    ]
+    for attributes, members in limits:
+        text = failure(type("Limited", (WrongFrom,), attributes))
+        assert "is not valid: " in text, attributes
+        assert text.count("Subscription(") == members, attributes
+
+
+def test_a_partition_number_that_is_lost_is_found() -> None:
+    text = failure(LosesSeven)
+    # the smallest group that has such a partition
+    assert "-7 is given to nobody" in text
+    assert "': 8}" in text
+    assert text.count("Subscription(") == 1
+
+
 def test_the_group_is_made_as_small_as_can_be() -> None:
     text = failure(Forgetful)
 
@@ -226,15 +278,30 @@ def test_the_group_is_made_as_small_as_can_be() -> None:
         ({"version": -1}, "assignor 'good': its version is -1, not 0 to 32767"),
         ({"supported_protocols": frozenset()}, "its supported_protocols are frozenset"),
         ({"supported_protocols": [RebalanceProtocol.EAGER]}, "its supported_protocols are ["),
-        ({"assign": None}, "does not have all that a PartitionAssignor has"),
+        ({"assign": None}, "is not a PartitionAssignor: it lacks assign\n"),
     ],
 )
 def test_the_shape_is_checked_first(attributes: Mapping[str, object], what: str) -> None:
-    assert what in failure(type("Odd", (Good,), dict(attributes)))
+    assert what in failure(type("Odd", (Good,), dict(attributes))) + "\n"
 
 
 def test_what_is_no_assignor_at_all() -> None:
-    assert "{} does not have all that a PartitionAssignor has" in failure(dict)
+    assert failure(dict) == (
+        "{} is not a PartitionAssignor: it lacks name, version, supported_protocols, "
+        "subscription_user_data, assign, on_assignment"
+    )
+
+
+class WithoutTwo:
+    name = "two"
+    version = 0
+    supported_protocols = frozenset({RebalanceProtocol.EAGER})
+    assign = Good.assign
+    members = Good.members
+
+
+def test_what_a_class_lacks_is_named() -> None:
+    assert "it lacks subscription_user_data, on_assignment" in failure(WithoutTwo)
 
 
 def test_what_cannot_be_copied() -> None:
