@@ -1,0 +1,528 @@
+"""The assignors that run in the coordinator: their contract, and Kafka's `uniform` and `range` (KIP-848)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from typing import Protocol
+from uuid import UUID
+
+from groupsdk.broker.consumer_groups.hash_order import (
+    HashOrder,
+    capacity_for,
+    int_hash,
+    text_hash,
+    uuid_hash,
+)
+from groupsdk.broker.consumer_groups.topics import Partitions, TopicInfo
+from groupsdk.errors import ConfigError, GroupSdkError
+
+
+class AssignorError(GroupSdkError):
+    """An assignor failed, or its result cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSpec:
+    """What an assignor is told of one member."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    subscribed: frozenset[UUID]
+    """The existing topics that the member subscribes to."""
+    target: Partitions
+    """The member's share of the previous target assignment, in the order in which an assignor gave it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    """What an assignor is told of a group."""
+
+    members: Mapping[str, MemberSpec]
+    """By member id, in the order in which Kafka's broker goes through them."""
+    topics: Mapping[UUID, TopicInfo]
+    """All topics that some member subscribes to."""
+    is_homogeneous: bool
+    """Whether all members subscribe to the same topics, those that do not exist included."""
+
+
+class ServerAssignor(Protocol):
+    """Assigns partitions to the members of a consumer group, in the coordinator.
+
+    Called on the broker's own thread: it must neither block nor keep what it is given.
+    (Kafka: ConsumerGroupPartitionAssignor.)
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that members ask for (`group.remote.assignor`)."""
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+        """Return the partitions of each member; a member that is left out gets none.
+
+        Raises:
+            Exception: any; the heartbeat that asked for it is refused, and the last assignment stays.
+        """
+
+
+def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Partitions]:
+    """Return an assignor's result without empty shares of topics, in its order.
+
+    Raises:
+        AssignorError: it names an unknown member, topic or partition, gives a member a topic that it does not
+            subscribe to, or gives a partition twice. Kafka does not look.
+    """
+    given: set[tuple[UUID, int]] = set()
+    made: dict[str, Partitions] = {}
+    for member_id, partitions in result.items():
+        member = group.members.get(member_id)
+        if member is None:
+            raise AssignorError(f"the assignor named the unknown member {member_id!r}")
+        made[member_id] = {}
+        for topic_id, indexes in partitions.items():
+            if topic_id not in member.subscribed:
+                text = f"the assignor gave {member_id} the topic {topic_id}, which it does not subscribe to"
+                raise AssignorError(text)
+            for index in indexes:
+                if not 0 <= index < group.topics[topic_id].partitions:
+                    name = group.topics[topic_id].name
+                    raise AssignorError(
+                        f"the assignor gave {member_id} {name}-{index}: no such partition"
+                    )
+                if (topic_id, index) in given:
+                    name = group.topics[topic_id].name
+                    raise AssignorError(f"the assignor gave {name}-{index} to two members")
+                given.add((topic_id, index))
+            if indexes:
+                made[member_id][topic_id] = tuple(indexes)
+    return made
+
+
+class RangeAssignor:
+    """Contiguous ranges of each topic, equal numbers of the topics lie together (Kafka: RangeAssignor)."""
+
+    name = "range"
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+        """Give each topic to its subscribers: those with an instance id first, then by member id."""
+        ordered = sorted(
+            group.members.values(),
+            key=lambda each: (each.instance_id is None, _utf16(each.instance_id or each.member_id)),
+        )
+        given: dict[str, Partitions] = {each.member_id: {} for each in ordered}
+        for topic_id, topic in group.topics.items():
+            takers = [each.member_id for each in ordered if topic_id in each.subscribed]
+            if not takers:
+                continue
+            least, more = divmod(topic.partitions, len(takers))
+            start = 0
+            for number, member_id in enumerate(takers):
+                end = start + least + (number < more)
+                if end > start:
+                    given[member_id][topic_id] = tuple(range(start, end))
+                start = end
+        orders = _Subscriptions(group)
+        return {
+            member_id: {each: parts[each] for each in orders.put(group.members[member_id], parts)}
+            for member_id, parts in given.items()
+        }
+
+
+class UniformAssignor:
+    """Balanced and sticky: equal numbers of partitions, with few moves (Kafka: UniformAssignor)."""
+
+    name = "uniform"
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+        """Balance the partitions; where all members subscribe to the same, to within one."""
+        if not group.topics:
+            return {}
+        if group.is_homogeneous:
+            return _Homogeneous(group).assign()
+        return _Heterogeneous(group).assign()
+
+
+class _Subscriptions:
+    """The order in which the topics of a subscription are gone through: by a HashSet of their names."""
+
+    def __init__(self, group: GroupSpec) -> None:
+        self._group = group
+        self._known: dict[frozenset[UUID], list[UUID]] = {}
+
+    def ids(self, subscribed: frozenset[UUID]) -> list[UUID]:
+        """Return the topics of a subscription in order."""
+        found = self._known.get(subscribed)
+        if found is None:
+            ids = {self._group.topics[each].name: each for each in subscribed}
+            found = [ids[name] for name in HashOrder.of(text_hash, sorted(ids, key=_utf16))]
+            self._known[subscribed] = found
+        return found
+
+    def put(self, member: MemberSpec, given: Partitions) -> HashOrder[UUID]:
+        """Return the order of a map of the topics that a member is given, sized for its subscription."""
+        order = HashOrder(uuid_hash, capacity_for(len(member.subscribed)))
+        for topic_id in self.ids(member.subscribed):
+            if topic_id in given:
+                order.put(topic_id)
+        return order
+
+
+class _Share:
+    """The partitions of a member: as they were until the first change, which copies them into new tables."""
+
+    def __init__(self, target: Partitions) -> None:
+        self._topics = HashOrder(uuid_hash)
+        for topic_id in target:
+            self._topics.put(topic_id)
+        self._indexes = {each: HashOrder.of(int_hash, target[each]) for each in target}
+        self._is_copy = False
+
+    def topics(self) -> list[UUID]:
+        """Return the topics in order."""
+        return list(self._topics)
+
+    def indexes(self, topic_id: UUID) -> list[int]:
+        """Return the partitions of a topic in order."""
+        return list(self._indexes[topic_id])
+
+    def copied(self) -> None:
+        """Prepare for changes."""
+        if self._is_copy:
+            return
+        self._is_copy = True
+        topics = HashOrder(uuid_hash, len(self._topics))
+        for topic_id in self._topics:
+            topics.put(topic_id)
+            self._indexes[topic_id] = HashOrder.of(int_hash, self._indexes[topic_id])
+        self._topics = topics
+
+    def drop(self, topic_id: UUID) -> None:
+        """Take all of a topic away."""
+        self.copied()
+        self._topics.remove(topic_id)
+        del self._indexes[topic_id]
+
+    def remove(self, topic_id: UUID, index: int) -> None:
+        """Take a partition away."""
+        self.copied()
+        self._indexes[topic_id].remove(index)
+        if not self._indexes[topic_id]:
+            self.drop(topic_id)
+
+    def add(self, topic_id: UUID, index: int, capacity: int = 16) -> None:
+        """Give a partition; `capacity` is that of the set if there is none of the topic yet."""
+        self.copied()
+        self._topics.compute(topic_id)
+        indexes = self._indexes.get(topic_id)
+        if indexes is None:
+            indexes = self._indexes[topic_id] = HashOrder(int_hash, capacity)
+        indexes.put(index)
+
+    def partitions(self) -> Partitions:
+        """Return all of it, in order."""
+        return {each: tuple(self._indexes[each]) for each in self._topics}
+
+
+class _Homogeneous:
+    """Where all members subscribe to the same topics (Kafka: UniformHomogeneousAssignmentBuilder)."""
+
+    def __init__(self, group: GroupSpec) -> None:
+        self._group = group
+        subscribed = next(iter(group.members.values())).subscribed
+        self._topics = [group.topics[each] for each in _ordered_ids(group, subscribed)]
+        total = sum(each.partitions for each in self._topics)
+        self._quota, self._extra = divmod(total, len(group.members))
+        self._shares: dict[str, _Share] = {}
+        self._room: dict[str, int] = {}
+        self._had: set[tuple[UUID, int]] = set()
+        self._freed: list[tuple[UUID, int]] = []
+
+    def assign(self) -> dict[str, Partitions]:
+        """Keep what may stay, then deal out the rest."""
+        members = list(self._group.members.values())
+        for number, member in enumerate(members):
+            self._keep(member, len(members) - number)
+        self._deal()
+        return {member_id: share.partitions() for member_id, share in self._shares.items()}
+
+    def _keep(self, member: MemberSpec, members_left: int) -> None:
+        """Let a member keep what it has up to its quota; `members_left` counts it as well."""
+        share = self._shares[member.member_id] = _Share(member.target)
+        room = self._quota + (self._extra > 0)
+        for topic_id in share.topics():
+            if topic_id not in member.subscribed:
+                share.drop(topic_id)
+                continue
+            for index in share.indexes(topic_id):
+                if (topic_id, index) in self._had or index >= self._group.topics[
+                    topic_id
+                ].partitions:
+                    share.remove(topic_id, index)  # no target of Kafka's own, but a log may have it
+                    continue
+                self._had.add((topic_id, index))
+                if room > 0:
+                    room -= 1
+                else:
+                    share.remove(topic_id, index)
+                    self._freed.append((topic_id, index))
+        if self._extra > 0:
+            if room == 0 or members_left <= self._extra:
+                self._extra -= 1
+            else:
+                room -= 1
+        if room > 0:
+            self._room[member.member_id] = room
+
+    def _deal(self) -> None:
+        """Give first the partitions that nobody had, then those that were taken away."""
+        places = [
+            (topic.topic_id, index)
+            for topic in self._topics
+            for index in range(topic.partitions)
+            if (topic.topic_id, index) not in self._had
+        ]
+        rest = iter([*places, *self._freed])
+        for member_id, room in self._room.items():
+            self._shares[member_id].copied()
+            for place in islice(rest, room):
+                self._shares[member_id].add(*place)
+
+
+class _Heterogeneous:
+    """Where members subscribe to different topics (Kafka: UniformHeterogeneousAssignmentBuilder).
+
+    Members are numbers here: equal loads go by their order.
+    """
+
+    _MOST_ROUNDS = 16
+
+    def __init__(self, group: GroupSpec) -> None:
+        self._group = group
+        self._members = list(group.members.values())
+        self._takers: dict[UUID, list[int]] = {topic_id: [] for topic_id in group.topics}
+        for number, member in enumerate(self._members):
+            for topic_id in member.subscribed:
+                self._takers[topic_id].append(number)
+        self._owners = {each.topic_id: [-1] * each.partitions for each in group.topics.values()}
+        self._loads = [0] * len(self._members)
+        self._shares: list[_Share] = []
+
+    def assign(self) -> dict[str, Partitions]:
+        """Keep what is still subscribed, deal out the rest, then balance topic by topic."""
+        for number, member in enumerate(self._members):
+            self._keep(number, member)
+        subscribed = [each for each in self._group.topics.values() if self._takers[each.topic_id]]
+        topics = [each.topic_id for each in sorted(subscribed, key=self._rank)]
+        for topic_id in topics:
+            loads = _Loads(self._takers[topic_id], self._loads)
+            for index, owner in enumerate(self._owners[topic_id]):
+                if owner < 0:
+                    self._give(topic_id, index, loads.least())
+        self._balance([each for each in topics if len(self._takers[each]) > 1])
+        return {
+            member.member_id: share.partitions()
+            for member, share in zip(self._members, self._shares, strict=True)
+        }
+
+    def _keep(self, number: int, member: MemberSpec) -> None:
+        share = _Share(member.target)
+        self._shares.append(share)
+        for topic_id in share.topics():
+            if topic_id not in member.subscribed:
+                share.drop(topic_id)
+                continue
+            owners = self._owners[topic_id]
+            for index in share.indexes(topic_id):
+                if index >= len(owners) or owners[index] >= 0:
+                    share.remove(topic_id, index)  # no target of Kafka's own, but a log may have it
+                    continue
+                owners[index] = number
+                self._loads[number] += 1
+
+    def _rank(self, topic: TopicInfo) -> tuple[float, int, tuple[int, int]]:
+        """Return what topics are ordered by: most partitions for a subscriber first, then few subscribers."""
+        takers = len(self._takers[topic.topic_id])
+        return -topic.partitions / takers, takers, _java_uuid(topic.topic_id)
+
+    def _give(self, topic_id: UUID, index: int, number: int) -> None:
+        owners = self._owners[topic_id]
+        before = owners[index]
+        if before >= 0:
+            self._loads[before] -= 1
+            self._shares[before].remove(topic_id, index)
+        owners[index] = number
+        self._loads[number] += 1
+        fair = -(-len(owners) // len(self._takers[topic_id]))
+        self._shares[number].add(topic_id, index, capacity_for(fair))
+
+    def _balance(self, topics: list[UUID]) -> None:
+        """Go round the topics until none of them changed since the last that did."""
+        last = None
+        for _ in range(self._MOST_ROUNDS):
+            for topic_id in topics:
+                if topic_id == last:
+                    return
+                if self._balance_topic(topic_id) or last is None:
+                    last = topic_id
+
+    def _balance_topic(self, topic_id: UUID) -> bool:
+        """Move partitions from the most to the least loaded subscribers; return whether any moved."""
+        loads = _Loads(self._takers[topic_id], self._loads)
+        if loads.spread() <= 1:
+            return False
+        # a partition that was moved here does not move on
+        held: dict[int, list[int]] = {}
+        for index, owner in enumerate(self._owners[topic_id]):
+            held.setdefault(owner, []).append(index)
+        moved = False
+        while (giver := loads.most(held)) is not None:
+            index = held[giver].pop()
+            taker = loads.least()
+            if loads.is_level():
+                break
+            self._give(topic_id, index, taker)
+            moved = True
+        return moved
+
+
+class _Loads:
+    """The subscribers of a topic by their loads, which change while one reads: a lower and an upper range of them.
+
+    All members of a range have the same load. The lower range gets partitions in turn and grows once all of it is as
+    loaded as the next member; the upper range gives them in turn, from its end, and grows downwards in the same way.
+
+    Args:
+        members: the subscribers' numbers.
+        loads: how many partitions each number has; the caller keeps it up to date.
+    """
+
+    def __init__(self, members: list[int], loads: list[int]) -> None:
+        self._loads = loads
+        self._members = sorted(members, key=lambda each: (loads[each], each))
+        self._low_end = 0
+        self._low_next = 0
+        self._low_load = loads[self._members[0]] - 1
+        self._high_start = self._high_end = len(members)
+        self._high_next = len(members) - 1
+        self._high_load = loads[self._members[-1]] + 1
+
+    def spread(self) -> int:
+        """Return by how much the most loaded has more than the least loaded."""
+        return self._loads[self._members[-1]] - self._loads[self._members[0]]
+
+    def is_level(self) -> bool:
+        """Return whether nothing is gained by a move between the ranges."""
+        return self._high_load - self._low_load <= 1
+
+    def least(self) -> int:
+        """Return the member that gets the next partition."""
+        if self._low_next >= self._low_end:
+            self._low_load += 1
+            while self._low_end < len(self._members) and self._has(self._low_end, self._low_load):
+                self._low_end += 1
+            self._low_next = 0
+        self._low_next += 1
+        return self._members[self._low_next - 1]
+
+    def most(self, held: Mapping[int, list[int]]) -> int | None:
+        """Return the member that gives the next partition, one that `held` has some of; None if there is none."""
+        if self.is_level():
+            return None
+        while (place := self._next_high()) >= 0:
+            member = self._members[place]
+            if held.get(member):
+                return member
+            # it leaves the range at its end
+            self._high_end -= 1
+            self._members[place] = self._members[self._high_end]
+            self._members[self._high_end] = member
+        return None
+
+    def _next_high(self) -> int:
+        if self._high_next < self._high_start:
+            if self._high_end <= self._high_start and self._high_start > 0:
+                self._high_load = self._loads[self._members[self._high_start - 1]]
+            else:
+                self._high_load -= 1
+            while self._high_start > 0 and self._has(self._high_start - 1, self._high_load):
+                self._high_start -= 1
+            self._high_next = self._high_end - 1
+        place = self._high_next
+        if place >= 0:
+            self._high_next -= 1
+        return place
+
+    def _has(self, place: int, load: int) -> bool:
+        return self._loads[self._members[place]] == load
+
+
+def _ordered_ids(group: GroupSpec, subscribed: frozenset[UUID]) -> HashOrder[UUID]:
+    return HashOrder.of(uuid_hash, _Subscriptions(group).ids(subscribed))
+
+
+def _utf16(text: str) -> bytes:
+    """Return what Java compares strings by."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _java_uuid(topic_id: UUID) -> tuple[int, int]:
+    """Return what Kafka's ids are compared by: two signed halves."""
+    high, low = topic_id.int >> 64, topic_id.int & (2**64 - 1)
+    return _signed(high), _signed(low)
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+def load_assignors(text: str, more: Iterable[ServerAssignor] = ()) -> dict[str, ServerAssignor]:
+    """Return the assignors of a broker by their names, the default one first.
+
+    Args:
+        text: `group.consumer.assignors`: names of Kafka's, or `module:Class` of one's own, separated by commas.
+        more: further assignors; of one with a name that the text has, this one is taken.
+
+    Raises:
+        ConfigError: one cannot be loaded, has no name, or two have the same.
+    """
+    found: dict[str, ServerAssignor] = {}
+    given = {each.name: each for each in more}
+    for entry in filter(None, (each.strip() for each in text.split(","))):
+        assignor = given.pop(entry, None) or _loaded(entry)
+        name = getattr(assignor, "name", None)
+        if not isinstance(name, str) or not name or not callable(getattr(assignor, "assign", None)):
+            raise ConfigError(
+                f"group.consumer.assignors: {entry} must have a name (a string) and assign(group)"
+            )
+        if name in found:
+            raise ConfigError(f"group.consumer.assignors has {name!r} twice")
+        found[name] = assignor
+    found.update(given)
+    if not found:
+        raise ConfigError("group.consumer.assignors must name at least one assignor")
+    return found
+
+
+def _loaded(entry: str) -> ServerAssignor:
+    built_in = BUILT_IN.get(entry)
+    if built_in is not None:
+        return built_in()
+    module, colon, name = entry.partition(":")
+    if not colon:
+        known = ", ".join(BUILT_IN)
+        raise ConfigError(
+            f"group.consumer.assignors: {entry!r} is neither one of {known} nor module:Class"
+        )
+    try:
+        made: ServerAssignor = getattr(import_module(module), name)()
+    except Exception as error:
+        raise ConfigError(f"group.consumer.assignors: {entry} cannot be loaded: {error}") from error
+    return made
+
+
+BUILT_IN: Mapping[str, type[RangeAssignor | UniformAssignor]] = {
+    "uniform": UniformAssignor,
+    "range": RangeAssignor,
+}
+"""Kafka's own assignors, by name."""

@@ -1,0 +1,416 @@
+"""Let members of the classic protocol take part in consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+from uuid import UUID
+
+from groupsdk.broker.consumer_groups.conversion import (
+    ConversionError,
+    assignment_bytes,
+    read_subscription,
+    subscription_of,
+)
+from groupsdk.broker.consumer_groups.departures import Departures
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.heartbeat import RefusedError, replace_static_member
+from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, MemberState, plain
+from groupsdk.broker.consumer_groups.records import member_metadata
+from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, Draft, TimerKind
+from groupsdk.broker.consumer_groups.settings import MigrationPolicy
+from groupsdk.broker.consumer_groups.settling import Change, RegexUpdate, Settling
+from groupsdk.broker.groups.answers import heartbeat_answer, join_error, leave_answer, sync_error
+from groupsdk.broker.groups.join_request import offered_protocols, rebalance_timeout_ms
+from groupsdk.broker.groups.leave import leaving_members
+from groupsdk.broker.groups.turn import Turn
+from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, ConsumerProtocolSubscription
+from groupsdk.wire.coordinator_records.consumer_group import ClassicMemberMetadata, ClassicProtocol
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+_log = logging.getLogger(__name__)
+_MEMBER_ID_REQUIRED_FROM: Final = 4
+
+
+class ClassicMembers:
+    """Handle the classic protocol's requests to consumer groups (Kafka: classicGroup...ToConsumerGroup).
+
+    Nobody is parked here: each request is answered at once, from the target that the coordinator has. A
+    generation is the member's epoch; the same one is answered again where partitions move within an epoch.
+
+    Args:
+        registry: the consumer groups.
+        settling: the common end of heartbeats and joins.
+        departures: lets members go.
+        new_uuid: makes the end of a member id.
+    """
+
+    __slots__ = ("_departures", "_new_uuid", "_registry", "_settling")
+
+    def __init__(
+        self,
+        registry: ConsumerGroupRegistry,
+        settling: Settling,
+        departures: Departures,
+        new_uuid: Callable[[], str],
+    ) -> None:
+        self._registry = registry
+        self._settling = settling
+        self._departures = departures
+        self._new_uuid = new_uuid
+
+    # -- JoinGroup
+
+    def join(
+        self,
+        group: ConsumerGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        now_ms: int,
+    ) -> Turn:
+        """Let a member join, or join again, in a group that has members."""
+        turn = Turn(now_ms)
+        version = context.api_version
+        try:
+            answer = self._join(group, request, context, turn)
+        except RefusedError as error:
+            turn = Turn(now_ms)
+            member_id = request.member_id
+            if error.error_code is ErrorCode.MEMBER_ID_REQUIRED:
+                member_id = str(error)
+            turn.reply(context.token, join_error(error.error_code, member_id, version))
+            return turn
+        except Exception:  # noqa: BLE001 - the assignor is the user's
+            _log.exception("[group %s] no target assignment", group.group_id)
+            turn = Turn(now_ms)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            turn.reply(context.token, join_error(code, request.member_id, version))
+            return turn
+        turn.promise(context.token, answer)
+        turn.if_failed(
+            lambda again, code: again.reply(
+                context.token, join_error(code, request.member_id, version)
+            )
+        )
+        return turn
+
+    def _join(
+        self,
+        group: ConsumerGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        turn: Turn,
+    ) -> JoinGroupResponse:
+        subscription = self._checked(group, request, context)
+        member_id = request.member_id or f"{context.client_id}-{self._new_uuid()}"
+        draft = Draft(group)
+        before = self._member(group, request, member_id, draft)
+        after = self._updated(request, context, subscription, member_id, before)
+        if before is None or after != before:
+            draft.write(member_metadata(group.group_id, after))
+        old_names = frozenset() if before is None else before.topic_names
+        names_changed = after.topic_names != old_names
+        settling = self._settling
+        settling.bump_epoch(draft, Change(names_changed, RegexUpdate.NONE))
+        was_up_to_date = draft.group.epoch <= draft.group.assignment_epoch
+        settling.update_target(draft, turn.now_ms)
+        after = settling.reconcile(
+            draft,
+            member_id,
+            self._owned(subscription),
+            subscription_changed=names_changed,
+            now_ms=turn.now_ms,
+        )
+        draft.hand_over(self._registry, turn)
+        assert after.classic is not None
+        name = after.classic.supported_protocols[0].name
+        generation = after.epoch
+        replaced_last = any(each.classic is None for each in group.members.values())
+        rest = list(draft.group.members.values())
+        has_replaced = before is not None and before.member_id not in group.members
+        if replaced_last and has_replaced and self._departures.would_downgrade(rest):
+            # a static member took the place of the last one of the consumer protocol
+            self._departures.downgrade(draft.group, rest, turn, rebalance=not was_up_to_date)
+            return _joined(member_id, generation, name)
+        group_id = group.group_id
+        settling.renew_session(group_id, member_id, turn.now_ms, after.classic.session_timeout_ms)
+        self._registry.clear(TimerKind.JOIN, group_id, member_id)
+        at_ms = turn.now_ms + after.rebalance_timeout_ms
+        self._registry.set(TimerKind.SYNC, group_id, member_id, at_ms, after.epoch)
+        return _joined(member_id, generation, name)
+
+    def _checked(
+        self, group: ConsumerGroup, request: JoinGroupRequest, context: RequestContext
+    ) -> ConsumerProtocolSubscription:
+        config = self._settling.settings.config()
+        inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if config.policy is MigrationPolicy.DISABLED:
+            raise RefusedError(inconsistent, "group.consumer.migration.policy=disabled")
+        if (
+            request.member_id not in group.members
+            and len(group.members) >= config.group_consumer_max_size
+        ):
+            raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        if not _is_supported(group, request):
+            raise RefusedError(inconsistent, "no protocol in common with the other members")
+        if (
+            not request.member_id
+            and request.group_instance_id is None
+            and context.api_version >= _MEMBER_ID_REQUIRED_FROM
+        ):
+            member_id = f"{context.client_id}-{self._new_uuid()}"
+            raise RefusedError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        try:
+            return read_subscription(request.protocols[0].metadata)
+        except ConversionError as error:
+            raise RefusedError(inconsistent, str(error)) from error
+
+    def _member(
+        self, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, draft: Draft
+    ) -> ConsumerGroupMember | None:
+        instance_id = request.group_instance_id
+        if instance_id is None:
+            return group.members.get(member_id)
+        holder = group.static_member(instance_id)
+        if request.member_id:
+            _check_member(group, request.member_id, instance_id)
+            return holder
+        return None if holder is None else replace_static_member(draft, holder, member_id)
+
+    def _updated(
+        self,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        subscription: ConsumerProtocolSubscription,
+        member_id: str,
+        before: ConsumerGroupMember | None,
+    ) -> ConsumerGroupMember:
+        base = before or ConsumerGroupMember(member_id=member_id)
+        protocols = tuple(ClassicProtocol(*each) for each in offered_protocols(request))
+        return replace(
+            base,
+            instance_id=request.group_instance_id or base.instance_id,
+            rack_id=subscription.rack_id or base.rack_id,
+            client_id=context.client_id,
+            client_host=context.client_host,
+            topic_names=frozenset(subscription.topics),
+            rebalance_timeout_ms=rebalance_timeout_ms(request),
+            classic=ClassicMemberMetadata(request.session_timeout_ms, protocols),
+        )
+
+    def _owned(self, subscription: ConsumerProtocolSubscription) -> Mapping[UUID, frozenset[int]]:
+        image = self._settling.image()
+        return {
+            topic.topic_id: frozenset(indexes)
+            for name, indexes in subscription.owned_partitions.items()
+            if (topic := image.topic(name)) is not None
+        }
+
+    # -- SyncGroup
+
+    def sync(
+        self,
+        group: ConsumerGroup,
+        request: SyncGroupRequest,
+        context: RequestContext,
+        now_ms: int,
+    ) -> Turn:
+        """Give a classic member what it has; the assignments in the request mean nothing."""
+        turn = Turn(now_ms)
+        try:
+            member = self._classic_member(group, request.member_id, request.group_instance_id)
+            name = self._check_sync(group, member, request)
+        except RefusedError as error:
+            if error.error_code is ErrorCode.REBALANCE_IN_PROGRESS:
+                self._arm_join(group, request.member_id, now_ms)
+            turn.reply(context.token, sync_error(error.error_code))
+            return turn
+        assert member.classic is not None
+        self._registry.clear(TimerKind.SYNC, group.group_id, member.member_id)
+        self._settling.renew_session(
+            group.group_id, member.member_id, now_ms, member.classic.session_timeout_ms
+        )
+        data = subscription_of(member)
+        version = int.from_bytes(data[:2]) if len(data) >= 2 else 0
+        image = self._settling.image()
+        turn.reply(
+            context.token,
+            SyncGroupResponse(
+                protocol_type=CONSUMER_PROTOCOL_TYPE,
+                protocol_name=name,
+                assignment=assignment_bytes(plain(member.assigned), image, version),
+            ),
+        )
+        return turn
+
+    def _check_sync(
+        self, group: ConsumerGroup, member: ConsumerGroupMember, request: SyncGroupRequest
+    ) -> str:
+        if request.generation_id != member.epoch:
+            raise RefusedError(ErrorCode.ILLEGAL_GENERATION, "")
+        assert member.classic is not None
+        name = member.classic.supported_protocols[0].name
+        if (request.protocol_type or CONSUMER_PROTOCOL_TYPE) != CONSUMER_PROTOCOL_TYPE or (
+            request.protocol_name or name
+        ) != name:
+            raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+        if (
+            group.assignment_epoch > member.epoch
+            and member.state is not MemberState.UNREVOKED_PARTITIONS
+        ):
+            raise RefusedError(ErrorCode.REBALANCE_IN_PROGRESS, "")
+        return name
+
+    # -- Heartbeat
+
+    def heartbeat(
+        self,
+        group: ConsumerGroup,
+        request: HeartbeatRequest,
+        context: RequestContext,
+        now_ms: int,
+    ) -> Turn:
+        """Renew a classic member's session, and tell it to join again where it has a step to take."""
+        turn = Turn(now_ms)
+        try:
+            member = self._classic_member(group, request.member_id, request.group_instance_id)
+        except RefusedError as error:
+            turn.reply(context.token, heartbeat_answer(error.error_code))
+            return turn
+        if request.generation_id != member.epoch:
+            turn.reply(context.token, heartbeat_answer(ErrorCode.ILLEGAL_GENERATION))
+            return turn
+        assert member.classic is not None
+        self._settling.renew_session(
+            group.group_id, member.member_id, now_ms, member.classic.session_timeout_ms
+        )
+        code = ErrorCode.NONE
+        if self._has_a_step_to_take(group, member):
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+            self._arm_join(group, member.member_id, now_ms)
+        turn.reply(context.token, heartbeat_answer(code))
+        return turn
+
+    def _has_a_step_to_take(self, group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
+        if member.epoch < group.assignment_epoch:
+            return True
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            return True
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        return not any(
+            group.is_held_by_another(member.member_id, topic_id, partition)
+            for topic_id, partitions in group.target(member.member_id).items()
+            for partition in partitions
+        )
+
+    def _arm_join(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
+        group_id, member = group.group_id, group.members[member_id]
+        if not self._registry.is_set(TimerKind.JOIN, group_id, member_id):
+            at_ms = now_ms + max(member.rebalance_timeout_ms, 0)
+            self._registry.set(TimerKind.JOIN, group_id, member_id, at_ms, member.epoch)
+
+    def _classic_member(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None
+    ) -> ConsumerGroupMember:
+        member = _check_member(group, member_id, instance_id)
+        if member.classic is None:
+            raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, "")
+        return member
+
+    # -- LeaveGroup
+
+    def leave(
+        self,
+        group: ConsumerGroup,
+        request: LeaveGroupRequest,
+        context: RequestContext,
+        now_ms: int,
+    ) -> Turn:
+        """Remove members of either protocol, with one new group epoch for all of them."""
+        turn = Turn(now_ms)
+        leaving: dict[str, ConsumerGroupMember] = {}
+        answers = []
+        for each in leaving_members(request, context):
+            code, member = _leaving(group, each)
+            if member is not None:
+                if member.member_id in leaving:
+                    code = ErrorCode.UNKNOWN_MEMBER_ID
+                else:
+                    leaving[member.member_id] = member
+                    _log.info(
+                        "[group %s, member %s, epoch %d] left (%s)",
+                        *(group.group_id, member.member_id, member.epoch),
+                        each.reason or "no reason given",
+                    )
+            answers.append(MemberResponse(each.member_id, each.group_instance_id, code))
+        version = context.api_version
+        answer = leave_answer(ErrorCode.NONE, tuple(answers), version)
+        if not leaving:
+            turn.reply(context.token, answer)
+            return turn
+        self._departures.remove(group, leaving.values(), turn)
+        turn.promise(context.token, answer)
+        turn.if_failed(
+            lambda again, code: again.reply(context.token, leave_answer(code, (), version))
+        )
+        return turn
+
+
+def _joined(member_id: str, generation: int, protocol: str) -> JoinGroupResponse:
+    # no leader, even for the only classic member: the coordinator assigns
+    return JoinGroupResponse(
+        generation_id=generation,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=protocol,
+        leader="",
+        member_id=member_id,
+        members=(),
+    )
+
+
+def _is_supported(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
+    """Return whether a member offers a protocol that all other classic members offer too."""
+    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not request.protocols:
+        return False
+    offered = {each.name for each in request.protocols}
+    for member in group.members.values():
+        if member.classic is not None and member.member_id != request.member_id:
+            offered &= {each.name for each in member.classic.supported_protocols}
+    return bool(offered)
+
+
+def _check_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> ConsumerGroupMember:
+    if instance_id is not None:
+        holder = group.static_member(instance_id)
+        if holder is None:
+            raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, "")
+        if holder.member_id != member_id:
+            raise RefusedError(ErrorCode.FENCED_INSTANCE_ID, "")
+    member = group.members.get(member_id)
+    if member is None:
+        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, "")
+    return member
+
+
+def _leaving(
+    group: ConsumerGroup, leaving: MemberIdentity
+) -> tuple[ErrorCode, ConsumerGroupMember | None]:
+    if not leaving.member_id:
+        # by an administrator, who knows the instance and not the member
+        instance_id = leaving.group_instance_id
+        member = None if instance_id is None else group.static_member(instance_id)
+        return (ErrorCode.UNKNOWN_MEMBER_ID, None) if member is None else (ErrorCode.NONE, member)
+    try:
+        member = _check_member(group, leaving.member_id, leaving.group_instance_id)
+    except RefusedError as error:
+        return error.error_code, None
+    return ErrorCode.NONE, member

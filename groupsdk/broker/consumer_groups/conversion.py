@@ -1,0 +1,187 @@
+"""Turn a classic group with members into a consumer group, and back (KIP-848, online migration)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from uuid import UUID
+
+from groupsdk.broker.consumer_groups.group import ConsumerGroup, GroupRecord
+from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, Holdings, MemberState
+from groupsdk.broker.consumer_groups.records import (
+    current_assignment,
+    group_epoch,
+    member_metadata,
+    target_epoch,
+    target_of_member,
+)
+from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig
+from groupsdk.broker.consumer_groups.topics import Partitions, TopicImage, metadata_hash
+from groupsdk.broker.groups.group import ClassicGroup
+from groupsdk.broker.groups.member import GroupMember
+from groupsdk.broker.groups.protocols import choose_protocol
+from groupsdk.errors import DecodeError
+from groupsdk.wire.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    MAX_VERSION,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolDecoder,
+    ConsumerProtocolEncoder,
+    ConsumerProtocolSubscription,
+)
+from groupsdk.wire.coordinator_records.consumer_group import ClassicMemberMetadata, ClassicProtocol
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
+
+
+class ConversionError(ValueError):
+    """A classic group cannot become a consumer group; the text says why."""
+
+
+def upgrade_records(
+    group: ClassicGroup, config: ConsumerGroupConfig, image: TopicImage
+) -> list[GroupRecord]:
+    """Return the records that make a consumer group of a classic one with members.
+
+    Raises:
+        ConversionError: it cannot become one.
+    """
+    if not config.policy.upgrades:
+        policy = config.group_consumer_migration_policy
+        raise ConversionError(f"group.consumer.migration.policy={policy} forbids it")
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise ConversionError(f"its protocol type is {group.protocol_type!r}")
+    if len(group.members) > config.group_consumer_max_size:
+        raise ConversionError(f"its {len(group.members)} members are over group.consumer.max.size")
+    members = [_upgraded(group, each, image) for each in group.members.values()]
+    group_id, epoch = group.group_id, group.generation_id
+    names = {name for each in members for name in each.topic_names}
+    targets: dict[str, Partitions] = {
+        each.member_id: {topic_id: tuple(epochs) for topic_id, epochs in each.assigned.items()}
+        for each in members
+    }
+    return [
+        *(member_metadata(group_id, each) for each in members),
+        group_epoch(group_id, epoch, metadata_hash(names, image)),
+        *(target_of_member(group_id, each, targets[each]) for each in targets),
+        target_epoch(group_id, epoch, 0),
+        *(current_assignment(group_id, each) for each in members),
+    ]
+
+
+def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> ConsumerGroupMember:
+    name = group.protocol_name or next((each for each, _ in member.protocols), "")
+    metadata = next((data for each, data in member.protocols if each == name), None)
+    if metadata is None:
+        metadata = member.protocols[0][1] if member.protocols else b""
+    subscription = read_subscription(metadata)
+    assigned: Holdings = {}
+    if member.assignment:
+        try:
+            given = ConsumerProtocolDecoder().assignment(member.assignment)
+        except DecodeError as error:
+            text = f"the assignment of {member.member_id} cannot be read: {error}"
+            raise ConversionError(text) from error
+        if given.user_data:
+            # KAFKA-18134: what it means is known to the client's assignor alone
+            raise ConversionError(f"the assignment of {member.member_id} has user data")
+        assigned = holdings_of(given.assigned_partitions, image, group.generation_id)
+    return ConsumerGroupMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=frozenset(subscription.topics),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicMemberMetadata(
+            member.session_timeout_ms,
+            tuple(ClassicProtocol(each, data) for each, data in member.protocols),
+        ),
+        epoch=group.generation_id,
+        previous_epoch=group.generation_id,
+        state=MemberState.STABLE,
+        assigned=assigned,
+    )
+
+
+def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
+    """Read what a classic consumer joins with.
+
+    Raises:
+        ConversionError: it is not a consumer's subscription.
+    """
+    try:
+        return ConsumerProtocolDecoder().subscription(metadata)
+    except DecodeError as error:
+        raise ConversionError(f"a subscription cannot be read: {error}") from error
+
+
+def holdings_of(partitions: Mapping[str, Sequence[int]], image: TopicImage, epoch: int) -> Holdings:
+    """Return partitions by topic id, given in an epoch; those of topics that are gone are left out."""
+    held: dict[UUID, dict[int, int]] = {}
+    for name, indexes in partitions.items():
+        topic = image.topic(name)
+        if topic is not None and indexes:
+            held[topic.topic_id] = dict.fromkeys(sorted(indexes), epoch)
+    return held
+
+
+def subscription_of(member: ConsumerGroupMember) -> bytes:
+    """Return the metadata of the first protocol that a classic member of a consumer group offers."""
+    assert member.classic is not None
+    protocols = member.classic.supported_protocols
+    return protocols[0].metadata if protocols else b""
+
+
+def assignment_bytes(partitions: Partitions, image: TopicImage, version: int) -> bytes:
+    """Return partitions as a classic consumer's assignment; those of topics that are gone are left out."""
+    named = {
+        topic.name: tuple(sorted(indexes))
+        for topic_id, indexes in partitions.items()
+        if (topic := image.topic_by_id(topic_id)) is not None
+    }
+    return ConsumerProtocolEncoder().assignment(
+        ConsumerProtocolAssignment(named), min(max(version, 0), MAX_VERSION)
+    )
+
+
+def downgrade_records(
+    group: ConsumerGroup,
+    rest: Collection[ConsumerGroupMember],
+    image: TopicImage,
+    now_ms: int,
+) -> GroupMetadataValue:
+    """Return the record of the classic group that the members left make up; each has its target."""
+    protocols = {
+        each.member_id: tuple((p.name, p.metadata) for p in each.classic.supported_protocols)
+        for each in rest
+        if each.classic is not None
+    }
+    supported: dict[str, int] = {}
+    for offered in protocols.values():
+        for each_name, _ in offered:
+            supported[each_name] = supported.get(each_name, 0) + 1
+    name = choose_protocol(protocols.values(), supported)
+    leader = next(iter(each.member_id for each in rest), None)
+    members = []
+    for each in rest:
+        assert each.classic is not None
+        data = dict(protocols[each.member_id]).get(name or "", b"")
+        version = int.from_bytes(data[:2]) if len(data) >= 2 else 0
+        members.append(
+            MemberMetadata(
+                member_id=each.member_id,
+                group_instance_id=each.instance_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                rebalance_timeout=each.rebalance_timeout_ms,
+                session_timeout=each.classic.session_timeout_ms,
+                subscription=data,
+                assignment=assignment_bytes(group.target(each.member_id), image, version),
+            )
+        )
+    return GroupMetadataValue(
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        generation=group.epoch,
+        protocol=name,
+        leader=leader,
+        current_state_timestamp=now_ms,
+        members=tuple(members),
+    )

@@ -1,0 +1,233 @@
+"""Coordinate the consumer groups of one partition of `__consumer_offsets`: requests, time, administration."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from groupsdk.broker.consumer_groups.assignors import BUILT_IN, ServerAssignor
+from groupsdk.broker.consumer_groups.classic_members import ClassicMembers
+from groupsdk.broker.consumer_groups.departures import ClassicReplay, Departures
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.heartbeat import ConsumerHeartbeats
+from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, MemberState, together
+from groupsdk.broker.consumer_groups.offsets import commit_error, transaction_error
+from groupsdk.broker.consumer_groups.records import group_tombstones
+from groupsdk.broker.consumer_groups.registry import (
+    ConsumerGroupRegistry,
+    Draft,
+    GroupTimer,
+    TimerKind,
+)
+from groupsdk.broker.consumer_groups.settings import EffectiveSettings
+from groupsdk.broker.consumer_groups.settling import Settling
+from groupsdk.broker.consumer_groups.topics import Partitions, TopicImage
+from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.broker.groups.registry import GroupRegistry
+from groupsdk.broker.groups.turn import Turn
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from groupsdk.wire.messages.consumer_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from groupsdk.wire.messages.list_groups import ListedGroup
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+
+_log = logging.getLogger(__name__)
+GROUP_TYPE: Final = "consumer"
+"""The type of these groups, as ListGroups names it."""
+_CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
+
+
+class ConsumerGroupCoordinator:
+    """The consumer groups of one partition of the log, beside its classic ones.
+
+    Does no I/O and reads no clock. For one thread.
+
+    Args:
+        registry: the consumer groups.
+        classic: the classic groups.
+        rebalances: of classic groups.
+        settings: what holds for each group.
+        image: returns the topics as they are now.
+        new_uuid: makes the end of a member id.
+        become_classic: replays the record of a group that became a classic one.
+        assignors: by name, the default one first; None: Kafka's.
+    """
+
+    def __init__(
+        self,
+        registry: ConsumerGroupRegistry,
+        classic: GroupRegistry,
+        rebalances: Rebalances,
+        settings: EffectiveSettings,
+        image: Callable[[], TopicImage],
+        new_uuid: Callable[[], str],
+        become_classic: ClassicReplay,
+        assignors: Mapping[str, ServerAssignor] | None = None,
+    ) -> None:
+        self.registry = registry
+        self._settings = settings
+        self._image = image
+        built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
+        self._settling = Settling(registry, settings, assignors or built_in, image)
+        self._departures = Departures(registry, self._settling, become_classic)
+        self.heartbeats = ConsumerHeartbeats(
+            registry, classic, rebalances, self._settling, self._departures, new_uuid
+        )
+        self.classic_members = ClassicMembers(registry, self._settling, self._departures, new_uuid)
+
+    def group(self, group_id: str) -> ConsumerGroup | None:
+        """Return a consumer group; None if there is none of that id."""
+        return self.registry.groups.get(group_id)
+
+    # -- time
+
+    def loaded(self, now_ms: int) -> None:
+        """Begin all sessions again, with the group's timeout, and the rebalance timers of those that owe something."""
+        for group in self.registry.groups.values():
+            timeout_ms = self._settings.session_timeout_ms(group.group_id)
+            for member in group.members.values():
+                self._settling.renew_session(group.group_id, member.member_id, now_ms, timeout_ms)
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    at_ms = now_ms + max(member.rebalance_timeout_ms, 0)
+                    self.registry.set(
+                        TimerKind.REBALANCE, group.group_id, member.member_id, at_ms, member.epoch
+                    )
+
+    def advance(self, turn: Turn) -> None:
+        """Do one thing that is due; to be called again while `next_ms` has come.
+
+        One at a time, since the next may depend on the records of the one before.
+        """
+        for timer in self.registry.timers.pop_due(turn.now_ms):
+            if turn.records:
+                self.registry.timers.set(timer, turn.now_ms)
+                continue
+            self.registry.taken(timer)
+            self._due(timer, turn)
+
+    @property
+    def next_ms(self) -> int:
+        """When something may be due."""
+        return self.registry.timers.next_ms
+
+    def _due(self, timer: GroupTimer, turn: Turn) -> None:
+        group = self.registry.groups.get(timer.group_id)
+        if group is None:
+            return
+        if timer.kind is TimerKind.REGEX:
+            self._resolve(group, turn)
+            return
+        member = group.members.get(timer.member_id)
+        if member is None or (timer.epoch >= 0 and member.epoch != timer.epoch):
+            return
+        _log.info(
+            "[group %s, member %s, epoch %d] removed: its %s timeout ended",
+            *(group.group_id, member.member_id, member.epoch, timer.kind.value),
+        )
+        self._departures.remove(group, [member], turn)
+
+        def failed(again: Turn, error: ErrorCode) -> None:
+            # it could not be written: try again, as long as the member is there
+            self.registry.set(
+                timer.kind, timer.group_id, timer.member_id, again.now_ms + 1_000, timer.epoch
+            )
+
+        turn.if_failed(failed)
+
+    def _resolve(self, group: ConsumerGroup, turn: Turn) -> None:
+        draft = Draft(group)
+        self._settling.resolve_regexes(draft, turn.now_ms)
+        draft.hand_over(self.registry, turn)
+
+    # -- offsets
+
+    def commit_error(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        """Return whether a commit to a consumer group may be taken."""
+        places = (
+            (topic.name, each.partition_index)
+            for topic in request.topics
+            for each in topic.partitions
+        )
+        return commit_error(
+            self.registry.groups[request.group_id],
+            request.member_id,
+            request.generation_id_or_member_epoch,
+            places,
+            api_version,
+            self._image,
+        )
+
+    def transaction_error(self, request: TxnOffsetCommitRequest) -> ErrorCode:
+        """Return whether a commit in a transaction to a consumer group may be taken."""
+        return transaction_error(
+            self.registry.groups[request.group_id],
+            request.member_id,
+            request.generation_id_or_member_epoch,
+            request.group_instance_id,
+        )
+
+    # -- administration
+
+    def listed(self) -> list[ListedGroup]:
+        """List the groups as ListGroups does."""
+        return [
+            ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, GROUP_TYPE)
+            for group in self.registry.groups.values()
+        ]
+
+    def described(self, group_id: str) -> DescribedGroup:
+        """Describe a group as ConsumerGroupDescribe does."""
+        group = self.registry.groups.get(group_id)
+        if not group_id:
+            code = ErrorCode.INVALID_GROUP_ID
+            return DescribedGroup(error_code=code, error_message=code.text)
+        if group is None:
+            return DescribedGroup(
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=f"Group {group_id} not found.",
+                group_id=group_id,
+            )
+        members = sorted(group.members.values(), key=lambda each: each.member_id)
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state.value,
+            group_epoch=group.epoch,
+            assignment_epoch=group.assignment_epoch,
+            assignor_name=self._settling.assignor_of(group),
+            members=tuple(self._described_member(group, each) for each in members),
+        )
+
+    def _described_member(self, group: ConsumerGroup, member: ConsumerGroupMember) -> Member:
+        return Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            member_epoch=member.epoch,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=tuple(sorted(member.topic_names)),
+            subscribed_topic_regex=member.regex,
+            assignment=self._named(together(member.assigned, member.pending)),
+            target_assignment=self._named(group.target(member.member_id)),
+            member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
+        )
+
+    def _named(self, partitions: Partitions) -> Assignment:
+        image = self._image()
+        return Assignment(
+            tuple(
+                TopicPartitions(topic_id, topic.name, tuple(sorted(indexes)))
+                for topic_id, indexes in partitions.items()
+                if (topic := image.topic_by_id(topic_id)) is not None
+            )
+        )
+
+    def write_tombstones(self, group: ConsumerGroup, turn: Turn) -> None:
+        """Delete an empty group."""
+        self.registry.write(group_tombstones(group), turn)

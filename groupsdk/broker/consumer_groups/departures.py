@@ -1,0 +1,107 @@
+"""Let members of a consumer group go: on request, by time, or for a member of the same instance that takes over."""
+
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+
+from groupsdk.broker.consumer_groups.conversion import downgrade_records
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.member import ConsumerGroupMember
+from groupsdk.broker.consumer_groups.records import (
+    group_epoch,
+    group_tombstones,
+    member_tombstones,
+    target_epoch,
+)
+from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, Draft
+from groupsdk.broker.consumer_groups.settling import Settling
+from groupsdk.broker.consumer_groups.topics import metadata_hash
+from groupsdk.broker.groups.turn import Turn
+from groupsdk.broker.runtime.contract import CoordinatorRecord
+from groupsdk.wire.coordinator_records.declaration import write_key, write_value
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
+
+
+_log = logging.getLogger(__name__)
+
+ClassicReplay = Callable[[str, GroupMetadataValue, int, bool], None]
+"""Makes a classic group of its id and record, at a time in ms; the last argument: whether it is to rebalance."""
+
+
+class Departures:
+    """Remove members, and turn a group of which only classic members are left into a classic one.
+
+    Args:
+        registry: the groups and their timers.
+        settling: knows the topics and the settings.
+        become_classic: replays the record of a downgraded group.
+    """
+
+    __slots__ = ("_become_classic", "_registry", "_settling")
+
+    def __init__(
+        self, registry: ConsumerGroupRegistry, settling: Settling, become_classic: ClassicReplay
+    ) -> None:
+        self._registry = registry
+        self._settling = settling
+        self._become_classic = become_classic
+
+    def remove(
+        self, group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], turn: Turn
+    ) -> None:
+        """Write that members are gone, with one new group epoch for all of them."""
+        gone = {each.member_id for each in leaving}
+        rest = [each for each in group.members.values() if each.member_id not in gone]
+        if self.would_downgrade(rest):
+            self.downgrade(group, rest, turn, rebalance=True)
+            return
+        draft = Draft(group)
+        for member in leaving:
+            for record in member_tombstones(group.group_id, member.member_id):
+                draft.write(record)
+        self._settling.drop_unused_regexes(draft)
+        image = self._settling.image()
+        hashed = metadata_hash(draft.group.subscribed_topics(), image)
+        draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
+        if not rest and self._settling.settings.config().follows_4_4:
+            draft.write(target_epoch(group.group_id, group.epoch + 1, 0))
+        draft.hand_over(self._registry, turn)
+
+    def would_downgrade(self, rest: Collection[ConsumerGroupMember]) -> bool:
+        """Return whether a group with these members is to become a classic one."""
+        config = self._settling.settings.config()
+        return (
+            bool(rest)
+            and all(each.classic is not None for each in rest)
+            and config.policy.downgrades
+            and len(rest) <= config.group_max_size
+        )
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        rest: Collection[ConsumerGroupMember],
+        turn: Turn,
+        *,
+        rebalance: bool,
+    ) -> None:
+        """Write a consumer group as the classic group of the members that are left.
+
+        Args:
+            group: with all its members, those that go included; and with what a draft of it says.
+            rest: the classic members that stay.
+            turn: gets the records.
+            rebalance: whether the classic group is to rebalance at once.
+        """
+        self._registry.write(group_tombstones(group), turn)
+        value = downgrade_records(group, rest, self._settling.image(), turn.now_ms)
+        written = CoordinatorRecord(write_key(GroupMetadataKey(group.group_id)), write_value(value))
+        turn.write(
+            written, partial(self._become_classic, group.group_id, value, turn.now_ms, rebalance)
+        )
+        _log.info(
+            "[group %s, epoch %d] becomes a classic group of %d members",
+            group.group_id,
+            group.epoch,
+            len(rest),
+        )

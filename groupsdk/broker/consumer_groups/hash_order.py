@@ -1,0 +1,151 @@
+"""The order in which Java's hash tables are iterated: Kafka's assignors choose among equals by it.
+
+A table has a power of two of bins, chosen by the low bits of a key's spread hash; keys of one bin stay in a list.
+Bins of eight and more keys, which Java turns into trees, are not modelled: ids do not collide like that by chance.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from functools import lru_cache
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from groupsdk.wire.coordinator_records.partitioner import java_hash
+
+
+_WORD = 0xFFFFFFFF
+_DOUBLE_WORD = 0xFFFFFFFFFFFFFFFF
+_FIRST_BINS = 16
+_FIBONACCI = 0x9E3779B97F4A7C15
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+def capacity_for(size: int) -> int:
+    """Return the initial capacity that Kafka and Java give a table for so many keys."""
+    return size * 4 // 3 + 1
+
+
+def uuid_hash(topic_id: UUID) -> int:
+    """Return the hash code of a Kafka Uuid, unsigned."""
+    folded = (topic_id.int >> 64) ^ (topic_id.int & _DOUBLE_WORD)
+    return folded >> 32 ^ folded & _WORD
+
+
+@lru_cache(maxsize=16_384)
+def text_hash(text: str) -> int:
+    """Return the hash code of a String, unsigned; kept, as a group's members are ordered at each of its epochs."""
+    return java_hash(text) & _WORD
+
+
+def int_hash(number: int) -> int:
+    """Return the hash code of an Integer, unsigned."""
+    return number & _WORD
+
+
+class HashOrder(Generic[K]):
+    """The keys of a Java HashMap or HashSet, in its order.
+
+    Args:
+        code: the hash code of a key, of which the low 32 bits count.
+        capacity: the initial capacity that the table is made with.
+    """
+
+    __slots__ = ("_bins", "_code", "_keys")
+
+    def __init__(self, code: Callable[[K], int], capacity: int = _FIRST_BINS) -> None:
+        self._code = code
+        self._bins: list[list[K]] = [[] for _ in range(_power_of_two(capacity))]
+        self._keys: set[K] = set()
+
+    @classmethod
+    def of(cls, code: Callable[[K], int], keys: Iterable[K]) -> "HashOrder[K]":
+        """Return the order of a HashSet that is made from a collection."""
+        listed = list(keys)
+        made = cls(code, max(capacity_for(len(listed)), _FIRST_BINS))
+        for key in listed:
+            made.put(key)
+        return made
+
+    def put(self, key: K) -> None:
+        """Add a key as `put` and `add` do: last in its bin; the table grows afterwards."""
+        if key in self._keys:
+            return
+        self._bin(key).append(key)
+        self._keys.add(key)
+        if self._is_over():
+            self._grow()
+
+    def compute(self, key: K) -> None:
+        """Add a key as `computeIfAbsent` does: first in its bin; the table grows beforehand, even for a known key."""
+        if self._is_over():
+            self._grow()
+        if key not in self._keys:
+            self._bin(key).insert(0, key)
+            self._keys.add(key)
+
+    def remove(self, key: K) -> None:
+        """Remove a key; the table does not shrink."""
+        self._keys.remove(key)
+        self._bin(key).remove(key)
+
+    def __iter__(self) -> Iterator[K]:
+        """Go through the keys in the table's order."""
+        for keys in self._bins:
+            yield from keys
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        return len(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether a key is there."""
+        return key in self._keys
+
+    def _bin(self, key: K) -> list[K]:
+        word = self._code(key) & _WORD
+        return self._bins[(word ^ word >> 16) & len(self._bins) - 1]
+
+    def _is_over(self) -> bool:
+        return len(self._keys) > len(self._bins) * 3 // 4
+
+    def _grow(self) -> None:
+        before = self._bins
+        self._bins = [[] for _ in range(len(before) * 2)]
+        for keys in before:
+            for key in keys:
+                self._bin(key).append(key)
+
+
+def members_order(member_ids: Iterable[str], new: Collection[str] = ()) -> list[str]:
+    """List the members of a group as Kafka's assignors go through them.
+
+    The coordinator copies them from its own table, whose bins are chosen by the high bits of a product, into a HashMap.
+
+    Args:
+        member_ids: in the order in which they came into the group.
+        new: those of them that are not in the coordinator's table yet; they are copied last.
+    """
+    every = list(member_ids)
+    listed = [each for each in every if each not in new]
+    bins = 2
+    while len(listed) * 3 > bins * 4:
+        bins *= 2
+    shift = 65 - bins.bit_length()
+
+    def slot(member_id: str) -> int:
+        code = text_hash(member_id)
+        signed = code - 2**32 if code >= 2**31 else code
+        return (signed * _FIBONACCI & _DOUBLE_WORD) >> shift
+
+    order: HashOrder[str] = HashOrder(text_hash)
+    listed.reverse()  # of the keys of one slot the table's iterator returns the last first
+    for member_id in sorted(listed, key=slot):
+        order.put(member_id)
+    for member_id in every:
+        order.put(member_id)
+    return list(order)
+
+
+def _power_of_two(capacity: int) -> int:
+    return 1 << max(capacity - 1, 0).bit_length()

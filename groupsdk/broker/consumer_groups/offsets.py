@@ -1,0 +1,91 @@
+"""Fence the commits and fetches of a consumer group's members by their epochs (KIP-848, KIP-1251)."""
+
+from collections.abc import Callable, Iterable
+
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.member import ConsumerGroupMember
+from groupsdk.broker.consumer_groups.topics import TopicImage
+from groupsdk.error_code import ErrorCode
+
+
+_CONSUMER_COMMITS_FROM = 9
+"""The first version of OffsetCommit that members of the consumer protocol may use."""
+
+
+def commit_error(
+    group: ConsumerGroup,
+    member_id: str,
+    epoch: int,
+    places: Iterable[tuple[str, int]],
+    api_version: int,
+    image: Callable[[], TopicImage],
+) -> ErrorCode:
+    """Return whether a commit may be taken (Kafka: ConsumerGroup.validateOffsetCommit).
+
+    Args:
+        group: the group.
+        member_id: of the member that commits; empty for a tool.
+        epoch: the member's epoch, or generation.
+        places: the topics and partitions of the commit.
+        api_version: of OffsetCommit.
+        image: returns the topics as they are now.
+    """
+    if epoch < 0 and not group.members:
+        return ErrorCode.NONE
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if member.classic is None and api_version < _CONSUMER_COMMITS_FROM:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if epoch == member.epoch or (
+        epoch < member.epoch and _held_since(member, epoch, places, image())
+    ):
+        return ErrorCode.NONE
+    return _stale(member)
+
+
+def transaction_error(
+    group: ConsumerGroup, member_id: str, epoch: int, instance_id: str | None
+) -> ErrorCode:
+    """Return whether offsets may be committed in a transaction (TxnOffsetCommit up to version 5)."""
+    if epoch < 0 and not member_id and instance_id is None:
+        return ErrorCode.NONE
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if epoch == member.epoch else ErrorCode.ILLEGAL_GENERATION
+
+
+def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
+    """Return whether a member may ask for offsets (OffsetFetch from version 9 on)."""
+    if member_id is None and epoch < 0:
+        return ErrorCode.NONE
+    member = group.members.get(member_id or "")
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if epoch == member.epoch else _stale(member)
+
+
+def _stale(member: ConsumerGroupMember) -> ErrorCode:
+    if member.classic is not None:
+        return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _held_since(
+    member: ConsumerGroupMember,
+    epoch: int,
+    places: Iterable[tuple[str, int]],
+    image: TopicImage,
+) -> bool:
+    """Return whether the member has had all these partitions since an epoch, without a break."""
+    for name, partition in places:
+        topic = image.topic(name)
+        if topic is None:
+            return False
+        given = None
+        for holdings in (member.assigned, member.pending):
+            given = holdings.get(topic.topic_id, {}).get(partition, given)
+        if given is None or epoch < given:
+            return False
+    return True

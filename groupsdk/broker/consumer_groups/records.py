@@ -1,0 +1,107 @@
+"""Build the records of consumer groups, in the order in which Kafka writes them."""
+
+from collections.abc import Iterable
+
+from groupsdk.broker.consumer_groups.group import ConsumerGroup, GroupRecord, ResolvedRegex
+from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, written_partitions
+from groupsdk.broker.consumer_groups.topics import Partitions
+from groupsdk.broker.runtime.contract import CoordinatorRecord
+from groupsdk.wire.coordinator_records.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from groupsdk.wire.coordinator_records.declaration import write_key, write_value
+
+
+def encoded(record: GroupRecord) -> CoordinatorRecord:
+    """Encode a record."""
+    value = None if record.value is None else write_value(record.value)
+    return CoordinatorRecord(write_key(record.key), value)
+
+
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
+    """Write a group epoch (type 3)."""
+    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return GroupRecord(ConsumerGroupMetadataKey(group_id), value)
+
+
+def member_metadata(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
+    """Write what a member asked for (type 5)."""
+    key = ConsumerGroupMemberMetadataKey(group_id, member.member_id)
+    return GroupRecord(key, member.metadata_value())
+
+
+def current_assignment(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
+    """Write what a member has (type 8)."""
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id)
+    return GroupRecord(key, member.assignment_value())
+
+
+def target_of_member(group_id: str, member_id: str, target: Partitions) -> GroupRecord:
+    """Write the target of a member (type 7)."""
+    value = ConsumerGroupTargetAssignmentMemberValue(written_partitions(target))
+    return GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value)
+
+
+def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
+    """Write the epoch of the target (type 6)."""
+    value = ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms)
+    return GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
+
+
+def resolved_regex(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupRecord:
+    """Write the topics of an expression (type 16)."""
+    value = ConsumerGroupRegularExpressionValue(
+        tuple(sorted(resolved.topics)), resolved.version, resolved.timestamp_ms
+    )
+    return GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), value)
+
+
+def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
+    """Delete the topics of an expression."""
+    return GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), None)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
+    """Remove one member (types 8, 7, 5)."""
+    return [
+        GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+    ]
+
+
+def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
+    """Remove a group with all that is left of it (types 8, 7, 6, 5, 16, 4, 3)."""
+    group_id, members = group.group_id, list(group.members)
+    return [
+        *_each(ConsumerGroupCurrentMemberAssignmentKey, group_id, members),
+        *_each(ConsumerGroupTargetAssignmentMemberKey, group_id, members),
+        GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
+        *_each(ConsumerGroupMemberMetadataKey, group_id, members),
+        *(regex_tombstone(group_id, regex) for regex in group.regexes),
+        # of the topics of a group that Kafka 4.0 or older wrote
+        GroupRecord(ConsumerGroupPartitionMetadataKey(group_id), None),
+        GroupRecord(ConsumerGroupMetadataKey(group_id), None),
+    ]
+
+
+def _each(
+    key: type[
+        ConsumerGroupCurrentMemberAssignmentKey
+        | ConsumerGroupTargetAssignmentMemberKey
+        | ConsumerGroupMemberMetadataKey
+    ],
+    group_id: str,
+    member_ids: Iterable[str],
+) -> list[GroupRecord]:
+    return [GroupRecord(key(group_id, member_id), None) for member_id in member_ids]

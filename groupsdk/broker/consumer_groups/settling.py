@@ -1,0 +1,284 @@
+"""What follows when a member of a consumer group has said something: a new epoch, a new target, a step towards it."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from typing import NamedTuple
+from uuid import UUID
+
+from groupsdk.broker.consumer_groups.assignors import (
+    GroupSpec,
+    MemberSpec,
+    ServerAssignor,
+    checked,
+)
+from groupsdk.broker.consumer_groups.expressions import expressions_of, needs_resolution, resolved
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.hash_order import members_order
+from groupsdk.broker.consumer_groups.member import ConsumerGroupMember
+from groupsdk.broker.consumer_groups.reconciliation import Goal, reconciled
+from groupsdk.broker.consumer_groups.records import (
+    current_assignment,
+    group_epoch,
+    regex_tombstone,
+    resolved_regex,
+    target_epoch,
+    target_of_member,
+)
+from groupsdk.broker.consumer_groups.registry import (
+    ConsumerGroupRegistry,
+    Draft,
+    TimerKind,
+    rebalance_timer,
+)
+from groupsdk.broker.consumer_groups.settings import EffectiveSettings
+from groupsdk.broker.consumer_groups.topics import Partitions, TopicImage, metadata_hash
+
+
+_log = logging.getLogger(__name__)
+
+
+class RegexUpdate(Enum):
+    """What a request did to the expression of its member."""
+
+    NONE = "none"
+    UNRESOLVED = "unresolved"
+    """The member has another one, of which the topics are not known yet."""
+    RESOLVED = "resolved"
+    """The member has another one of which they are, or none any more."""
+
+
+class Change(NamedTuple):
+    """What a request changed of its member's subscription."""
+
+    names: bool
+    regex: RegexUpdate
+
+    @property
+    def any(self) -> bool:
+        """Whether the subscription is another one."""
+        return self.names or self.regex is not RegexUpdate.NONE
+
+
+class Settling:
+    """Bump the epoch, compute the target, reconcile one member: the common end of heartbeats and joins.
+
+    Args:
+        registry: the groups and their timers.
+        settings: what holds for each group.
+        assignors: by name, the default one first.
+        image: returns the topics as they are now.
+    """
+
+    def __init__(
+        self,
+        registry: ConsumerGroupRegistry,
+        settings: EffectiveSettings,
+        assignors: Mapping[str, ServerAssignor],
+        image: Callable[[], TopicImage],
+    ) -> None:
+        self.registry = registry
+        self.settings = settings
+        self.assignors = assignors
+        self.image = image
+        # at which version of the topics the hash of each group was looked at; nothing of it lasts
+        self._seen: dict[str, int] = {}
+
+    # -- the epoch
+
+    def needs_refresh(self, group: ConsumerGroup) -> bool:
+        """Return whether topics changed since the group's metadata was looked at."""
+        return self._seen.get(group.group_id) != self.image().version
+
+    def update_regex(
+        self, draft: Draft, before: ConsumerGroupMember | None, after: ConsumerGroupMember
+    ) -> RegexUpdate:
+        """Take another expression of a member into account; the member itself is in the draft already."""
+        old = "" if before is None else before.regex
+        if old == after.regex:
+            return RegexUpdate.NONE
+        self.drop_unused_regexes(draft)
+        if after.regex and after.regex not in draft.group.regexes:
+            return RegexUpdate.UNRESOLVED
+        return RegexUpdate.RESOLVED
+
+    def drop_unused_regexes(self, draft: Draft) -> None:
+        """Delete the topics of expressions that no member subscribes with any more."""
+        used = {member.regex for member in draft.group.members.values()}
+        for regex in [each for each in draft.group.regexes if each not in used]:
+            draft.write(regex_tombstone(draft.group.group_id, regex))
+
+    def bump_epoch(self, draft: Draft, change: Change) -> None:
+        """Raise the group epoch where the subscription, or the topics that it stands for, are others."""
+        group = draft.group
+        bump = change.names or change.regex is RegexUpdate.RESOLVED
+        found = group.metadata_hash
+        if bump or self.needs_refresh(group):
+            image = self.image()
+            self._seen[group.group_id] = image.version
+            found = metadata_hash(group.subscribed_topics(), image)
+        if bump or found != group.metadata_hash:
+            draft.write(group_epoch(group.group_id, group.epoch + 1, found))
+
+    def resolve_regexes(self, draft: Draft, now_ms: int) -> None:
+        """Resolve all expressions of a group, in its own time (record 16, and 3 where topics are others)."""
+        group, image = draft.group, self.image()
+        before = {regex: found.topics for regex, found in group.regexes.items()}
+        for regex in sorted(expressions_of(group)):
+            found = resolved(regex, image, now_ms)
+            draft.write(resolved_regex(group.group_id, regex, found))
+        after = {regex: found.topics for regex, found in draft.group.regexes.items()}
+        self._seen[group.group_id] = image.version
+        hashed = metadata_hash(draft.group.subscribed_topics(), image)
+        if before != after or hashed != group.metadata_hash:
+            draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
+
+    def request_regexes(self, draft: Draft, now_ms: int) -> None:
+        """Have the expressions resolved after the answer, if it is time."""
+        group = draft.group
+        interval_ms = self.settings.config().group_consumer_regex_refresh_interval_ms
+        if self.registry.is_set(TimerKind.REGEX, group.group_id, ""):
+            return
+        if needs_resolution(group, self.image(), interval_ms, now_ms):
+            self.registry.set(TimerKind.REGEX, group.group_id, "", now_ms)
+
+    # -- the target
+
+    def assignor_of(self, group: ConsumerGroup) -> str:
+        """Return the assignor that most members ask for; the default where none does."""
+        votes = Counter(
+            each.server_assignor
+            for each in group.members.values()
+            if each.server_assignor is not None
+        )
+        if votes:
+            return votes.most_common(1)[0][0]
+        return next(iter(self.assignors))
+
+    def update_target(self, draft: Draft, now_ms: int) -> None:
+        """Compute the target assignment of the group epoch, if it is time.
+
+        Raises:
+            Exception: whatever the assignor raises.
+        """
+        group = draft.group
+        if group.epoch <= group.assignment_epoch:
+            return
+        interval_ms = self.settings.assignment_interval_ms(group.group_id)
+        last_ms = group.assignment_timestamp_ms
+        if last_ms and interval_ms and now_ms < last_ms + interval_ms:
+            return
+        epoch = group.epoch
+        spec = self.spec_of(group, new=draft.new_members())
+        name = self.assignor_of(group)
+        assignor = self.assignors.get(name) or next(iter(self.assignors.values()))
+        made = checked(spec, assignor.assign(spec))
+        for member_id in spec.members:
+            target = made.get(member_id, {})
+            if not _is_same(group.targets.get(member_id), target):
+                draft.write(target_of_member(group.group_id, member_id, target))
+        draft.write(target_epoch(group.group_id, epoch, now_ms))
+        _log.info(
+            "[group %s, epoch %d] assignor %s computed the target of %d members",
+            group.group_id,
+            epoch,
+            name,
+            len(spec.members),
+        )
+
+    def spec_of(self, group: ConsumerGroup, new: Collection[str] = ()) -> GroupSpec:
+        """Describe a group to an assignor; `new` members are not in the coordinator's table yet."""
+        image = self.image()
+        topics = {
+            topic.topic_id: topic
+            for name in sorted(group.subscribed_topics())
+            if (topic := image.topic(name)) is not None
+        }
+        ids = {topic.name: topic_id for topic_id, topic in topics.items()}
+        subscribed: dict[frozenset[str], frozenset[UUID]] = {}
+
+        def subscription(member: ConsumerGroupMember) -> frozenset[UUID]:
+            names = group.topics_of(member)
+            found = subscribed.get(names)
+            if found is None:
+                found = frozenset(ids[name] for name in names if name in ids)
+                subscribed[names] = found
+            return found
+
+        members = {
+            member_id: MemberSpec(
+                member_id=member_id,
+                instance_id=group.members[member_id].instance_id,
+                rack_id=group.members[member_id].rack_id,
+                subscribed=subscription(group.members[member_id]),
+                target=group.target(member_id),
+            )
+            for member_id in members_order(group.members, new)
+        }
+        return GroupSpec(members=members, topics=topics, is_homogeneous=_is_homogeneous(group))
+
+    # -- the member
+
+    def reconcile(
+        self,
+        draft: Draft,
+        member_id: str,
+        owned: Mapping[UUID, frozenset[int]] | None,
+        *,
+        subscription_changed: bool,
+        now_ms: int,
+    ) -> ConsumerGroupMember:
+        """Take a member a step towards its target; return it as it will be."""
+        group = draft.group
+        member = group.members[member_id]
+        if member.is_reconciled_to(group.assignment_epoch) and not subscription_changed:
+            return member
+        made = reconciled(
+            group,
+            member,
+            Goal(
+                epoch=group.assignment_epoch,
+                target=group.target(member_id),
+                subscribed=self.subscribed_ids(group, member),
+                subscription_changed=subscription_changed,
+            ),
+            owned,
+        )
+        if made is member:
+            return member
+        draft.write(current_assignment(group.group_id, made))
+        rebalance_timer(self.registry, draft, member_id, now_ms)
+        return made
+
+    def subscribed_ids(self, group: ConsumerGroup, member: ConsumerGroupMember) -> frozenset[UUID]:
+        """Return the existing topics that a member subscribes to."""
+        image = self.image()
+        return frozenset(
+            topic.topic_id
+            for name in group.topics_of(member)
+            if (topic := image.topic(name)) is not None
+        )
+
+    def renew_session(self, group_id: str, member_id: str, now_ms: int, timeout_ms: int) -> None:
+        """Begin a member's session again."""
+        self.registry.set(TimerKind.SESSION, group_id, member_id, now_ms + timeout_ms)
+
+
+def _is_same(before: Partitions | None, target: Partitions) -> bool:
+    """Return whether a target has the same partitions, whatever their order; None is not the same as nothing."""
+    if before is None or before.keys() != target.keys():
+        return False
+    return all(set(before[each]) == set(indexes) for each, indexes in target.items())
+
+
+def _is_homogeneous(group: ConsumerGroup) -> bool:
+    """Return whether Kafka takes all members to subscribe to the same (`ConsumerGroup.subscriptionType`).
+
+    With expressions it does so only where all have the same one, and no member names a topic besides.
+    """
+    names = {each.topic_names for each in group.members.values()}
+    regexes = {each.regex or None for each in group.members.values()}
+    if regexes == {None}:
+        return len(names) == 1
+    return len(regexes) == 1 and not any(names)

@@ -1,0 +1,89 @@
+"""What consumer groups know of topics: ids, partition counts, racks, and a hash of all that (KIP-1101)."""
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+
+Partitions = dict[UUID, tuple[int, ...]]
+"""Partitions by topic id; ascending, except in target assignments, which keep the order of Kafka's hash tables."""
+
+
+class TopicInfo(NamedTuple):
+    """One topic, as far as assignments depend on it."""
+
+    topic_id: UUID
+    name: str
+    partitions: int
+    racks: tuple[tuple[str, ...], ...] = ()
+    """The racks that hold each partition; empty where no broker has a rack."""
+
+
+class TopicImage(Protocol):
+    """A view of the cluster's topics, as they are now."""
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever a topic is created, deleted or gets partitions."""
+
+    def topic(self, name: str) -> TopicInfo | None:
+        """Return a topic by its name; None if there is none."""
+
+    def topic_by_id(self, topic_id: UUID) -> TopicInfo | None:
+        """Return a topic by its id; None if there is none."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all topics, the internal ones included."""
+
+
+class NoTopics:
+    """An image of a cluster without topics."""
+
+    version = 0
+
+    def topic(self, name: str) -> TopicInfo | None:
+        """Return None: there is no topic."""
+        return None
+
+    def topic_by_id(self, topic_id: UUID) -> TopicInfo | None:
+        """Return None: there is no topic."""
+        return None
+
+    def names(self) -> Iterable[str]:
+        """Return no name."""
+        return ()
+
+
+def topic_hash(topic: TopicInfo) -> int:
+    """Return the hash of one topic, as a signed 64-bit integer (Kafka: `Utils.computeTopicHash`)."""
+    high, low = struct.unpack(">qq", topic.topic_id.bytes)
+    parts = [b"\0", struct.pack("<qq", high, low), _text(topic.name)]
+    parts.append(struct.pack("<i", topic.partitions))
+    for index in range(topic.partitions):
+        parts.append(struct.pack("<i", index))
+        racks = topic.racks[index] if index < len(topic.racks) else ()
+        for rack in sorted(racks):
+            # the number of UTF-16 code units, once by Kafka's own hand and once by that of its hash library
+            parts += [struct.pack("<i", len(rack.encode("utf-16-le")) // 2), _text(rack)]
+    return _signed(b"".join(parts))
+
+
+def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
+    """Return the hash of the topics that a group subscribes to; 0 where none of them exists."""
+    hashes = [
+        topic_hash(topic) for name in sorted(names) if (topic := image.topic(name)) is not None
+    ]
+    return _signed(struct.pack(f"<{len(hashes)}q", *hashes)) if hashes else 0
+
+
+def _text(text: str) -> bytes:
+    units = text.encode("utf-16-le", "surrogatepass")
+    return units + struct.pack("<i", len(units) // 2)
+
+
+def _signed(data: bytes) -> int:
+    from xxhash import xxh3_64_intdigest  # only brokers with consumer groups need it
+
+    number = xxh3_64_intdigest(data)
+    return number - 2**64 if number >= 2**63 else number

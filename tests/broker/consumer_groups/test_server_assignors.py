@@ -1,0 +1,213 @@
+"""Tests the assignors that run in the coordinator, those of a user's own, and what becomes of wrong ones."""
+
+import random
+from collections.abc import Mapping
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from groupsdk.broker.consumer_groups.assignors import (
+    AssignorError,
+    GroupSpec,
+    MemberSpec,
+    RangeAssignor,
+    ServerAssignor,
+    UniformAssignor,
+    checked,
+    load_assignors,
+)
+from groupsdk.broker.consumer_groups.topics import Partitions, TopicInfo
+from groupsdk.errors import ConfigError
+from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.broker.consumer_groups.rig import Rig, Topics
+
+
+A, B = UUID(int=1), UUID(int=2)
+
+
+def spec(
+    members: Mapping[str, set[UUID]],
+    topics: Mapping[UUID, int],
+    targets: Mapping[str, Partitions] | None = None,
+) -> GroupSpec:
+    """Describes a group."""
+    return GroupSpec(
+        members={
+            each: MemberSpec(
+                member_id=each,
+                instance_id=None,
+                rack_id=None,
+                subscribed=frozenset(wanted),
+                target=(targets or {}).get(each, {}),
+            )
+            for each, wanted in members.items()
+        },
+        topics={each: TopicInfo(each, f"t{each.int}", count) for each, count in topics.items()},
+        is_homogeneous=len({frozenset(each) for each in members.values()}) == 1,
+    )
+
+
+def sizes(made: Mapping[str, Partitions]) -> list[int]:
+    """Counts the partitions of each member, in order."""
+    return sorted(sum(map(len, each.values())) for each in made.values())
+
+
+def test_range_gives_contiguous_parts_of_each_topic() -> None:
+    made = RangeAssignor().assign(spec({"m1": {A, B}, "m2": {A}}, {A: 5, B: 2}))
+    assert made == {"m1": {A: (0, 1, 2), B: (0, 1)}, "m2": {A: (3, 4)}}
+
+
+@pytest.mark.parametrize("homogeneous", [True, False])
+def test_uniform_is_balanced_and_keeps_what_may_stay(homogeneous: bool) -> None:
+    chosen = random.Random(7)
+    for seed in range(200):
+        chosen.seed(seed)
+        topics = {UUID(int=n + 1): chosen.randint(1, 8) for n in range(chosen.randint(1, 4))}
+        targets: dict[str, Partitions] = {}
+        names = [f"m{n}" for n in range(chosen.randint(1, 6))]
+        for _ in range(3):
+            members = {
+                name: set(topics)
+                if homogeneous
+                else {each for each in topics if chosen.random() < 0.6} or {next(iter(topics))}
+                for name in names
+            }
+            wanted = {each for subscribed in members.values() for each in subscribed}
+            topics = {each: count for each, count in topics.items() if each in wanted}
+            group = spec(members, topics, targets)
+            made = checked(group, UniformAssignor().assign(group))
+            total = sum(topics[each] for each in wanted)
+            assert sum(sizes(made)) == total, seed
+            if homogeneous:
+                assert sizes(made)[-1] - sizes(made)[0] <= 1, seed
+                again = spec(members, topics, made)
+                assert UniformAssignor().assign(again) == made, seed
+            targets = made
+            names = (
+                [*names, f"m{len(names) + seed}"] if chosen.random() < 0.5 else names[1:] or names
+            )
+
+
+class _Mine:
+    """Gives all to the first member, or does what a test tells it to."""
+
+    name = "mine"
+
+    def __init__(self) -> None:
+        self.wrong: Any = None
+        self.homogeneous: list[bool] = []
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+        self.homogeneous.append(group.is_homogeneous)
+        if isinstance(self.wrong, Exception):
+            raise self.wrong
+        if self.wrong is not None:
+            return cast("Mapping[str, Partitions]", self.wrong)
+        first = min(group.members)
+        return {
+            first: {each.topic_id: tuple(range(each.partitions)) for each in group.topics.values()}
+        }
+
+
+def join(
+    rig: Rig,
+    member_id: str,
+    assignor: str | None = None,
+    names: tuple[str, ...] = ("t",),
+    regex: str | None = None,
+) -> Any:
+    """Lets a member join."""
+    return rig.ask(
+        ConsumerGroupHeartbeatRequest(
+            *("g", member_id, 0),
+            rebalance_timeout_ms=1_000,
+            subscribed_topic_names=names,
+            subscribed_topic_regex=regex,
+            server_assignor=assignor,
+            topic_partitions=(),
+        )
+    )
+
+
+def test_an_assignor_of_ones_own_is_asked_and_its_mistakes_change_nothing() -> None:
+    mine = _Mine()
+    rig = Rig(Topics(t=3), assignors=load_assignors("uniform", [mine]))
+    topic = rig.topics.id_of("t")
+    assert join(rig, "m1", "mine").assignment.topic_partitions[0].partitions == (0, 1, 2)
+    assert join(rig, "m2", "none of ours").error_code == 112
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    for wrong in (
+        {"m9": {topic: (0,)}},
+        {"m1": {topic: (0, 3)}},
+        {"m1": {topic: (-1,)}},
+        {"m1": {UUID(int=77): (0,)}},
+        {"m1": {topic: (0,)}, "m2": {topic: (0,)}},
+        {"m1": {topic: (0, 0)}},
+        RuntimeError("no"),
+    ):
+        mine.wrong = wrong
+        before = len(rig.log)
+        refused = join(rig, "m2", "mine")
+        assert refused.error_code == -1, wrong
+        assert "target assignment" in refused.error_message
+        # nothing of it is written, and the last good assignment holds
+        assert len(rig.log) == before
+        assert group.target("m1") == {topic: (0, 1, 2)}
+    mine.wrong = None
+    assert join(rig, "m2", "mine").error_code == 0
+
+
+def test_an_assignor_is_told_whether_all_subscribe_to_the_same() -> None:
+    for first, second, same in (
+        ({"names": ("t",)}, {"names": ("t",)}, True),
+        # a topic that does not exist counts
+        ({"names": ("t",)}, {"names": ("t", "none")}, False),
+        ({"names": (), "regex": "t.*"}, {"names": (), "regex": "t.*"}, True),
+        # Kafka compares expressions, not what they stand for
+        ({"names": (), "regex": "t.*"}, {"names": (), "regex": "t+"}, False),
+        ({"names": ("t",), "regex": "t.*"}, {"names": ("t",), "regex": "t.*"}, False),
+        ({"names": ("t",)}, {"names": (), "regex": "t.*"}, False),
+    ):
+        mine = _Mine()
+        rig = Rig(Topics(t=3), assignors=load_assignors("uniform", [mine]))
+        for member_id, subscription in (("m1", first), ("m2", second)):
+            joined = join(rig, member_id, "mine", **subscription)
+            assert joined.error_code == 0
+            # expressions are resolved after an answer, not too often; the next heartbeat has the target computed
+            epoch = joined.member_epoch
+            for _ in range(3):
+                rig.advance(11_000)
+                epoch = rig.ask(ConsumerGroupHeartbeatRequest("g", member_id, epoch)).member_epoch
+        assert mine.homogeneous[-1] is same, (first, second)
+
+
+def test_results_are_checked() -> None:
+    group = spec({"m1": {A}, "m2": {A}}, {A: 2})
+    assert checked(group, {"m1": {A: (1, 0)}, "m2": {A: ()}}) == {"m1": {A: (1, 0)}, "m2": {}}
+    wrong_ones: tuple[tuple[dict[str, Partitions], str], ...] = (
+        ({"m3": {A: (0,)}}, "unknown member"),
+        ({"m1": {B: (0,)}}, "does not subscribe"),
+        ({"m1": {A: (2,)}}, "no such partition"),
+        ({"m1": {A: (0,)}, "m2": {A: (0,)}}, "two members"),
+    )
+    for wrong, text in wrong_ones:
+        with pytest.raises(AssignorError, match=text):
+            checked(group, wrong)
+
+
+def test_assignors_are_loaded_by_name() -> None:
+    assert list(load_assignors("range, uniform")) == ["range", "uniform"]
+    path = "groupsdk.broker.consumer_groups.assignors:RangeAssignor"
+    found: dict[str, ServerAssignor] = load_assignors(path)
+    assert list(found) == ["range"]
+    for text, problem in (
+        ("", "at least one"),
+        ("sticky", "neither one of"),
+        ("range,range", "twice"),
+        ("no.such:Class", "cannot be loaded"),
+        ("builtins:object", "must have a name"),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            load_assignors(text)
