@@ -58,9 +58,14 @@ class Catalogue:
         self.topics_by_id: dict[UUID, Topic] = {}
         self.deleted: set[str] = set()
         """The names of topics that are gone while their records or committed offsets may still be there."""
+        self.changes = 0
+        """How many facts there were at the start and how many changes since: an offset of the metadata."""
+        self.topics_version = 0
+        """Grows whenever a topic is created, deleted or gets partitions."""
         self._configs: dict[tuple[str, str], dict[str, str]] = {}
         self._cluster: dict[str, Any] = {}
         for kind, key, value in store.facts():
+            self.changes += 1
             if kind == _TOPIC:
                 states = [TopicPartitionState(*each) for each in value["leaders"]]
                 self._add(Topic(key, UUID(value["id"]), states))
@@ -85,8 +90,12 @@ class Catalogue:
         self._set_cluster(name, number)
         return number
 
+    def _write(self, changes: Iterable[Change]) -> None:
+        self.store.write(changes)
+        self.changes += 1
+
     def _set_cluster(self, key: str, value: Any) -> None:
-        self.store.write([(_CLUSTER, key, value)])
+        self._write([(_CLUSTER, key, value)])
         self._cluster[key] = value
 
     def create_topics(
@@ -107,7 +116,7 @@ class Catalogue:
         changes = [_topic_change(topic) for topic in made]
         given = {("topic", name): dict(entries) for name, entries in (configs or {}).items()}
         changes += [_config_change(*resource, entries) for resource, entries in given.items()]
-        self.store.write(changes)
+        self._write(changes)
         for topic in made:
             self._add(topic)
         self._configs.update(given)
@@ -115,7 +124,7 @@ class Catalogue:
 
     def delete_topic(self, name: str) -> Topic:
         """Take a topic and its configuration away; it is in `deleted` until `forget_deleted`."""
-        self.store.write(
+        self._write(
             [
                 (_TOPIC, name, None),
                 _config_change("topic", name, {}),
@@ -123,6 +132,7 @@ class Catalogue:
             ]
         )
         self.deleted.add(name)
+        self.topics_version += 1
         topic = self.topics.pop(name)
         del self.topics_by_id[topic.topic_id]
         self._configs.pop(("topic", name), None)
@@ -130,14 +140,15 @@ class Catalogue:
 
     def forget_deleted(self, name: str) -> None:
         """Note that nothing is left of a deleted topic."""
-        self.store.write([(_DELETED, name, None)])
+        self._write([(_DELETED, name, None)])
         self.deleted.discard(name)
 
     def add_partitions(self, name: str, leaders: Iterable[int]) -> None:
         """Let a topic grow by partitions led by these nodes."""
         topic = self.topics[name]
         grown = [*topic.partitions, *(TopicPartitionState(leader) for leader in leaders)]
-        self.store.write([_topic_change(Topic(name, topic.topic_id, grown))])
+        self._write([_topic_change(Topic(name, topic.topic_id, grown))])
+        self.topics_version += 1
         topic.partitions[:] = grown
 
     def move_leaders(self, moves: Mapping[tuple[str, int], int]) -> None:
@@ -146,7 +157,7 @@ class Catalogue:
         for (name, partition), node in moves.items():
             states = changed.setdefault(name, list(self.topics[name].partitions))
             states[partition] = TopicPartitionState(node, states[partition].leader_epoch + 1)
-        self.store.write(
+        self._write(
             _topic_change(Topic(name, self.topics[name].topic_id, states))
             for name, states in changed.items()
         )
@@ -163,13 +174,14 @@ class Catalogue:
 
     def set_config(self, resource: str, name: str, entries: Mapping[str, str]) -> None:
         """Replace all that was set for a resource."""
-        self.store.write([_config_change(resource, name, entries)])
+        self._write([_config_change(resource, name, entries)])
         if entries:
             self._configs[resource, name] = dict(entries)
         else:
             self._configs.pop((resource, name), None)
 
     def _add(self, topic: Topic) -> None:
+        self.topics_version += 1
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
 

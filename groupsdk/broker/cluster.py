@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from groupsdk.errors import GroupSdkError
 
 if TYPE_CHECKING:
     from groupsdk.broker.authorizer import Authorizer
+    from groupsdk.broker.consumer_groups.assignors import ServerAssignor
     from groupsdk.broker.coordinators import Coordinators
     from groupsdk.broker.log.partition_log import PartitionLog
     from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
@@ -78,7 +79,10 @@ class Cluster:
         defer: Callable[[Callable[[], Any]], Any],
         client_scheduler: Scheduler | None = None,
     ) -> None:
+        self.static_config = config
+        """The settings that the broker was started with."""
         self.config = config
+        """The settings that hold now: `static_config` and what was changed while the broker ran."""
         self.catalogue = catalogue
         self.logs = logs
         self.scheduler = scheduler
@@ -88,11 +92,17 @@ class Cluster:
         self.crowded: Callable[[], bool] | None = None
         """Tells whether requests are likely to come together; None: they are taken one by one."""
         self.nodes: dict[int, ClusterNode] = {}
+        self.changes = 0
+        """How often something was appended, or a leader changed; for readers that pause."""
         self._waiters: dict[TopicPartition, set[Callable[[], None]]] = {}
         self._groups: Coordinators | None = None
         self._transactions: Coordinators | None = None
         self._authorizer: Authorizer | None = None
+        self.scram: Any = None
+        """The credentials of SCRAM users where no listener asks for any; made by the first request for them."""
         self._producer_ids: ProducerIdAllocator | None = None
+        self.assignors: Sequence[ServerAssignor] = ()
+        """Assignors of consumer groups beside those that `group.consumer.assignors` names."""
         self._next_leader = 0
         # by a crash: what groups committed for them is still in the logs of an earlier run
         self._half_deleted = set(catalogue.deleted)
@@ -117,6 +127,22 @@ class Cluster:
     def controller_id(self) -> int:
         """The running node with the lowest id; -1: there is none."""
         return next((node.node_id for node in self.running_nodes), -1)
+
+    # -- settings
+
+    def apply_broker_configs(self) -> None:
+        """Let what was set for brokers through AlterConfigs take effect, where it can (`DYNAMIC`).
+
+        Values for all brokers hold for all nodes, values for one broker only where it is the only node: the
+        nodes share their logs.
+        """
+        from groupsdk.broker.dynamic_config import effective_config  # most brokers never need it
+
+        layers = [self.catalogue.config("broker", "")]
+        if len(self.nodes) == 1:
+            layers += [self.catalogue.config("broker", str(node)) for node in self.nodes]
+        self.config = effective_config(self.static_config, layers)
+        self.logs.reconfigure(self.config)
 
     # -- topics
 
@@ -364,6 +390,7 @@ class Cluster:
 
     def appended(self, place: TopicPartition) -> None:
         """Wake those that wait for a partition: it has more records, or another leader, or is gone."""
+        self.changes += 1
         for wake in tuple(self._waiters.get(place, _NO_WAITERS)):
             wake()
 

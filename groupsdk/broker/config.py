@@ -105,6 +105,22 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = MAX_INT32
+    group_consumer_assignors: str = "uniform,range"
+    """The assignors of consumer groups, the default one first: Kafka's by name, one's own as `module:Class`."""
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_max_size: int = MAX_INT32
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_release: str = "4.3"
+    """The release of Kafka whose consumer groups are followed where releases differ; not a setting of Kafka's."""
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
@@ -159,6 +175,18 @@ class BrokerConfig:
                 raise ConfigError(
                     f"{dotted(name)} is {getattr(self, name)!r}; it must be one of {', '.join(choices)}"
                 )
+        for name in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms"):
+            low = getattr(self, f"group_consumer_min_{name}")
+            high = getattr(self, f"group_consumer_max_{name}")
+            value = getattr(self, f"group_consumer_{name}")
+            if not low <= value <= high:
+                key = f"group.consumer.{dotted(name)}"
+                raise ConfigError(f"{key} is {value}; it must be from {low} to {high}")
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise ConfigError(
+                "group.consumer.heartbeat.interval.ms is not less than"
+                " group.consumer.session.timeout.ms"
+            )
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError("group.min.session.timeout.ms is over group.max.session.timeout.ms")
 
@@ -201,6 +229,8 @@ _CHOICES: Final = {
     "ssl_truststore_type": ("PEM",),
     "log_message_timestamp_type": ("CreateTime", "LogAppendTime"),
     "compression_type": ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    "group_consumer_migration_policy": ("bidirectional", "upgrade", "downgrade", "disabled"),
+    "group_consumer_release": ("4.3", "4.4"),
     "log_cleanup_policy": ("delete", "compact", "compact,delete", "delete,compact"),
 }
 _POSITIVE: Final = (1, MAX_INT32)
@@ -227,6 +257,14 @@ _BOUNDS: Final = {
     "group_max_session_timeout_ms": _POSITIVE,
     "group_initial_rebalance_delay_ms": _LEAST_ZERO,
     "group_max_size": _POSITIVE,
+    "group_consumer_max_size": _POSITIVE,
+    "group_consumer_min_session_timeout_ms": _POSITIVE,
+    "group_consumer_max_session_timeout_ms": _POSITIVE,
+    "group_consumer_min_heartbeat_interval_ms": _POSITIVE,
+    "group_consumer_max_heartbeat_interval_ms": _POSITIVE,
+    "group_consumer_min_assignment_interval_ms": _LEAST_ZERO,
+    "group_consumer_max_assignment_interval_ms": _LEAST_ZERO,
+    "group_consumer_regex_refresh_interval_ms": (10_000, MAX_INT32),
     "offset_metadata_max_bytes": _LEAST_ZERO,
     "offsets_retention_minutes": _POSITIVE,
     "offsets_retention_check_interval_ms": (1, _MAX_INT64),

@@ -4,8 +4,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
-from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
+from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.runtime.contract import (
     CoordinatorRecord,
     CoordinatorShard,
@@ -29,6 +31,8 @@ from groupsdk.wire.records.record import read_records
 
 if TYPE_CHECKING:
     from groupsdk.broker.cluster import Cluster
+    from groupsdk.broker.consumer_groups.settings import EffectiveSettings
+    from groupsdk.broker.consumer_groups.topics import TopicInfo
 
 
 _LOG = logging.getLogger(__name__)
@@ -251,14 +255,78 @@ _partition = lru_cache(4096)(partition_for)
 
 def group_coordinators(cluster: "Cluster") -> Coordinators:
     """Make the coordinators of groups."""
+    from groupsdk.broker.consumer_groups.assignors import load_assignors
     from groupsdk.broker.groups.config import GroupConfig
     from groupsdk.broker.groups.member_ids import random_uuids
     from groupsdk.broker.groups.shard import GroupCoordinatorShard
 
     gather_ms = 0 if cluster.has_virtual_time else _GATHER_MS  # nobody may move a virtual clock on
-    config = GroupConfig(**settings_for(GroupConfig, cluster), gather_ms=gather_ms)
+    settings = settings_for(GroupConfig, cluster)
     new_uuid = random_uuids().__next__
-    return Coordinators(cluster, OFFSETS_TOPIC, lambda _: GroupCoordinatorShard(config, new_uuid))
+    image = CatalogueImage(cluster)
+    consumer_settings = consumer_group_settings(cluster)
+    assignors = load_assignors(cluster.config.group_consumer_assignors, cluster.assignors)
+
+    def make(_: int) -> GroupCoordinatorShard:
+        limit = cluster.logs.topic_config(OFFSETS_TOPIC).max_message_bytes
+        return GroupCoordinatorShard(
+            GroupConfig(**settings, gather_ms=gather_ms, max_record_bytes=limit),
+            new_uuid,
+            consumer_settings=consumer_settings,
+            image=lambda: image,
+            assignors=assignors,
+        )
+
+    return Coordinators(cluster, OFFSETS_TOPIC, make)
+
+
+def consumer_group_settings(cluster: "Cluster") -> "EffectiveSettings":
+    """Return what holds for consumer groups: the broker's settings, which may change, and each group's own."""
+    from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, EffectiveSettings
+
+    known: tuple[BrokerConfig, ConsumerGroupConfig] | None = None
+
+    def config() -> ConsumerGroupConfig:
+        nonlocal known
+        if known is None or known[0] is not cluster.config:
+            made = ConsumerGroupConfig(**settings_for(ConsumerGroupConfig, cluster))
+            known = cluster.config, made
+        return known[1]
+
+    return EffectiveSettings(config, lambda group_id: cluster.catalogue.config("group", group_id))
+
+
+class CatalogueImage:
+    """The topics of a cluster, as consumer groups need them (a `TopicImage`)."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._catalogue = cluster.catalogue
+
+    @property
+    def version(self) -> int:
+        """A number that changes with every topic that is created, deleted or gets partitions."""
+        return self._catalogue.topics_version
+
+    def topic(self, name: str) -> "TopicInfo | None":
+        """Return a topic by its name; None if there is none."""
+        found = self._catalogue.topics.get(name)
+        return None if found is None else self._info(found)
+
+    def topic_by_id(self, topic_id: UUID) -> "TopicInfo | None":
+        """Return a topic by its id; None if there is none."""
+        found = self._catalogue.topics_by_id.get(topic_id)
+        return None if found is None else self._info(found)
+
+    def names(self) -> Iterator[str]:
+        """Return the names of all topics."""
+        return iter(tuple(self._catalogue.topics))
+
+    def _info(self, topic: Topic) -> "TopicInfo":
+        from groupsdk.broker.consumer_groups.topics import TopicInfo
+
+        count, rack = len(topic.partitions), self._cluster.config.broker_rack
+        return TopicInfo(topic.topic_id, topic.name, count, ((rack,),) * count if rack else ())
 
 
 def settings_for(kind: type[Any], cluster: "Cluster") -> dict[str, Any]:

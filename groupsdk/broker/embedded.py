@@ -18,7 +18,9 @@ from groupsdk.errors import ConfigError, GroupSdkError
 if TYPE_CHECKING:
     import asyncio
 
-    from groupsdk.broker.groups.views import GroupView
+    from groupsdk.broker.consumer_groups.assignors import ServerAssignor
+    from groupsdk.broker.consumer_groups.group import ConsumerGroup
+    from groupsdk.broker.groups.views import GroupStatus, GroupView
     from groupsdk.broker.server.broker import Broker, Memory
     from groupsdk.broker.server.sasl_servers import TokenValidator
 
@@ -31,6 +33,10 @@ _TURN_S: Final = 0.001
 FOR_TESTS: Final[Mapping[str, Any]] = {
     "group_initial_rebalance_delay_ms": 0,
     "group_min_session_timeout_ms": 1,
+    "group_consumer_assignment_interval_ms": 0,
+    "group_consumer_heartbeat_interval_ms": 250,
+    "group_consumer_min_heartbeat_interval_ms": 1,
+    "group_consumer_min_session_timeout_ms": 1,
 }
 """What an embedded broker has otherwise than Kafka, unless it is set: no test wants to wait."""
 
@@ -52,14 +58,17 @@ class EmbeddedBroker:
 
     Args:
         settings: Kafka's settings by their dotted keys, `{"group.max.size": 2}`.
-        nodes: how many nodes, with the ids from 1 on, each with ports of its own.
+        nodes: how many nodes, each with ports of its own.
+        first_node_id: the id of the first node; the others have those that follow.
         data_dir: where everything is kept; what is in it is used again. None: in memory, kept over `stop` and
             `start` of this object.
         topics: topics to create, with their number of partitions; names alone have one.
         users: password by name, for SASL PLAIN and SCRAM.
-        token_validator: takes an OAUTHBEARER token and returns its user's name; raises where it is not valid. Called on
+        token_validator: takes an OAUTHBEARER token and returns its user's name, or a `TokenUser` with the time at which
+            the token, and with it the session, ends; raises where it is not valid. Called on
             the broker's thread, which waits for it.
         clock: a clock of one's own, moved by `advance`; None: the machine's.
+        assignors: assignors of consumer groups (KIP-848) of one's own, beside `group.consumer.assignors`.
         **keywords: the same settings as keywords, `group_max_size=2`.
     """
 
@@ -69,18 +78,22 @@ class EmbeddedBroker:
         /,
         *,
         nodes: int = 1,
+        first_node_id: int = 1,
         data_dir: Path | str | None = None,
         topics: Mapping[str, int] | Iterable[str] = (),
         users: Mapping[str, str] | None = None,
         token_validator: "TokenValidator | None" = None,
         clock: Clock | None = None,
+        assignors: "Iterable[ServerAssignor]" = (),
         **keywords: Any,
     ) -> None:
+        self._assignors = tuple(assignors)
         given = dict(settings or {})
         taken = {key.replace(".", "_") for key in given}
         ours = {key: value for key, value in FOR_TESTS.items() if key not in taken}
         self.config = BrokerConfig.of({**ours, **given}, **keywords)
         self._count = nodes
+        self._first_node_id = first_node_id
         self._data_dir = None if data_dir is None else Path(data_dir)
         if isinstance(topics, str):
             topics = (topics,)  # and no topic for each of its letters
@@ -147,6 +160,7 @@ class EmbeddedBroker:
         broker = Broker(
             self.config,
             nodes=self._count,
+            first_node_id=self._first_node_id,
             data_dir=self._data_dir,
             memory=self._memory,
             clock=self._clock,
@@ -154,6 +168,7 @@ class EmbeddedBroker:
             users=self._users,
             token_validator=self._token_validator,
             faults=self._faults,
+            assignors=self._assignors,
         )
         broker.open(self._topics)
         loop = asyncio.new_event_loop()
@@ -215,7 +230,9 @@ class EmbeddedBroker:
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of the first listener, in the form of `bootstrap.servers`."""
-        return self.bootstrap_servers_of(self._running().nodes[1].listener_names[0])
+        return self.bootstrap_servers_of(
+            next(iter(self._running().nodes.values())).listener_names[0]
+        )
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """Return the addresses of a listener, by its name."""
@@ -335,6 +352,31 @@ class EmbeddedBroker:
         from groupsdk.broker.inspection import group_views
 
         return self._on_loop(lambda: group_views(self._running().cluster))
+
+    def consumer_group(self, group_id: str) -> "ConsumerGroup | None":
+        """Return a consumer group (KIP-848) as it is now: epochs, members, targets, who holds what.
+
+        A copy, which stays as it is. None if there is no such group, or it is a classic one (see `groups`).
+        """
+        from groupsdk.broker.inspection import consumer_group_view
+
+        return self._on_loop(lambda: consumer_group_view(self._running().cluster, group_id))
+
+    @property
+    def group_statuses(self) -> "Mapping[str, GroupStatus]":
+        """How far the groups are, and whom they wait for until when, by group id."""
+        from groupsdk.broker.inspection import group_statuses
+
+        return self._on_loop(lambda: group_statuses(self._running().cluster))
+
+    def group_metrics(self) -> "Mapping[str, int]":
+        """Count classic groups and offsets as Kafka's metrics do.
+
+        `NumGroups`, `NumOffsets`, and for each state `NumGroupsStable` and so on.
+        """
+        from groupsdk.broker.inspection import group_metrics
+
+        return self._on_loop(lambda: group_metrics(self._running().cluster))
 
     @property
     def faults(self) -> "Faults":

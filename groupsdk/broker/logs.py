@@ -162,6 +162,13 @@ class Logs:
                 log.config = config
                 self._look_after(config)
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Replace the broker's settings, and update the configuration of every open log."""
+        self._config = config
+        self._defaults = None
+        for name in {topic for topic, _ in self._open}:
+            self.config_changed(name)
+
     def opened(self) -> "Iterator[tuple[Partition, PartitionLog]]":
         """Go through the logs that are open."""
         yield from list(self._open.items())

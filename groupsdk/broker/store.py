@@ -1,5 +1,6 @@
 """Keep small facts of a cluster where they last: in an SQLite file, or in memory only."""
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "catalogue.sqlite"
 _FORMAT: Final = 1
+_OWNER_ONLY: Final = 0o600
 
 
 class StoreError(GroupSdkError):
@@ -89,6 +91,10 @@ class SqliteStore:
 
         self._path = path
         self._failure = sqlite3.Error
+        try:
+            _keep_to_its_owner(path)
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror or error}") from error
         try:
             self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._base.execute("PRAGMA synchronous = FULL")
@@ -173,3 +179,17 @@ class SqliteStore:
 
     def _explained(self, error: Exception) -> StoreError:
         return StoreError(f"the catalogue {self._path}: {error}")
+
+
+def _keep_to_its_owner(path: Path) -> None:
+    """Make the file where there is none, and let nobody else read it: the users' credentials are in it.
+
+    The journals of SQLite get the same permissions.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+            os.fchmod(descriptor, _OWNER_ONLY)
+    finally:
+        os.close(descriptor)

@@ -34,7 +34,7 @@ class MarkerWriter:
 
     def _write(self, markers: MarkerPartitions) -> None:
         cluster = self._cluster
-        outcomes = {place: self._mark(markers, *place) for place in markers.partitions}
+        outcomes = {place: self.mark(markers, *place) for place in markers.partitions}
         coordinators = cluster.transactions
         runtime = coordinators.find(coordinators.partition_for(markers.transactional_id))
         if runtime is None:
@@ -51,7 +51,12 @@ class MarkerWriter:
             )
         )
 
-    def _mark(self, markers: MarkerPartitions, topic: str, partition: int) -> ErrorCode:
+    def mark(self, markers: MarkerPartitions, topic: str, partition: int) -> ErrorCode:
+        """Write the marker of one partition, and let the group coordinator there know.
+
+        Returns:
+            What its leader would answer.
+        """
         cluster = self._cluster
         leader = cluster.leader(topic, partition)
         if leader is None:

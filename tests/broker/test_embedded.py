@@ -7,16 +7,23 @@ from typing import Any
 
 import pytest
 
+from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.embedded import EmbeddedBroker, EmbeddedBrokerError
 from groupsdk.broker.groups.state import GroupState
 from groupsdk.broker.log.errors import DirectoryLockedError
 from groupsdk.broker.runtime import coordinator_runtime
 from groupsdk.clock import ManualClock
+from groupsdk.error_code import ErrorCode
 from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
+from groupsdk.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from groupsdk.wire.messages.metadata import MetadataRequest
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -98,6 +105,33 @@ def test_a_restart_in_memory_keeps_ports_records_groups_and_offsets() -> None:
             assert commit(client, "g", member.generation_id, member.member_id, 1) == 0
 
 
+def test_a_restart_elects_leaders_under_new_epochs_and_fences_the_old_ones() -> None:
+    # As Kafka: a client that keeps the epoch it knew is told so, and must ask for the metadata again.
+    with EmbeddedBroker(topics={"t": 2}) as broker:
+        with connect(broker) as client:
+            produce(client, "t", batch(b"one"))
+            join(client, "g")
+        before = _leader_epochs(broker)
+        broker.restart()
+        after = _leader_epochs(broker)
+        assert {"t", OFFSETS_TOPIC} <= {name for name, _ in after}
+        assert after == {place: epoch + 1 for place, epoch in before.items()}
+        with connect(broker) as client:
+            for epoch, code in ((0, ErrorCode.FENCED_LEADER_EPOCH), (1, 0), (-1, 0)):
+                asked = ListOffsetsPartition(0, timestamp=-1, current_leader_epoch=epoch)
+                request = ListOffsetsRequest(topics=(ListOffsetsTopic("t", (asked,)),))
+                (topic,) = client.ask(request, 9).topics
+                assert topic.partitions[0].error_code == code, epoch
+
+
+def _leader_epochs(broker: EmbeddedBroker) -> dict[tuple[str, int], int]:
+    return {
+        (topic.name, partition): state.leader_epoch
+        for topic in broker._running().cluster.catalogue.topics.values()
+        for partition, state in enumerate(topic.partitions)
+    }
+
+
 def test_a_data_directory_is_used_again_by_the_next_broker(tmp_path: Path) -> None:
     with EmbeddedBroker(data_dir=tmp_path, topics={"t": 1}) as first, connect(first) as client:
         cluster_id = first.cluster_id
@@ -151,6 +185,23 @@ def test_nodes_share_the_partitions_and_answer_for_their_own() -> None:
 
             assert produce(one, "t", batch(b"v"), partition=mine).error_code == 6
             assert produce(clients[2], "t", batch(b"v"), partition=mine).base_offset == 1
+
+
+def test_nodes_have_the_ids_that_are_asked_for(tmp_path: Path) -> None:
+    with EmbeddedBroker(nodes=2, first_node_id=7, topics={"t": 2}, data_dir=tmp_path) as broker:
+        assert {broker.leader("t", 0), broker.leader("t", 1)} == {7, 8}
+        with connect(broker) as client:
+            found = client.ask(MetadataRequest(()), 12)
+            assert sorted(each.node_id for each in found.brokers) == [7, 8]
+            assert found.controller_id == 7
+        broker.stop_node(7)
+        assert broker.leader("t", 0) == 8
+    # in a directory of other ids each partition gets a leader that is there
+    with EmbeddedBroker(first_node_id=0, data_dir=tmp_path) as broker:
+        assert broker.leader("t", 0) == 0
+    for wrong in (-1, 2**31 - 1):
+        with pytest.raises(ConfigError, match=f"first_node_id is {wrong}"):
+            EmbeddedBroker(first_node_id=wrong).start()
 
 
 def test_a_coordinator_moves_with_its_groups() -> None:

@@ -32,6 +32,29 @@ def test_facts_outlast_their_store(open_store: OpenStore) -> None:
     again.close()
 
 
+def test_every_change_is_on_the_disk_before_it_counts(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s")
+    # 2 is FULL: SQLite itself syncs with each commit
+    assert store._base.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert store._base.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    store.close()
+
+
+def test_nobody_else_reads_the_users_credentials(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    seen: set[int] = set()
+    for _ in range(2):
+        store = SqliteStore(path)
+        store._base.execute("PRAGMA journal_mode = PERSIST")
+        store.write([("user", "alice", "secret")])
+        seen |= {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+        store.close()
+        # as earlier versions made it
+        path.chmod(0o644)
+        seen.discard(0o644)
+    assert seen == {0o600}
+
+
 def test_a_fact_is_replaced_only_if_it_is_as_expected(open_store: OpenStore) -> None:
     store = open_store()
     assert store.replace("n", "k", None, 1)

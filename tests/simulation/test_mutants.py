@@ -161,8 +161,8 @@ def waits_for_lost_answers_for_ever(patch: Patch) -> None:
 def never_looks_for_a_lost_coordinator(patch: Patch) -> None:
     lost = Discovery.lost
 
-    def lose(discovery: Discovery, now_ms: int) -> None:
-        lost(discovery, now_ms)
+    def lose(discovery: Discovery, now_ms: int, *, refused: bool = False) -> None:
+        lost(discovery, now_ms, refused=refused)
         discovery.looking = True
 
     patch.setattr(Discovery, "lost", lose)

@@ -1,7 +1,7 @@
 """Take what administrators ask: DescribeGroups, ListGroups, DeleteGroups, OffsetDelete."""
 
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.group_records import group_tombstone
@@ -38,6 +38,11 @@ from groupsdk.wire.messages.offset_delete import (
 )
 
 
+if TYPE_CHECKING:
+    from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
+    from groupsdk.broker.consumer_groups.group import ConsumerGroup
+
+
 _log = logging.getLogger(__name__)
 
 GROUP_TYPE: Final = "classic"
@@ -49,10 +54,16 @@ _NOT_FOUND_IS_AN_ERROR_FROM = 6
 class Administration:
     """Handle the requests about groups that members do not send."""
 
-    __slots__ = ("_offsets", "_registry")
+    __slots__ = ("_consumer_groups", "_offsets", "_registry")
 
-    def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
-        """Create it for the groups of a registry and their offsets."""
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        offsets: OffsetStore,
+        consumer_groups: "ConsumerGroupCoordinator",
+    ) -> None:
+        """Create it for the groups of a registry, the consumer groups beside them, and the offsets of all."""
+        self._consumer_groups = consumer_groups
         self._registry = registry
         self._offsets = offsets
 
@@ -71,15 +82,17 @@ class Administration:
         """List groups of these states and types; upper and lower case are one, no filter lets all pass."""
         states = {each.lower() for each in request.states_filter}
         types = {each.lower() for each in request.types_filter}
-        if types and GROUP_TYPE not in types:
-            return ListGroupsResponse()
+        classic = [
+            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+            for group in self._registry.groups.values()
+        ]
+        listed = [*classic, *self._consumer_groups.listed()]
         return ListGroupsResponse(
             groups=tuple(
-                ListedGroup(
-                    group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE
-                )
-                for group in self._registry.groups.values()
-                if not states or group.state.value.lower() in states
+                each
+                for each in listed
+                if (not types or each.group_type in types)
+                and (not states or each.group_state.lower() in states)
             )
         )
 
@@ -122,11 +135,19 @@ class Administration:
         turn = Turn(now_ms)
         results = []
         for group_id in dict.fromkeys(request.groups_names):
-            error = _deletable(self._registry.groups.get(group_id))
+            consumer_group = self._consumer_groups.group(group_id)
+            error = (
+                _deletable(self._registry.groups.get(group_id))
+                if consumer_group is None
+                else _deletable_consumer_group(consumer_group)
+            )
             results.append(DeletableGroupResult(group_id, error))
             if error is ErrorCode.NONE:
                 write_offset_tombstones(self._offsets, group_id, turn)
-                write_group_tombstone(self._registry, group_id, turn)
+                if consumer_group is None:
+                    write_group_tombstone(self._registry, group_id, turn)
+                else:
+                    self._consumer_groups.write_tombstones(consumer_group, turn)
                 _log.info("group %s: deleted on request", group_id)
         turn.promise(context.token, DeleteGroupsResponse(results=tuple(results)))
 
@@ -145,11 +166,20 @@ class Administration:
         """Delete offsets of topics that no member of the group is subscribed to."""
         turn = Turn(now_ms)
         group = self._registry.groups.get(request.group_id)
-        error = _offsets_deletable(group, request.group_id)
-        if group is None or error is not ErrorCode.NONE:
-            turn.reply(context.token, OffsetDeleteResponse(error_code=error))
-            return turn
-        topics = tuple(self._delete_topic(group, topic, turn) for topic in request.topics)
+        consumer_group = self._consumer_groups.group(request.group_id)
+        if consumer_group is not None:
+            topics_in_use = consumer_group.subscribed_topics()
+            subscribed = {each.name: each.name in topics_in_use for each in request.topics}
+        else:
+            error = _offsets_deletable(group, request.group_id)
+            if group is None or error is not ErrorCode.NONE:
+                turn.reply(context.token, OffsetDeleteResponse(error_code=error))
+                return turn
+            subscribed = {each.name: group.is_subscribed_to(each.name) for each in request.topics}
+        topics = tuple(
+            self._delete_topic(request.group_id, topic, turn, subscribed=subscribed[topic.name])
+            for topic in request.topics
+        )
         turn.promise(context.token, OffsetDeleteResponse(topics=topics))
 
         def failed(again: Turn, error: ErrorCode) -> None:
@@ -159,10 +189,9 @@ class Administration:
         return turn
 
     def _delete_topic(
-        self, group: ClassicGroup, topic: OffsetDeleteRequestTopic, turn: Turn
+        self, group_id: str, topic: OffsetDeleteRequestTopic, turn: Turn, *, subscribed: bool
     ) -> OffsetDeleteResponseTopic:
-        group_id, name = group.group_id, topic.name
-        subscribed = group.is_subscribed_to(name)
+        name = topic.name
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
         answers = []
         for index in dict.fromkeys(each.partition_index for each in topic.partitions):
@@ -194,6 +223,10 @@ def _deletable(group: ClassicGroup | None) -> ErrorCode:
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+
+def _deletable_consumer_group(group: "ConsumerGroup") -> ErrorCode:
+    return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
 
 
 def _offsets_deletable(group: ClassicGroup | None, group_id: str) -> ErrorCode:

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.groups.commit_answers import (
     commit_accepted,
@@ -38,6 +38,10 @@ from groupsdk.wire.messages.txn_offset_commit import (
 )
 
 
+if TYPE_CHECKING:
+    from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
+
+
 _NO_EXPIRY: Final = -1
 _GROUP_ID_NOT_FOUND_FROM = 9
 _pack_partition = struct.Struct(">i").pack
@@ -58,12 +62,18 @@ Partitions = Iterable[OffsetCommitRequestPartition] | Iterable[TxnOffsetCommitRe
 class Commits:
     """Handle OffsetCommit and TxnOffsetCommit (Kafka: OffsetMetadataManager)."""
 
-    __slots__ = ("_offsets", "_registry")
+    __slots__ = ("_consumer_groups", "_offsets", "_registry")
 
-    def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
-        """Create it for the groups of a registry and their offsets."""
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        offsets: OffsetStore,
+        consumer_groups: "ConsumerGroupCoordinator",
+    ) -> None:
+        """Create it for the groups of a registry, the consumer groups beside them, and the offsets of all."""
         self._registry = registry
         self._offsets = offsets
+        self._consumer_groups = consumer_groups
 
     def handle(
         self, request: OffsetCommitRequest, context: RequestContext, now_ms: int, ahead: int = 0
@@ -78,6 +88,8 @@ class Commits:
         error = _NONE
         if group is not None:
             error = _check(group, generation_id, request.member_id, request.group_instance_id)
+        elif self._consumer_groups.group(request.group_id) is not None:
+            error = self._consumer_groups.commit_error(request, context.api_version)
         elif generation_id >= 0:
             named = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
             error = ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION
@@ -155,6 +167,8 @@ class Commits:
         group = self._registry.groups.get(request.group_id)
         generation_id = request.generation_id_or_member_epoch
         if group is None:
+            if self._consumer_groups.group(request.group_id) is not None:
+                return self._consumer_groups.transaction_error(request)
             return ErrorCode.ILLEGAL_GENERATION if generation_id >= 0 else _NONE
         return _check(
             group,

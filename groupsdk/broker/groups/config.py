@@ -16,6 +16,7 @@ _LEAST = {
     "offsets_retention_check_interval_ms": 1,
     "new_member_join_timeout_ms": 1,
     "session_bucket_ms": 1,
+    "max_record_bytes": 0,
     "gather_ms": 0,
 }
 
@@ -44,8 +45,10 @@ class GroupConfig:
     """How often offsets and empty groups are looked through for what may go."""
     new_member_join_timeout_ms: int = 300_000
     """How long the join of a new member may be parked; a constant in Kafka."""
-    session_bucket_ms: int = 100
+    session_bucket_ms: int = 10
     """Members whose sessions end within the same such span are expelled together, at its end."""
+    max_record_bytes: int = MAX_INT32
+    """What the record of a group may take: the log's max.message.bytes."""
     gather_ms: int = 0
     """Without an initial delay: how long the first rebalance waits for ids that were just handed out."""
 

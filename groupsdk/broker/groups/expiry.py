@@ -1,6 +1,7 @@
 """Let offsets go that nobody needs any more (KIP-211), and groups that have nothing left."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from groupsdk.broker.groups.admin import write_group_tombstone, write_offset_tombstone
 from groupsdk.broker.groups.committed_offset import NO_TIMESTAMP, CommittedOffset
@@ -12,6 +13,11 @@ from groupsdk.broker.groups.turn import Turn
 from groupsdk.error_code import ErrorCode
 
 
+if TYPE_CHECKING:
+    from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
+    from groupsdk.broker.consumer_groups.group import ConsumerGroup
+
+
 _log = logging.getLogger(__name__)
 
 _MAX_RECORDS = 5_000
@@ -21,11 +27,17 @@ _MAX_RECORDS = 5_000
 class Expiry:
     """Look through all groups every offsets.retention.check.interval.ms."""
 
-    __slots__ = ("_offsets", "_registry", "_to_check", "next_ms")
+    __slots__ = ("_consumer_groups", "_offsets", "_registry", "_to_check", "next_ms")
 
-    def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
-        """Create it for the groups of a registry and their offsets; it starts with `start`."""
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        offsets: OffsetStore,
+        consumer_groups: "ConsumerGroupCoordinator",
+    ) -> None:
+        """Create it for classic and consumer groups and their offsets; it starts with `start`."""
         self._registry = registry
+        self._consumer_groups = consumer_groups
         self._offsets = offsets
         self.next_ms: int | None = None
         """When there is something to look through; None before the start."""
@@ -45,11 +57,17 @@ class Expiry:
         if self.next_ms is None or turn.now_ms < self.next_ms:
             return
         if not self._to_check:
-            self._to_check = list(self._registry.groups)
+            self._to_check = [*self._registry.groups, *self._consumer_groups.registry.groups]
         while self._to_check and len(turn.records) < _MAX_RECORDS:
-            group = self._registry.groups.get(self._to_check.pop())
-            if group is not None and not self._expire(group, turn):
-                self._to_check.append(group.group_id)
+            group_id = self._to_check.pop()
+            group = self._registry.groups.get(group_id)
+            consumer_group = self._consumer_groups.group(group_id)
+            if consumer_group is not None:
+                done = self._expire_consumer_group(consumer_group, turn)
+            else:
+                done = group is None or self._expire(group, turn)
+            if not done:
+                self._to_check.append(group_id)
         if not self._to_check:
             self.start(turn.now_ms)
         if turn.records:
@@ -89,6 +107,32 @@ class Expiry:
         ):
             write_group_tombstone(self._registry, group_id, turn)
             _log.info("group %s: has no members and no offsets any more, and goes", group_id)
+        return True
+
+    def _expire_consumer_group(self, group: "ConsumerGroup", turn: Turn) -> bool:
+        """Write a consumer group's tombstones; False if there is more to be written for it.
+
+        Offsets of topics that nobody subscribes to go by the time of their commit, with members or without.
+        """
+        group_id, offsets = group.group_id, self._offsets
+        subscribed = group.subscribed_topics()
+        retention_ms = self._registry.config.offsets_retention_ms
+        kept = False
+        for topic, partitions in offsets.topics(group_id).items():
+            if topic in subscribed:
+                kept = True
+                continue
+            for partition, stored in partitions.items():
+                age_ms = turn.now_ms - stored.commit_timestamp_ms
+                if age_ms < retention_ms or offsets.is_unstable(group_id, topic, partition):
+                    kept = True
+                elif len(turn.records) >= _MAX_RECORDS:
+                    return False
+                else:
+                    write_offset_tombstone(group_id, topic, partition, turn)
+        if not (kept or group.members or offsets.has_open_transactions(group_id)):
+            self._consumer_groups.write_tombstones(group, turn)
+            _log.info("[group %s] has no members and no offsets any more, and goes", group_id)
         return True
 
     def _is_expired(self, group: ClassicGroup, stored: CommittedOffset, now_ms: int) -> bool:

@@ -1,7 +1,9 @@
 """Take OffsetFetch: tell what is committed."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from groupsdk.broker.consumer_groups.offsets import fetch_error
 from groupsdk.broker.groups.committed_offset import NO_EPOCH, NO_OFFSET, CommittedOffset
 from groupsdk.broker.groups.offset_store import OffsetStore
 from groupsdk.broker.groups.registry import GroupRegistry
@@ -10,6 +12,7 @@ from groupsdk.broker.runtime.contract import RequestContext
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
@@ -19,6 +22,10 @@ from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
 
 
 _BY_GROUP_FROM = 8
@@ -32,10 +39,16 @@ _Topic = OffsetFetchRequestTopic | OffsetFetchRequestTopics
 class Fetches:
     """Handle OffsetFetch (Kafka: OffsetMetadataManager.fetchOffsets)."""
 
-    __slots__ = ("_offsets", "_registry")
+    __slots__ = ("_consumer_groups", "_offsets", "_registry")
 
-    def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
-        """Create it for the groups of a registry and their offsets."""
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        offsets: OffsetStore,
+        consumer_groups: "ConsumerGroupCoordinator",
+    ) -> None:
+        """Create it for the groups of a registry, the consumer groups beside them, and the offsets of all."""
+        self._consumer_groups = consumer_groups
         self._registry = registry
         self._offsets = offsets
 
@@ -47,20 +60,7 @@ class Fetches:
         stable = request.require_stable
         if context.api_version >= _BY_GROUP_FROM:
             return OffsetFetchResponse(
-                groups=tuple(
-                    OffsetFetchResponseGroup(
-                        group_id=each.group_id,
-                        topics=tuple(
-                            OffsetFetchResponseTopics(
-                                name, tuple([_from_8(*found) for found in partitions])
-                            )
-                            for name, partitions in self._find(
-                                each.group_id, _names(each.topics), require_stable=stable
-                            )
-                        ),
-                    )
-                    for each in request.groups
-                )
+                groups=tuple(self._of_group(each, stable=stable) for each in request.groups)
             )
         return OffsetFetchResponse(
             topics=tuple(
@@ -71,11 +71,31 @@ class Fetches:
             )
         )
 
+    def _of_group(
+        self, asked: OffsetFetchRequestGroup, *, stable: bool
+    ) -> OffsetFetchResponseGroup:
+        group = self._consumer_groups.group(asked.group_id)
+        if group is not None:
+            error = fetch_error(group, asked.member_id, asked.member_epoch)
+            if error is not ErrorCode.NONE:
+                return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
+        return OffsetFetchResponseGroup(
+            group_id=asked.group_id,
+            topics=tuple(
+                OffsetFetchResponseTopics(name, tuple([_from_8(*found) for found in partitions]))
+                for name, partitions in self._find(
+                    asked.group_id, _names(asked.topics), require_stable=stable
+                )
+            ),
+        )
+
     def _find(
         self, group_id: str, named: _Named | None, *, require_stable: bool
     ) -> Iterable[tuple[str, list[Found]]]:
         group = self._registry.groups.get(group_id)
-        known = group is not None and group.state is not GroupState.DEAD
+        known = (group is not None and group.state is not GroupState.DEAD) or (
+            self._consumer_groups.group(group_id) is not None
+        )
         topics = self._offsets.topics(group_id) if known else {}
         unstable = require_stable and self._offsets.has_open_transactions(group_id)
         for topic, indexes in topics.items() if named is None else named:

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 from groupsdk.broker.groups.deadlines import NEVER, Deadline
 from groupsdk.broker.groups.member import GroupMember, Parked, PendingMember
-from groupsdk.broker.groups.protocols import Protocols, choose_protocol, metadata_of
+from groupsdk.broker.groups.protocols import (
+    Protocols,
+    choose_protocol,
+    largest_metadata,
+    metadata_of,
+)
 from groupsdk.broker.groups.state import TRANSITIONS, GroupState
 from groupsdk.broker.groups.subscriptions import subscribed_topics
 from groupsdk.error_code import ErrorCode
@@ -12,6 +17,8 @@ from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 NO_TIMESTAMP = -1
+_MEMBER_BYTES = 64
+"""What a member takes in the group's record besides its metadata and assignment, at the least."""
 
 
 class ClassicGroup(Deadline):
@@ -24,6 +31,7 @@ class ClassicGroup(Deadline):
         state_timestamp_ms: when it came into its state; -1 if its record does not say.
         protocol_type: what its members are; None for a group that has only ever had offsets.
         supported: how many members support each protocol.
+        metadata_bytes: what the members offer, of each the longest metadata.
         awaiting_joins: how many members have a parked join.
         pending_syncs: who has not synced in this generation.
         subscribed_topics: of a group of consumers, as of its last generation; None if not known.
@@ -39,6 +47,7 @@ class ClassicGroup(Deadline):
         "initial_remaining_ms",
         "leader_id",
         "members",
+        "metadata_bytes",
         "new_member_added",
         "pending_joins",
         "pending_syncs",
@@ -68,6 +77,7 @@ class ClassicGroup(Deadline):
         self.pending_joins: dict[str, PendingMember] | None = None
         self.pending_syncs: set[str] | None = None
         self.supported: dict[str, int] = {}
+        self.metadata_bytes = 0
         self.awaiting_joins = 0
         self.subscribed_topics: frozenset[str] | None = None
         self.new_member_added = False
@@ -259,6 +269,12 @@ class ClassicGroup(Deadline):
                 return True
         return False
 
+    def record_bytes_with(self, member_id: str | None, metadata_bytes: int) -> int:
+        """Return how many bytes a record of the group takes at the least if a member has metadata of this size."""
+        old = None if member_id is None else self.members.get(member_id)
+        kept = self.metadata_bytes - (0 if old is None else largest_metadata(old.protocols))
+        return kept + metadata_bytes + _MEMBER_BYTES * (len(self.members) + (old is None))
+
     def set_protocols(self, member: GroupMember, protocols: Protocols) -> None:
         """Take note of what a member offers now."""
         self._count(member.protocols, -1)
@@ -280,6 +296,7 @@ class ClassicGroup(Deadline):
             )
 
     def _count(self, protocols: Protocols, step: int) -> None:
+        self.metadata_bytes += step * largest_metadata(protocols)
         supported = self.supported
         for name, _ in protocols:
             count = supported.get(name, 0) + step

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 
 from groupsdk.broker.groups.answers import join_answer, join_error
+from groupsdk.broker.groups.error_answers import append_error
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.group_records import empty_group_record
 from groupsdk.broker.groups.join_request import (
@@ -92,12 +93,34 @@ class Joins:
             _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, context, turn)
         elif not group.supports(request.protocol_type, names):
             _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, context, turn)
+        elif not self._can_be_stored(group, request):
+            _refuse(append_error(ErrorCode.MESSAGE_TOO_LARGE), member_id, context, turn)
         elif not member_id:
             self._join_new_member(group, request, context, turn)
         elif group.is_pending(member_id):
             self._join_pending(group, request, context, turn)
         else:
             self._join_known(group, request, context, turn)
+
+    def _can_be_stored(self, group: ClassicGroup, request: JoinGroupRequest) -> bool:
+        """Return whether a record can hold the group with this member.
+
+        Kafka lets it join; the group then fails with every sync, and rebalances for ever.
+        """
+        size = max([len(each.metadata) for each in request.protocols], default=0)
+        member_id: str | None = request.member_id
+        if not member_id and request.group_instance_id is not None:
+            member_id = group.static_member_id(request.group_instance_id)
+        limit = self._registry.config.max_record_bytes
+        needed = group.record_bytes_with(member_id, size)
+        if needed <= limit:
+            return True
+        _log.warning(
+            "group %s, member %s, generation %d: cannot join: with its metadata of %d bytes the group takes"
+            " %d bytes, more than max.message.bytes=%d of __consumer_offsets",
+            *(group.group_id, request.member_id, group.generation_id, size, needed, limit),
+        )
+        return False
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
         """Tell whether a member may be in the group.
@@ -146,7 +169,7 @@ class Joins:
                 return
         elif context.api_version >= _MEMBER_ID_REQUIRED_FROM:
             until_ms = turn.now_ms + request.session_timeout_ms
-            self._registry.add_pending(group, member_id, until_ms)
+            self._registry.add_pending(group, member_id, until_ms, turn.now_ms)
             _log.info(
                 "group %s, member %s, generation %d: was given its id, and is to join with it",
                 group.group_id,
@@ -225,6 +248,7 @@ class Joins:
             offered_protocols(request),
         )
         member.is_new = True
+        member.joined_ms = turn.now_ms
         member.join = Parked(context.token, context.api_version)
         group.add(member)
         until_ms = turn.now_ms + self._registry.config.new_member_join_timeout_ms

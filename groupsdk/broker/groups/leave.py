@@ -33,7 +33,7 @@ class Leaves:
         """Let the members go; those that remain rebalance once."""
         turn = Turn(now_ms)
         group = self._registry.groups.get(request.group_id)
-        leaving = _leaving(request, context)
+        leaving = leaving_members(request, context)
         error = ErrorCode.NONE
         answers: tuple[MemberResponse, ...] = ()
         if not request.group_id:
@@ -95,7 +95,10 @@ class Leaves:
         return ErrorCode.NONE
 
 
-def _leaving(request: LeaveGroupRequest, context: RequestContext) -> tuple[MemberIdentity, ...]:
+def leaving_members(
+    request: LeaveGroupRequest, context: RequestContext
+) -> tuple[MemberIdentity, ...]:
+    """Return whom a request names; up to version 2 that is one member."""
     if context.api_version >= _PER_MEMBER_FROM:
         return request.members
     return (MemberIdentity(member_id=request.member_id),)

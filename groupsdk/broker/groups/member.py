@@ -24,6 +24,7 @@ class GroupMember(Deadline):
         group: the group that it is, or was, in.
         join: its parked JoinGroup.
         sync: its parked SyncGroup.
+        joined_ms: when it came to the group; None where that was before the coordinator was loaded.
         is_new: whether it has not seen a generation yet: it cannot heartbeat, so another deadline holds
             for its parked join.
     """
@@ -36,6 +37,7 @@ class GroupMember(Deadline):
         "instance_id",
         "is_new",
         "join",
+        "joined_ms",
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
@@ -69,6 +71,7 @@ class GroupMember(Deadline):
         self.join: Parked | None = None
         self.sync: Parked | None = None
         self.is_new = False
+        self.joined_ms: int | None = None
 
 
 class PendingMember(Deadline):

@@ -20,6 +20,13 @@ def metadata_of(protocols: Protocols, name: str | None) -> bytes:
     return b""
 
 
+def largest_metadata(protocols: Protocols) -> int:
+    """Return the size of the longest metadata, in bytes: a record holds that of one protocol."""
+    if len(protocols) == 1:
+        return len(protocols[0][1])
+    return max([len(metadata) for _, metadata in protocols], default=0)
+
+
 def choose_protocol(offers: Iterable[Protocols], supported: Mapping[str, int]) -> str | None:
     """Return the protocol that most members prefer among those that all of them support.
 
@@ -42,10 +49,10 @@ def choose_protocol(offers: Iterable[Protocols], supported: Mapping[str, int]) -
     if len(votes) < 2:
         return next(iter(votes), None)
     most = max(votes.values())
-    return next(name for name in _hash_map_order(votes) if votes[name] == most)
+    return next(name for name in hash_map_order(votes) if votes[name] == most)
 
 
-def _hash_map_order(names: Iterable[str]) -> list[str]:
+def hash_map_order(names: Iterable[str]) -> list[str]:
     """List names as a Java HashMap iterates them, put in one by one in this order."""
     listed = list(names)
     size = _FIRST_BUCKETS

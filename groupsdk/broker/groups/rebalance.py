@@ -117,7 +117,7 @@ class Rebalances:
         """Expel a member that was not heard of, or forget an id that did not come back."""
         group = session.group
         if isinstance(session, PendingMember):
-            group.drop_pending(session.member_id)
+            self._registry.drop_pending(group, session.member_id)
             _log.info(
                 "group %s, member %s, generation %d: did not come back with its member id",
                 group.group_id,
@@ -144,13 +144,20 @@ class Rebalances:
 
     def discard(self, group: ClassicGroup, member: GroupMember, turn: Turn) -> None:
         """Take a member out of its group, and answer what it has parked."""
+        self.answer_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, turn)
+        group.remove(member)
+
+    def answer_parked(
+        self, group: ClassicGroup, member: GroupMember, error: ErrorCode, turn: Turn
+    ) -> None:
+        """Answer what a member has parked with an error."""
         join, sync = group.take_join(member), member.sync
         if join is not None:
-            turn.reply(join.token, join_error(ErrorCode.UNKNOWN_MEMBER_ID, "", join.api_version))
+            member_id = "" if error is ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
+            turn.reply(join.token, join_error(error, member_id, join.api_version))
         if sync is not None:
             member.sync = None
-            turn.reply(sync.token, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        group.remove(member)
+            turn.reply(sync.token, sync_error(error))
 
     def take_assignments_back(self, group: ClassicGroup, error: ErrorCode, turn: Turn) -> None:
         """Answer all parked syncs with an error."""

@@ -1,9 +1,17 @@
 """Hold the groups of one partition of the log, and the deadlines of all of them."""
 
+from collections.abc import Container
+from typing import Final
+
 from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.broker.groups.deadlines import DeadlineBuckets
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.member import GroupMember, PendingMember, Session
+
+
+MAX_PENDING_BYTES: Final = 8 * 1024 * 1024
+"""What ids that were handed out and did not come back may hold, in one partition's coordinator."""
+_PENDING_BYTES: Final = 600
 
 
 class GroupRegistry:
@@ -15,14 +23,26 @@ class GroupRegistry:
         phases: when a join or a sync phase ends, whoever is missing.
     """
 
-    __slots__ = ("config", "groups", "phases", "sessions")
+    __slots__ = (
+        "_pending",
+        "_pending_bytes",
+        "config",
+        "consumer_groups",
+        "groups",
+        "phases",
+        "sessions",
+    )
 
     def __init__(self, config: GroupConfig) -> None:
         """Create it without groups."""
         self.config = config
         self.groups: dict[str, ClassicGroup] = {}
+        self.consumer_groups: Container[str] = ()
+        """The ids of the consumer groups beside the classic ones; no id is in both."""
         self.sessions: DeadlineBuckets[Session] = DeadlineBuckets(config.session_bucket_ms)
         self.phases: DeadlineBuckets[ClassicGroup] = DeadlineBuckets(1)
+        self._pending: dict[PendingMember, None] = {}  # in the order in which they were handed out
+        self._pending_bytes = 0
 
     def create(self, group_id: str, now_ms: int) -> ClassicGroup:
         """Create an empty group in place of any other."""
@@ -39,21 +59,45 @@ class GroupRegistry:
         for member in group.members.values():
             self.sessions.clear(member)
         for pending in (group.pending_joins or {}).values():
-            self.sessions.clear(pending)
+            self.forget(pending)
 
     def renew_session(self, member: GroupMember, now_ms: int) -> None:
         """Start a member's session anew."""
         self.sessions.set(member, now_ms + member.session_timeout_ms)
 
-    def add_pending(self, group: ClassicGroup, member_id: str, until_ms: int) -> None:
-        """Note an id that was handed out, for so long."""
+    def add_pending(self, group: ClassicGroup, member_id: str, until_ms: int, now_ms: int) -> None:
+        """Note an id that was handed out, until some time.
+
+        Clients come back with it at once. Where those that do not hold too much memory, the time of the oldest
+        ids ends now. A client that comes back with such an id is told to ask for another one.
+        """
         pending = PendingMember(group, member_id)
         group.add_pending(pending)
         self.sessions.set(pending, until_ms)
+        self._pending[pending] = None
+        self._pending_bytes += _size(pending)
+        while self._pending_bytes > MAX_PENDING_BYTES:
+            oldest = next(iter(self._pending))
+            self._uncount(oldest)
+            self.sessions.set(oldest, now_ms)
 
     def drop_pending(self, group: ClassicGroup, member_id: str) -> bool:
         """Forget an id that was handed out; False if there is none such."""
         pending = group.drop_pending(member_id)
         if pending is not None:
-            self.sessions.clear(pending)
+            self.forget(pending)
         return pending is not None
+
+    def forget(self, pending: PendingMember) -> None:
+        """Let go of an id that its group has no more."""
+        self.sessions.clear(pending)
+        self._uncount(pending)
+
+    def _uncount(self, pending: PendingMember) -> None:
+        if pending in self._pending:
+            del self._pending[pending]
+            self._pending_bytes -= _size(pending)
+
+
+def _size(pending: PendingMember) -> int:
+    return len(pending.member_id) + _PENDING_BYTES

@@ -2,9 +2,10 @@
 
 import logging
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from groupsdk.broker.consumer_groups.group import GroupKey, GroupRecord
 from groupsdk.broker.groups.committed_offset import NO_TIMESTAMP, CommittedOffset
 from groupsdk.broker.groups.group_records import read_group
 from groupsdk.broker.groups.offset_store import OffsetStore
@@ -34,10 +35,16 @@ _new_tuple = tuple.__new__  # as the named tuple does, in half the time
 class Replay:
     """Read records and apply them (Kafka: GroupCoordinatorShard.replay)."""
 
-    __slots__ = ("_offsets", "_places", "_registry", "_skipped")
+    __slots__ = ("_offsets", "_places", "_registry", "_replay_consumer_group", "_skipped")
 
-    def __init__(self, registry: GroupRegistry, offsets: OffsetStore) -> None:
-        """Create it for the groups of a registry and their offsets."""
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        offsets: OffsetStore,
+        replay_consumer_group: Callable[[GroupRecord], None] | None = None,
+    ) -> None:
+        """Create it for the groups of a registry and their offsets; records of consumer groups are handed on."""
+        self._replay_consumer_group = replay_consumer_group
         self._registry = registry
         self._offsets = offsets
         self._skipped: set[int] = set()
@@ -136,7 +143,10 @@ class Replay:
                 )
             self.apply_offset(OffsetWrite(key.group, key.topic, key.partition, stored), producer)
         elif isinstance(key, GroupMetadataKey):
-            self._apply_group(key.group, read_value(key, record.value))
+            self.apply_group(key.group, read_value(key, record.value))
+        elif isinstance(key, GroupKey) and self._replay_consumer_group is not None:
+            value = None if record.value is None else read_value(key, record.value)
+            self._replay_consumer_group(GroupRecord(key, value))
         else:
             self._skip(record.key)
 
@@ -146,8 +156,9 @@ class Replay:
         if value is None:
             self._offsets.remove(group_id, topic, partition)
             return
-        if group_id not in self._registry.groups:
-            self._registry.create(group_id, value.commit_timestamp_ms)
+        registry = self._registry
+        if group_id not in registry.groups and group_id not in registry.consumer_groups:
+            registry.create(group_id, value.commit_timestamp_ms)
         if producer is None:
             self._offsets.put(group_id, topic, partition, value)
         else:
@@ -156,15 +167,17 @@ class Replay:
     def apply_commit(self, write: CommitWrite, producer: ProducerStamp | None) -> None:
         """Store what a commit says of a topic, or hold it for its transaction, as `apply_offset` does."""
         group_id, topic, values = write
-        if group_id not in self._registry.groups:
-            self._registry.create(group_id, next(iter(values.values())).commit_timestamp_ms)
+        registry = self._registry
+        if group_id not in registry.groups and group_id not in registry.consumer_groups:
+            registry.create(group_id, next(iter(values.values())).commit_timestamp_ms)
         if producer is None:
             self._offsets.put_all(group_id, topic, values)
         else:
             for partition, value in values.items():
                 self._offsets.put_pending(producer.producer_id, group_id, topic, partition, value)
 
-    def _apply_group(self, group_id: str, value: object) -> None:
+    def apply_group(self, group_id: str, value: object) -> None:
+        """Make a classic group of its record; None removes it."""
         self._registry.remove(group_id)
         if isinstance(value, GroupMetadataValue):
             self._registry.groups[group_id] = read_group(group_id, value)

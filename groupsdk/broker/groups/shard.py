@@ -4,6 +4,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from groupsdk.broker.consumer_groups.assignors import ServerAssignor
+from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry
+from groupsdk.broker.consumer_groups.settings import (
+    ConsumerGroupConfig,
+    EffectiveSettings,
+    no_group_settings,
+)
+from groupsdk.broker.consumer_groups.topics import NoTopics, TopicImage
 from groupsdk.broker.groups.admin import Administration, write_offset_tombstone
 from groupsdk.broker.groups.answers import join_error, sync_error
 from groupsdk.broker.groups.commit import Commits
@@ -34,6 +44,12 @@ from groupsdk.broker.runtime.contract import (
     Result,
 )
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
+from groupsdk.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
@@ -49,33 +65,66 @@ from groupsdk.wire.schema import Request, Response
 
 
 _FEW_PARTITIONS: Final = 10
+_CLASSIC_REQUESTS: Final = (
+    JoinGroupRequest,
+    SyncGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+)
 _TurnHandler = Callable[[Any, RequestContext, int], Turn]
 
 
 class GroupCoordinatorShard:
-    """The coordinator of classic groups, as a `CoordinatorShard` (Kafka: GroupCoordinatorShard).
+    """The coordinator of classic and consumer groups, as a `CoordinatorShard` (Kafka: GroupCoordinatorShard).
 
     Does no I/O and reads no clock. Whether the groups of a request belong to this partition, and whether
     whoever asks may, is for the caller to check. For one thread.
     """
 
-    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_uuid: Callable[[], str],
+        *,
+        consumer_settings: EffectiveSettings | None = None,
+        image: Callable[[], TopicImage] = NoTopics,
+        assignors: Mapping[str, ServerAssignor] | None = None,
+    ) -> None:
         """Create a coordinator without groups; replay its log, then call `loaded`.
 
         Args:
             config: its settings.
             new_uuid: makes the end of a member id, another one each time it is called.
+            consumer_settings: what holds for consumer groups; None: Kafka's defaults.
+            image: returns the topics as they are now.
+            assignors: of consumer groups, by name, the default one first; None: Kafka's.
         """
         self._config = config
         self._registry = GroupRegistry(config)
         self._offsets = OffsetStore()
-        self._replay = Replay(self._registry, self._offsets)
+        consumer_registry = ConsumerGroupRegistry(self._registry.remove)
+        self._consumer_groups = consumer_registry.groups
+        self._registry.consumer_groups = consumer_registry.groups
+        self._replay = Replay(self._registry, self._offsets, consumer_registry.replay)
         self._rebalances = Rebalances(self._registry)
-        self._expiry = Expiry(self._registry, self._offsets)
+        self._consumer = consumer = ConsumerGroupCoordinator(
+            consumer_registry,
+            self._registry,
+            self._rebalances,
+            consumer_settings or EffectiveSettings(ConsumerGroupConfig, no_group_settings),
+            image,
+            new_uuid,
+            self._become_classic,
+            assignors,
+        )
+        # consumer groups that have just become classic ones, and are to rebalance
+        self._downgraded: list[str] = []
+        self._expiry = Expiry(self._registry, self._offsets, consumer)
         self._heartbeats = Heartbeats(self._registry)
-        self._fetches = Fetches(self._registry, self._offsets)
-        self._admin = Administration(self._registry, self._offsets)
-        self._commits = commits = Commits(self._registry, self._offsets)
+        self._fetches = Fetches(self._registry, self._offsets, consumer)
+        self._admin = Administration(self._registry, self._offsets, consumer)
+        self._commits = commits = Commits(self._registry, self._offsets, consumer)
+        self._joins = Joins(self._registry, self._rebalances, new_uuid)
         # what was handed out last, while its records are neither replayed nor given up
         self._turn: Turn | None = None
         self._result: Result | None = None
@@ -83,7 +132,7 @@ class GroupCoordinatorShard:
         self._turns: dict[type[Request[Any]], _TurnHandler] = {
             OffsetCommitRequest: commits.handle,
             TxnOffsetCommitRequest: commits.handle_transactional,
-            JoinGroupRequest: Joins(self._registry, self._rebalances, new_uuid).handle,
+            JoinGroupRequest: self._joins.handle,
             SyncGroupRequest: Syncs(self._registry, self._rebalances).handle,
             LeaveGroupRequest: Leaves(self._registry, self._rebalances).handle,
             DeleteGroupsRequest: self._admin.delete,
@@ -98,18 +147,74 @@ class GroupCoordinatorShard:
         Raises:
             TypeError: it is no request to a group coordinator; a fault of the caller.
         """
-        if type(request) is HeartbeatRequest:
+        if type(request) is HeartbeatRequest and request.group_id not in self._consumer_groups:
             return self._heartbeats.handle(request, context, now_ms)
+        if type(request) is ConsumerGroupHeartbeatRequest:
+            result = self._consumer.heartbeats.handle_stable(request, context, now_ms)
+            if result is not NOTHING:
+                return result
+            return self._hand_out(self._consumer.heartbeats.handle(request, context, now_ms))
+        if self._consumer_groups and isinstance(request, _CLASSIC_REQUESTS):
+            group = self._consumer_groups.get(request.group_id)
+            if group is not None:
+                return self._hand_out(self._to_consumer_group(group, request, context, now_ms))
         handler = self._turns.get(type(request))
         if handler is not None:
             return self._hand_out(handler(request, context, now_ms))
-        if isinstance(request, OffsetFetchRequest):
-            return _answered(context, self._fetches.handle(request, context))
-        if isinstance(request, DescribeGroupsRequest):
-            return _answered(context, self._admin.describe(request, context))
-        if isinstance(request, ListGroupsRequest):
-            return _answered(context, self._admin.list(request))
+        answer = self._answer_at_once(request, context)
+        if answer is not None:
+            return _answered(context, answer)
         raise TypeError(f"{type(request).__name__} is not asked of a group coordinator")
+
+    def _answer_at_once(self, request: Request[Any], context: RequestContext) -> Response | None:
+        """Answer a request that changes nothing; None: it is another one."""
+        if isinstance(request, OffsetFetchRequest):
+            return self._fetches.handle(request, context)
+        if isinstance(request, DescribeGroupsRequest):
+            return self._admin.describe(request, context)
+        if isinstance(request, ListGroupsRequest):
+            return self._admin.list(request)
+        if isinstance(request, ConsumerGroupDescribeRequest):
+            groups = tuple(self._consumer.described(each) for each in request.group_ids)
+            return ConsumerGroupDescribeResponse(groups=groups)
+        return None
+
+    def _to_consumer_group(
+        self,
+        group: ConsumerGroup,
+        request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
+        context: RequestContext,
+        now_ms: int,
+    ) -> Turn:
+        """Take a request of the classic protocol to a consumer group."""
+        members = self._consumer.classic_members
+        if isinstance(request, SyncGroupRequest):
+            return members.sync(group, request, context, now_ms)
+        if isinstance(request, HeartbeatRequest):
+            return members.heartbeat(group, request, context, now_ms)
+        if isinstance(request, LeaveGroupRequest):
+            return members.leave(group, request, context, now_ms)
+        shortest_ms = self._config.group_min_session_timeout_ms
+        longest_ms = self._config.group_max_session_timeout_ms
+        if group.members and shortest_ms <= request.session_timeout_ms <= longest_ms:
+            return members.join(group, request, context, now_ms)
+        # an empty group begins again as a classic one
+        turn = self._joins.handle(request, context, now_ms)
+        if turn.records:
+            made = Turn(now_ms)
+            self._consumer.write_tombstones(group, made)
+            turn.records[:0] = made.records
+            turn.prepared[:0] = made.prepared
+        return turn
+
+    def _become_classic(
+        self, group_id: str, value: GroupMetadataValue, now_ms: int, rebalance: bool
+    ) -> None:
+        self._replay.apply_group(group_id, value)
+        for member in self._registry.groups[group_id].members.values():
+            self._registry.renew_session(member, now_ms)
+        if rebalance:
+            self._downgraded.append(group_id)
 
     def may_wait(self, request: Request[Any]) -> bool:
         """Tell whether a request may wait for others like it: small commits, most of whose cost is the append."""
@@ -141,6 +246,11 @@ class GroupCoordinatorShard:
     def advance(self, now_ms: int) -> Result:
         """Do everything that is due: end sessions, phases of rebalances, and the lives of offsets."""
         turn = Turn(now_ms)
+        for group_id in self._downgraded:
+            group = self._registry.groups.get(group_id)
+            if group is not None and group.members:
+                self._rebalances.prepare(group, "it was a consumer group before", turn)
+        self._downgraded = []
         sessions, phases = self._registry.sessions, self._registry.phases
         while min(sessions.next_ms, phases.next_ms) <= now_ms:
             # in the order in which they were due, should several be late
@@ -148,8 +258,10 @@ class GroupCoordinatorShard:
                 for session in sessions.pop_due(now_ms):
                     self._rebalances.session_ended(session, turn)
             else:
-                for group in phases.pop_due(now_ms):
-                    self._rebalances.phase_ended(group, turn)
+                for due in phases.pop_due(now_ms):
+                    self._rebalances.phase_ended(due, turn)
+        if self._consumer.next_ms <= now_ms:
+            self._consumer.advance(turn)
         self._expiry.advance(turn)
         return self._hand_out(turn)
 
@@ -160,6 +272,11 @@ class GroupCoordinatorShard:
         next_ms, phase_ms = registry.sessions.next_ms, registry.phases.next_ms
         if phase_ms < next_ms:
             next_ms = phase_ms
+        consumer_ms = self._consumer.next_ms
+        if consumer_ms < next_ms:
+            next_ms = consumer_ms
+        if self._downgraded:
+            return 0
         expiry_ms = self._expiry.next_ms
         if expiry_ms is not None and expiry_ms < next_ms:
             return expiry_ms
@@ -239,6 +356,7 @@ class GroupCoordinatorShard:
             if len(group.members) > self._config.group_max_size:
                 reason = f"it has {len(group.members)} members, over group.max.size"
                 self._rebalances.prepare(group, reason, turn)
+        self._consumer.loaded(now_ms)
         self._expiry.start(now_ms)
         return self._hand_out(turn)
 
@@ -280,10 +398,14 @@ class GroupCoordinatorShard:
     @property
     def group_ids(self) -> tuple[str, ...]:
         """Name the groups."""
-        return tuple(self._registry.groups)
+        return (*self._registry.groups, *self._consumer_groups)
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Return a consumer group, to read; None if there is none."""
+        return self._consumer_groups.get(group_id)
 
     def group(self, group_id: str) -> GroupView | None:
-        """Show a group as it is; None if there is none."""
+        """Show a classic group as it is; None if there is none."""
         group = self._registry.groups.get(group_id)
         return None if group is None else group_view(group)
 
@@ -291,6 +413,15 @@ class GroupCoordinatorShard:
         """Say how far a group is, and whom it waits for until when; None if there is none."""
         group = self._registry.groups.get(group_id)
         return None if group is None else group_status(group)
+
+    @property
+    def offset_count(self) -> int:
+        """Count the committed offsets of all groups, those of open transactions left out."""
+        return sum(
+            len(partitions)
+            for group_id in self._offsets.all_group_ids()
+            for partitions in self._offsets.topics(group_id).values()
+        )
 
     def offsets(self, group_id: str) -> Mapping[tuple[str, int], CommittedOffset]:
         """Show what a group has committed, by topic and partition, as it is."""

@@ -51,6 +51,7 @@ class StaticMembers:
         group.rename(member, new_id)
         update_member(group, member, request)
         member.is_new = False
+        member.joined_ms = turn.now_ms
         self._registry.renew_session(member, turn.now_ms)
         _log.info(
             "group %s, member %s, generation %d: takes the place of %s as %s",

@@ -18,6 +18,7 @@ class MemberView:
         protocols: its metadata by the protocols that it offers, in its order of preference.
         waits_for: "join" or "sync" while such a request of it is parked, None otherwise.
         session_until_ms: when it is expelled unless it is heard of; None: not as long as it waits.
+        joined_ms: when it came to the group, a static member for the last time; None: before the broker started.
     """
 
     member_id: str
@@ -31,6 +32,7 @@ class MemberView:
     is_leader: bool
     waits_for: str | None
     session_until_ms: int | None
+    joined_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ def _member_view(group: ClassicGroup, member: GroupMember) -> MemberView:
         is_leader=member.member_id == group.leader_id,
         waits_for=waits_for,
         session_until_ms=None if member.deadline_ms == NEVER else member.deadline_ms,
+        joined_ms=member.joined_ms,
     )
 
 

@@ -7,7 +7,7 @@ What was aborted goes. The last batch of a producer keeps its header, so that it
 
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +27,7 @@ _LOG = logging.getLogger(__name__)
 MAX_KEYS: Final = 5_000_000
 """How many keys are held in memory; a log that has more is compacted in several runs."""
 _STEP_BYTES: Final = 128 * 1024
+_STEP_RECORDS: Final = 2048
 _LONG_KEY: Final = 32
 
 
@@ -133,9 +134,7 @@ class Cleaner:
                 if header.is_control:
                     transactions.discard_marker(header, _marker(segment, stored))
                 elif not transactions.discard_data(header):
-                    for record in _records(segment, stored):
-                        if record.key is not None and record.offset >= part.start:
-                            self._offsets[_short(record.key)] = record.offset
+                    yield from self._map_batch(_records(segment, stored), part.start)
                 self._latest = max(self._latest, header.last_offset)
                 if len(self._offsets) >= self._max_keys:
                     return
@@ -144,6 +143,13 @@ class Cleaner:
                     done = 0
                     yield
             self._latest = max(self._latest, min(segment.end_offset, part.stop) - 1)
+
+    def _map_batch(self, records: Iterator[Record], start: int) -> Iterator[None]:
+        for number, record in enumerate(records, 1):
+            if record.key is not None and record.offset >= start:
+                self._offsets[_short(record.key)] = record.offset
+            if not number % _STEP_RECORDS:
+                yield
 
     def _dirty(self, part: Range) -> list[Segment]:
         return [
@@ -200,7 +206,7 @@ class Cleaner:
         headers: list[BatchHeader] = []
         done = 0
         for stored in source.scan(0, self._log.epochs):
-            batch = self._filtered(source, stored, transactions)
+            batch = yield from self._filtered(source, stored, transactions)
             if batch:
                 kept += batch
                 headers.append(read_header(batch))
@@ -215,7 +221,7 @@ class Cleaner:
 
     def _filtered(
         self, source: Segment, stored: Stored, transactions: CleanedTransactions
-    ) -> bytes | None:
+    ) -> Generator[None, None, bytes | None]:
         """Return what is left of a batch; None: nothing."""
         header = stored.header
         if header.is_control:
@@ -226,13 +232,17 @@ class Cleaner:
         else:
             drop = transactions.discard_data(header)
             marks_horizon = False
-        records = _records(source, stored)
-        kept = [] if drop else [each for each in records if self._keeps(header, each)]
+        kept: list[Record] = []
+        for number, record in enumerate(() if drop else _records(source, stored), 1):
+            if self._keeps(header, record):
+                kept.append(record)
+            if not number % _STEP_RECORDS:
+                yield
         if not kept:
             return build_empty(header) if self._keeps_header(header) else None
         if not header.is_control and not header.has_delete_horizon:
             marks_horizon = any(record.value is None for record in kept)
-        if len(kept) == len(records) and not marks_horizon:
+        if len(kept) == header.records_count and not marks_horizon:
             return stored.batch
         return self._rebuilt(header, kept, marks_horizon)
 
@@ -304,8 +314,8 @@ def _marker(segment: Segment, stored: Stored) -> Marker | None:
         raise corrupt(segment.path, stored.position, error) from error
 
 
-def _records(segment: Segment, stored: Stored) -> list[Record]:
+def _records(segment: Segment, stored: Stored) -> Iterator[Record]:
     try:
-        return list(read_records(stored.data, stored.at))
+        yield from read_records(stored.data, stored.at)
     except DecodeError as error:
         raise corrupt(segment.path, stored.position, error) from error

@@ -1,6 +1,6 @@
 """Name what a partition's log refuses, and what can befall it."""
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
@@ -31,7 +31,27 @@ class CorruptMessageError(LogError):
     error_code = ErrorCode.CORRUPT_MESSAGE
 
 
-class InvalidRecordError(LogError):
+class BadCompressionError(LogError):
+    """The records of a batch that is to be appended cannot be decompressed; Kafka has no code of its own for it."""
+
+
+class RecordProblem(NamedTuple):
+    """Why one record has its batch refused (KIP-467)."""
+
+    number: int
+    """Which record of the batch, from 0 on."""
+    text: str
+
+
+class RecordsRefusedError(LogError):
+    """Single records of a batch may not be appended, so none of it was."""
+
+    def __init__(self, text: str, problems: tuple[RecordProblem, ...] = ()) -> None:
+        super().__init__(text)
+        self.problems = problems
+
+
+class InvalidRecordError(RecordsRefusedError):
     """A batch that is to be appended says what no producer may say."""
 
     error_code = ErrorCode.INVALID_RECORD
@@ -43,14 +63,14 @@ class UnsupportedFormatError(LogError):
     error_code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
-class InvalidTimestampError(LogError):
+class InvalidTimestampError(RecordsRefusedError):
     """A timestamp is outside what message.timestamp.before.max.ms and .after.max.ms allow."""
 
     error_code = ErrorCode.INVALID_TIMESTAMP
 
 
 class MessageTooLargeError(LogError):
-    """A batch is larger than max.message.bytes."""
+    """A batch is larger than max.message.bytes, or has more records or uncompressed bytes than are taken."""
 
     error_code = ErrorCode.MESSAGE_TOO_LARGE
 

@@ -113,6 +113,8 @@ class DiskFiles:
         self._durable = durable
         self._open: dict[str, int] = {}
         self._locks: dict[str, int] = {}
+        self._new: set[str] = set()
+        """Files and directories whose names may not be on the disk yet."""
 
     @property
     def open_files(self) -> int:
@@ -137,7 +139,7 @@ class DiskFiles:
         """See `Files.write`."""
         descriptor = self._open.get(path)
         if descriptor is None:
-            descriptor = self._opened(path, os.O_RDWR | os.O_CREAT)
+            descriptor = self._opened_or_made(path)
         written = os.pwrite(descriptor, data, position)
         while written < len(data):
             more = os.pwrite(descriptor, memoryview(data)[written:], position + written)
@@ -165,12 +167,9 @@ class DiskFiles:
         descriptor = self._open.get(path)
         if descriptor is not None:
             os.fsync(descriptor)
-            return
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        else:
+            _sync(path)
+        self._sync_name(path)
 
     def rename(self, source: str, target: str) -> None:
         """See `Files.rename`."""
@@ -179,10 +178,16 @@ class DiskFiles:
         for path in [path for path in self._open if path.startswith(f"{source}/")]:
             self._forget(path)
         Path(source).replace(target)
+        if not self._durable:
+            return
+        self._new.discard(source)
+        self._new.add(target)
+        self._sync_name(target)
 
     def remove(self, path: str) -> None:
         """See `Files.remove`."""
         self._forget(path)
+        self._new.discard(path)
         Path(path).unlink(missing_ok=True)
 
     def names(self, path: str) -> list[str]:
@@ -193,13 +198,18 @@ class DiskFiles:
             return []
 
     def make_directory(self, path: str) -> None:
-        """See `Files.make_directory`."""
-        Path(path).mkdir(parents=True, exist_ok=True)
+        """See `Files.make_directory`: only its owner may look into it, as it holds what clients wrote."""
+        place = Path(path)
+        missing = [each for each in (place, *place.parents) if not each.exists()]
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._durable:
+            self._new.update(map(str, missing))
 
     def remove_directory(self, path: str) -> None:
         """See `Files.remove_directory`."""
         for name in [name for name in self._open if name.startswith(f"{path}/")]:
             self._forget(name)
+        self._new = {name for name in self._new if name != path and not name.startswith(f"{path}/")}
         from shutil import rmtree  # takes longer to import than the rest of this module
 
         rmtree(path)
@@ -243,6 +253,22 @@ class DiskFiles:
         for path in list(self._open):
             self._forget(path)
 
+    def _sync_name(self, path: str) -> None:
+        """Sync the directory of a new file, and those above that were made for it: its name is in there."""
+        while path in self._new:
+            self._new.discard(path)
+            path = str(Path(path).parent)
+            _sync(path)
+
+    def _opened_or_made(self, path: str) -> int:
+        try:
+            return self._opened(path, os.O_RDWR)
+        except FileNotFoundError:
+            descriptor = self._opened(path, os.O_RDWR | os.O_CREAT)
+        if self._durable:
+            self._new.add(path)
+        return descriptor
+
     def _opened(self, path: str, flags: int) -> int:
         if len(self._open) >= self._max_open_files:
             # the one opened first: keeping track of use would cost more than opening one too often
@@ -255,6 +281,14 @@ class DiskFiles:
         descriptor = self._open.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @dataclass(slots=True)

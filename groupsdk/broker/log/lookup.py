@@ -1,13 +1,18 @@
 """Find records of a log by their time (Kafka: ListOffsets)."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Sequence
+from typing import Final, NamedTuple
 
 from groupsdk.broker.log.leader_epochs import LeaderEpochs
 from groupsdk.broker.log.scan import Stored, corrupt
 from groupsdk.broker.log.segment import Segment
 from groupsdk.errors import DecodeError
-from groupsdk.wire.records.record import Record, read_records
+from groupsdk.wire.records.record import read_records
+
+
+_STEP_RECORDS: Final = 2048
+_STEP_BATCHES: Final = 256
+"""After so many records, or batches that are not opened, others have their turn: some milliseconds' work."""
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -20,9 +25,23 @@ class OffsetAndTimestamp(NamedTuple):
     """Of the leader that wrote it; -1: not known."""
 
 
+Search = Generator[None, None, OffsetAndTimestamp | None]
+"""A search in steps of some milliseconds, which returns what was found at the end; None: nothing."""
+
+
+def found(search: Search) -> OffsetAndTimestamp | None:
+    """Do all steps of a search at once, and return what was found."""
+    while True:
+        try:
+            next(search)
+        except StopIteration as done:
+            result: OffsetAndTimestamp | None = done.value
+            return result
+
+
 def offset_for_timestamp(
     segments: Sequence[Segment], epochs: LeaderEpochs, timestamp: int, start_offset: int
-) -> OffsetAndTimestamp | None:
+) -> Search:
     """Find the first record with this timestamp or a later one; None where there is none.
 
     Args:
@@ -33,43 +52,46 @@ def offset_for_timestamp(
 
     Raises:
         CorruptLogError: a batch on the way is damaged.
-        StorageError: the disk failed.
+        StorageError: the disk failed, or retention removed a segment between two steps.
     """
-    for segment in segments:
+    for segment in list(segments):
         if segment.max_timestamp < timestamp or segment.end_offset <= start_offset:
             continue
         start = max(segment.time_index.lookup(timestamp), start_offset)
-        for stored in segment.scan(segment.locate(start)[0], epochs):
-            if stored.header.max_timestamp < timestamp:
-                continue
-            for record in _records(segment, stored):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return _found(record, stored)
+        position = segment.locate(start)[0]
+        for number, stored in enumerate(segment.scan(position, epochs), 1):
+            if stored.header.max_timestamp >= timestamp:
+                record = yield from _first_record(segment, stored, timestamp, start_offset)
+                if record is not None:
+                    return record
+            if not number % _STEP_BATCHES:
+                yield
     return None
 
 
-def max_timestamp(
-    segments: Sequence[Segment], epochs: LeaderEpochs, start_offset: int
-) -> OffsetAndTimestamp | None:
+def max_timestamp(segments: Sequence[Segment], epochs: LeaderEpochs, start_offset: int) -> Search:
     """Find the first record with the latest timestamp of all; None in an empty log (KIP-734).
 
     Raises:
         CorruptLogError: a batch on the way is damaged.
-        StorageError: the disk failed.
+        StorageError: the disk failed, or retention removed a segment between two steps.
     """
     with_records = [each for each in segments if each.size and each.max_timestamp >= 0]
     if not with_records:
         return None
     latest = max(with_records, key=lambda each: each.max_timestamp).max_timestamp
-    return offset_for_timestamp(segments, epochs, latest, start_offset)
+    return (yield from offset_for_timestamp(segments, epochs, latest, start_offset))
 
 
-def _records(segment: Segment, stored: Stored) -> list[Record]:
+def _first_record(segment: Segment, stored: Stored, timestamp: int, start_offset: int) -> Search:
+    """Look into a batch, one record after the other: a few bytes may be decompressed to a million of them."""
     try:
-        return list(read_records(stored.data, stored.at))
+        for number, record in enumerate(read_records(stored.data, stored.at), 1):
+            if record.timestamp >= timestamp and record.offset >= start_offset:
+                epoch = stored.header.partition_leader_epoch
+                return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
+            if not number % _STEP_RECORDS:
+                yield
     except DecodeError as error:
         raise corrupt(segment.path, stored.position, error) from error
-
-
-def _found(record: Record, stored: Stored) -> OffsetAndTimestamp:
-    return OffsetAndTimestamp(record.offset, record.timestamp, stored.header.partition_leader_epoch)
+    return None

@@ -15,11 +15,11 @@ from groupsdk.broker.log.errors import (
 )
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.local_log import LocalLog
-from groupsdk.broker.log.lookup import OffsetAndTimestamp
+from groupsdk.broker.log.lookup import OffsetAndTimestamp, Search
 from groupsdk.broker.log.producer_state import Origin, Update
 from groupsdk.broker.log.recovery import Recovery
 from groupsdk.broker.log.txn_index import AbortedTxn
-from groupsdk.broker.log.validation import check
+from groupsdk.broker.log.validation import Checked, Checking, check, checking
 from groupsdk.wire.records.batch import place, read_header
 from groupsdk.wire.records.checksum import Buffer
 from groupsdk.wire.records.control import Marker, build_marker
@@ -111,6 +111,14 @@ class PartitionLog(LocalLog):
         """The offset behind the last record that every replica has: the end."""
         return self.log_end_offset
 
+    def checking(self, batches: Buffer, now_ms: int) -> Checking:
+        """Check batches of a client for `append` in steps of some milliseconds: a large one takes long.
+
+        Raises:
+            LogError: one of its kinds; from a step.
+        """
+        return checking(batches, self._config, now_ms, Origin.CLIENT)
+
     def append(
         self,
         batches: Buffer,
@@ -119,6 +127,7 @@ class PartitionLog(LocalLog):
         leader_epoch: int = 0,
         origin: Origin = Origin.CLIENT,
         first_sequence_zero: bool = False,
+        checked: Checked | None = None,
     ) -> AppendInfo:
         """Append batches as a producer sent them; they get the next offsets.
 
@@ -128,11 +137,12 @@ class PartitionLog(LocalLog):
             leader_epoch: of this leader.
             origin: who appends.
             first_sequence_zero: refuse a producer that is not known and does not start at 0.
+            checked: what `checking` returned for these batches; None: check them here, at once.
 
         Raises:
             LogError: one of its kinds; nothing was appended.
         """
-        data, headers, append_time_ms = check(batches, self._config, now_ms, origin)
+        data, headers, append_time_ms = checked or check(batches, self._config, now_ms, origin)
         if origin is Origin.CLIENT:
             for header in headers:
                 known = self.producers.duplicate_of(header)
@@ -280,8 +290,8 @@ class PartitionLog(LocalLog):
         offset = self.last_stable_offset if committed else self.log_end_offset
         return OffsetAndTimestamp(offset, -1, self.epochs.latest)
 
-    def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """Find the first record with this timestamp or a later one; None where there is none.
+    def offset_for_timestamp(self, timestamp: int) -> Search:
+        """Find the first record with this timestamp or a later one, in steps; None where there is none.
 
         Raises:
             CorruptLogError: a batch on the way is damaged.
@@ -291,8 +301,8 @@ class PartitionLog(LocalLog):
             self.segments, self.epochs, timestamp, self.log_start_offset
         )
 
-    def max_timestamp_offset(self) -> OffsetAndTimestamp | None:
-        """Find the first record with the latest timestamp of all; None in an empty log.
+    def max_timestamp_offset(self) -> Search:
+        """Find the first record with the latest timestamp of all, in steps; None in an empty log.
 
         Raises:
             CorruptLogError: a batch on the way is damaged.

@@ -1,33 +1,48 @@
-"""Check batches that are to be appended, without opening them (Kafka: LogValidator)."""
+"""Check batches that are to be appended: the headers of all, the records of clients' (Kafka: LogValidator)."""
 
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Final, NamedTuple
 
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import (
+    BadCompressionError,
     CorruptMessageError,
     InvalidRecordError,
     InvalidTimestampError,
     MessageTooLargeError,
     RecordListTooLargeError,
+    RecordProblem,
     UnsupportedFormatError,
 )
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.errors import DecodeError
+from groupsdk.limits import MAX_INT64
 from groupsdk.wire.records.batch import (
+    DELETE_HORIZON,
     HEADER_SIZE,
     MAGIC,
     MAGIC_POSITION,
     BatchHeader,
     CorruptBatchError,
     read_header,
+    stamp,
     verify,
-    with_log_append_time,
 )
 from groupsdk.wire.records.checksum import Buffer
-from groupsdk.wire.records.record import read_records
+from groupsdk.wire.records.compression import TooLargeError
+from groupsdk.wire.records.record import Record, read_body
+from groupsdk.wire.records.walk import Walked, body_of, walk
 
 
+MAX_RECORDS: Final = 1_000_000
+"""How many records a client's batch may have; Kafka has no bound, and librdkafka builds no larger ones."""
+MAX_DECOMPRESSED: Final = 32 * 1024 * 1024
+"""How many bytes a client's batch may have when decompressed."""
 _NO_TIMESTAMP: Final = -1
+_STEP_RECORDS: Final = 2048
+_MAX_PROBLEMS: Final = 100
+"""How many records of one batch are blamed."""
 
 
 class Checked(NamedTuple):
@@ -40,29 +55,49 @@ class Checked(NamedTuple):
     """The time that they got, where the log gives it; -1: they keep their own."""
 
 
-def check(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checked:
-    """Check what somebody wants to append.
+Checking = Generator[None, None, Checked]
+"""A check in steps of some milliseconds, which returns its result at the end."""
 
-    Batches are opened only where compaction needs what clients may leave out: a key in every record.
+
+def check(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checked:
+    """Check batches at once: see `checking`."""
+    steps = checking(batches, config, now_ms, origin)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            checked: Checked = done.value
+            return checked
+
+
+def checking(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checking:
+    """Check batches that are to be appended, step by step.
+
+    The batches of clients are opened, and each record is walked over, so that nothing gets into a log that no
+    consumer can read; their latest timestamp is written into the header.
 
     Args:
         batches: one or more whole batches.
         config: the topic's.
-        now_ms: the time.
+        now_ms: the time, in milliseconds since 1970.
         origin: who appends.
 
     Raises:
-        CorruptMessageError: the bytes are no whole batches, or their checksum is wrong.
+        CorruptMessageError: the bytes are not whole batches, or their checksum is wrong.
         UnsupportedFormatError: they have another message format than 2.
-        InvalidRecordError: they say what the origin may not say.
+        BadCompressionError: the records cannot be decompressed.
+        InvalidRecordError: they say what the origin may not say, or records are not as they are counted.
         InvalidTimestampError: a timestamp is out of the topic's bounds.
-        MessageTooLargeError: one is larger than max.message.bytes.
+        MessageTooLargeError: one is larger than max.message.bytes, or has too many records.
         RecordListTooLargeError: together they are larger than a segment.
     """
+    data = bytearray(batches)
     headers: list[BatchHeader] = []
     position = 0
-    while position < len(batches):
-        header = _read(batches, position)
+    while position < len(data):
+        if headers:
+            yield
+        header = _read(data, position)
         size = header.size_in_bytes
         if size > config.max_message_bytes:
             raise MessageTooLargeError(
@@ -70,26 +105,25 @@ def check(batches: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Ch
                 f" max.message.bytes={config.max_message_bytes}"
             )
         try:
-            verify(batches, header, position)
+            verify(data, header, position)
         except CorruptBatchError as error:
             raise CorruptMessageError(str(error)) from error
+        latest = header.max_timestamp
         if origin is Origin.CLIENT:
             _check_client(header)
-            if config.compact:
-                _check_keys(batches, position)
-        _check_timestamps(header, config, now_ms)
-        headers.append(header)
+            latest = yield from _checking_records(data, position, header, config, now_ms)
+        log_time = config.is_log_append_time
+        latest = now_ms if log_time else latest
+        headers.append(stamp(data, header, latest, position, log_append_time=log_time))
         position += size
     if not headers:
         raise InvalidRecordError("there is no record batch to append")
-    if len(batches) > config.segment_bytes:
+    if len(data) > config.segment_bytes:
         raise RecordListTooLargeError(
-            f"{len(batches)} bytes of record batches are larger than"
+            f"{len(data)} bytes of record batches are larger than"
             f" segment.bytes={config.segment_bytes}"
         )
-    if config.is_log_append_time:
-        return _stamped(batches, headers, now_ms)
-    return Checked(bytearray(batches), headers, _NO_TIMESTAMP)
+    return Checked(data, headers, now_ms if config.is_log_append_time else _NO_TIMESTAMP)
 
 
 def _read(batches: Buffer, position: int) -> BatchHeader:
@@ -111,6 +145,10 @@ def _read(batches: Buffer, position: int) -> BatchHeader:
 def _check_client(header: BatchHeader) -> None:
     if header.is_control:
         raise InvalidRecordError("clients may not write control records")
+    if header.base_offset != 0:
+        raise InvalidRecordError(
+            f"a record batch of a client starts at offset {header.base_offset}, not at 0"
+        )
     if header.records_count < 1 or header.records_count != header.last_offset_delta + 1:
         raise InvalidRecordError(
             f"a record batch counts {header.records_count} records up to the offset delta"
@@ -123,42 +161,76 @@ def _check_client(header: BatchHeader) -> None:
         )
     if header.is_transactional and header.producer_id < 0:
         raise InvalidRecordError("a transactional record batch has no producer id")
-    if header.has_delete_horizon:
+    if header.attributes & DELETE_HORIZON:
         raise InvalidRecordError("a record batch has a delete horizon, which the log alone sets")
+    if header.records_count > MAX_RECORDS:
+        raise MessageTooLargeError(
+            f"a record batch has {header.records_count} records; {MAX_RECORDS} are taken"
+        )
 
 
-def _check_keys(batches: Buffer, position: int) -> None:
+def _checking_records(
+    data: bytearray, position: int, header: BatchHeader, config: LogConfig, now_ms: int
+) -> Generator[None, None, int]:
+    """Walk the records of a client's batch; returns their latest timestamp."""
     try:
-        for record in read_records(batches, position):
-            if record.key is None:
-                raise InvalidRecordError(
-                    "a record has no key, without which a compacted topic cannot keep it"
-                )
+        body = body_of(data, header, position, MAX_DECOMPRESSED)
+    except TooLargeError as error:
+        raise MessageTooLargeError(str(error)) from error
     except DecodeError as error:
-        raise CorruptMessageError(str(error)) from error
-
-
-def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+        raise BadCompressionError(str(error)) from error
+    walked: Walked | None = None
+    try:
+        for walked in walk(body, header):
+            if walked is None:
+                yield
+    except DecodeError as error:
+        raise InvalidRecordError(str(error)) from error
+    assert walked is not None
+    if walked.keyless and config.compact:
+        problems = yield from _problems(body, header, _keyless)
+        raise InvalidRecordError(
+            "a record has no key, without which a compacted topic cannot keep it", problems
+        )
     if config.is_log_append_time:
-        return
-    if header.timestamp_type:
-        raise InvalidTimestampError("a producer may not set the timestamp type to LogAppendTime")
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = now_ms + config.message_timestamp_after_max_ms
-    for timestamp in (header.base_timestamp, header.max_timestamp):
-        if timestamp != _NO_TIMESTAMP and not earliest <= timestamp <= latest:
+        return now_ms
+    low = now_ms - config.message_timestamp_before_max_ms
+    high = min(now_ms + config.message_timestamp_after_max_ms, MAX_INT64)
+    if walked.earliest < low or walked.latest > high:
+        problems = yield from _problems(body, header, partial(_out_of_bounds, low, high))
+        if problems:
             raise InvalidTimestampError(
-                f"the timestamp {timestamp} is not between {earliest} and {latest}, as"
-                " message.timestamp.before.max.ms and message.timestamp.after.max.ms ask for"
+                "One or more records have been rejected due to invalid timestamp", problems
             )
+    return max(walked.latest, _NO_TIMESTAMP)
 
 
-def _stamped(batches: Buffer, headers: list[BatchHeader], now_ms: int) -> Checked:
-    data = bytearray()
-    view = memoryview(batches)
-    stamped = []
-    for header in headers:
-        start = len(data)
-        data += with_log_append_time(view[start : start + header.size_in_bytes], now_ms)
-        stamped.append(read_header(data, start))
-    return Checked(data, stamped, now_ms)
+def _problems(
+    body: bytes, header: BatchHeader, problem_of: Callable[[Record], str | None]
+) -> Generator[None, None, tuple[RecordProblem, ...]]:
+    """Find the records of a batch that are to blame, which the first walk did not note for its speed."""
+    found = []
+    own_times = header._replace(base_offset=0, attributes=0)
+    for index, record in enumerate(read_body(body, own_times)):
+        text = problem_of(record)
+        if text is not None:
+            found.append(RecordProblem(index, text))
+            if len(found) == _MAX_PROBLEMS:
+                break
+        if not (index + 1) % _STEP_RECORDS:
+            yield
+    return tuple(found)
+
+
+def _keyless(record: Record) -> str | None:
+    return None if record.key is not None else "a compacted topic needs a key in every record"
+
+
+def _out_of_bounds(low: int, high: int, record: Record) -> str | None:
+    time = record.timestamp
+    if time == _NO_TIMESTAMP or low <= time <= high:
+        return None
+    return (
+        f"the timestamp {time} is not between {low} and {high}, as"
+        " message.timestamp.before.max.ms and message.timestamp.after.max.ms ask for"
+    )

@@ -72,13 +72,15 @@ def _escaped(value: str) -> str:
 class SaslGate:
     """Stand before a connection's requests until SASL is done, and after that when it has run out."""
 
-    __slots__ = ("_expires_ms", "_node", "_server", "done", "mechanism", "raw")
+    __slots__ = ("_expires_ms", "_node", "_server", "done", "lifetime_ms", "mechanism", "raw")
 
     def __init__(self, node: "Node") -> None:
         self._node = node
         self._server: SaslServer | None = None
         self._expires_ms: int | None = None
         self.mechanism = ""
+        self.lifetime_ms = 0
+        """How long the client may go on without proving itself again; 0: for ever."""
         self.done = False
         """Whether the client has proved who it is."""
         self.raw = False
@@ -95,7 +97,7 @@ class SaslGate:
         if not self.done:
             raise BadRequestError(f"a request of API {key} before authentication")
         if self._expires_ms is not None and connection.node.cluster.now_ms() >= self._expires_ms:
-            raise BadRequestError("connections.max.reauth.ms is over")
+            raise BadRequestError("its session is over: its token's, or connections.max.reauth.ms")
 
     def begin(self, mechanism: str, *, raw: bool) -> bool:
         """Begin with a mechanism; tell whether it is enabled."""
@@ -134,15 +136,19 @@ class SaslGate:
         if server.principal is not None:
             if self.done and server.principal != connection.principal:
                 raise SaslError("another user than before cannot take a connection over")
+            now_ms = connection.node.cluster.now_ms()
+            if server.expires_ms is not None and server.expires_ms <= now_ms:
+                raise SaslError("a token that has expired")
             connection.principal = server.principal
             self.done, self.raw, self._server = True, False, None
-            lifetime_ms = self.lifetime_ms
-            self._expires_ms = (
-                connection.node.cluster.now_ms() + lifetime_ms if lifetime_ms else None
-            )
+            self._begin_session(now_ms, server.expires_ms)
         return answer
 
-    @property
-    def lifetime_ms(self) -> int:
-        """How long the client may go on without proving itself again; 0: for ever."""
-        return self._node.cluster.config.connections_max_reauth_ms
+    def _begin_session(self, now_ms: int, expires_ms: int | None) -> None:
+        """Let the session end with connections.max.reauth.ms or with its token, whichever is first (KIP-368)."""
+        longest_ms = self._node.cluster.config.connections_max_reauth_ms
+        ends = [] if expires_ms is None else [expires_ms]
+        if longest_ms:
+            ends.append(now_ms + longest_ms)
+        self._expires_ms = min(ends, default=None)
+        self.lifetime_ms = 0 if self._expires_ms is None else max(self._expires_ms - now_ms, 0)

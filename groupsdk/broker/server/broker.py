@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,9 +19,11 @@ from groupsdk.broker.server.storage import Storage, open_storage
 from groupsdk.broker.store import MemoryStore
 from groupsdk.clock import Clock, WallClock
 from groupsdk.errors import ConfigError
+from groupsdk.limits import MAX_INT32
 
 
 if TYPE_CHECKING:
+    from groupsdk.broker.consumer_groups.assignors import ServerAssignor
     from groupsdk.broker.server.faults import Faults
     from groupsdk.broker.server.sasl_servers import Authentication, TokenValidator
 
@@ -46,15 +48,18 @@ class Broker:
 
     Args:
         config: the settings.
-        nodes: how many nodes, with the ids from 1 on.
+        nodes: how many nodes.
+        first_node_id: the id of the first one; the others have those that follow.
         data_dir: where it keeps everything; None: in `memory`.
         memory: what is used without a data directory.
         clock: the time; None: the machine's. With any other, nothing happens by time alone, but
             with `run_due`; clients wait for records by the machine's clock all the same.
         ports: the ports that nodes had earlier, by node id and listener name.
         users: password by name, for SASL PLAIN and SCRAM.
-        token_validator: takes an OAUTHBEARER token and returns its user's name; raises where it is not valid.
+        token_validator: takes an OAUTHBEARER token and returns its user's name, or a `TokenUser` with the time at which
+            the token, and with it the session, ends; raises where it is not valid.
         faults: what is to go wrong.
+        assignors: assignors of consumer groups beside those that `group.consumer.assignors` names.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class Broker:
         config: BrokerConfig,
         *,
         nodes: int = 1,
+        first_node_id: int = 1,
         data_dir: Path | None = None,
         memory: Memory | None = None,
         clock: Clock | None = None,
@@ -69,16 +75,21 @@ class Broker:
         users: Mapping[str, str] | None = None,
         token_validator: "TokenValidator | None" = None,
         faults: "Faults | None" = None,
+        assignors: "Iterable[ServerAssignor]" = (),
     ) -> None:
         if nodes < 1:
             raise ConfigError(f"nodes is {nodes}: a cluster has at least one node")
+        if not 0 <= first_node_id <= MAX_INT32 - nodes:
+            raise ConfigError(
+                f"first_node_id is {first_node_id}; it has to be from 0 to {MAX_INT32 - nodes}"
+            )
         self.config = config
         self.virtual = clock is not None
         self.scheduler = Scheduler(clock or WallClock(), self._timer_failed)
         self._client_scheduler = self.scheduler
         if self.virtual:
             self._client_scheduler = Scheduler(WallClock(), self._timer_failed)
-        self._count = nodes
+        self._node_ids = range(first_node_id, first_node_id + nodes)
         self._data_dir = data_dir
         self._memory = memory or Memory()
         self._ports = ports or {}
@@ -86,6 +97,7 @@ class Broker:
         self._token_validator = token_validator
         self._users_known: Authentication | None = None
         self.faults = faults
+        self._assignors = tuple(assignors)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timers: list[LoopTimer] = []
         self._deferred: list[Callable[[], Any]] = []
@@ -121,16 +133,21 @@ class Broker:
             self._defer,
             client_scheduler=self._client_scheduler,
         )
+        cluster.assignors = self._assignors
         cluster.crowded = lambda: self.limits.connections > _FEW
         catalogue = storage.catalogue
         try:
-            for node_id in range(1, self._count + 1):
-                node = Node(node_id, cluster, self.limits, first=node_id == 1, faults=self.faults)
+            for node_id in self._node_ids:
+                first = node_id == self._node_ids[0]
+                node = Node(node_id, cluster, self.limits, first=first, faults=self.faults)
                 node.known_ports(self._ports.get(node_id, {}))
                 self.nodes[node_id] = cluster.nodes[node_id] = node
                 node.authentication = self._authentication(node)
                 node.bind()
                 node.running = True
+            if catalogue.configured("broker"):
+                cluster.apply_broker_configs()
+            self._elect_leaders(cluster)
             missing = {
                 name: count for name, count in wanted.items() if name not in catalogue.topics
             }
@@ -171,18 +188,29 @@ class Broker:
             self._timers.append(LoopTimer(loop, self._client_scheduler))
         for node in self.nodes.values():
             node.serve()
-        cluster = self.cluster
-        known = set(self.nodes)
-        strays = {
-            (topic.name, partition): 1 + partition % len(known)
+        self.cluster.load_coordinators()
+        self.cluster.logs.start_upkeep()
+
+    def _elect_leaders(self, cluster: Cluster) -> None:
+        """Elect a leader for each partition of an earlier run, under a new leader epoch.
+
+        Kafka's controller does so when a broker comes back. Clients that lived through the restart then see
+        FENCED_LEADER_EPOCH until they have read the metadata again. A partition whose node is not there any
+        more gets another one.
+        """
+        elected = {
+            (topic.name, partition): (
+                state.leader if state.leader in self.nodes else self._node_for(partition)
+            )
             for topic in cluster.catalogue.topics.values()
             for partition, state in enumerate(topic.partitions)
-            if state.leader not in known
         }
-        if strays:
-            cluster.move_leaders(strays)
-        cluster.load_coordinators()
-        cluster.logs.start_upkeep()
+        if elected:
+            cluster.catalogue.move_leaders(elected)
+
+    def _node_for(self, partition: int) -> int:
+        ids = list(self.nodes)
+        return ids[partition % len(ids)]
 
     def _defer(self, call: Callable[[], Any]) -> None:
         self.deferred += 1

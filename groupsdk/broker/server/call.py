@@ -1,8 +1,9 @@
 """Stand for one request that is being answered, and know how each API's request is read and answered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from groupsdk.broker.server.apis import APIS
 
@@ -10,17 +11,59 @@ from groupsdk.broker.server.apis import APIS
 if TYPE_CHECKING:
     from groupsdk.broker.server.connection import Connection
     from groupsdk.broker.server.node import Node
+    from groupsdk.wire.compiler import CodecSteps
     from groupsdk.wire.schema import Request, Response
 
 
-Handler = Callable[["Call", Any], "Response | None"]
-"""Answers a request: by its result, or with None by `Call.answer` later (or `answer_nothing`)."""
+Steps = Generator[None, None, "Response | None"]
+"""Work on a request in steps of some milliseconds, between which others have their turn; returns the answer."""
+_PAUSE_AFTER: Final = 512
+"""How many elements of a request are worked on at once: some milliseconds' work."""
+Handler = Callable[["Call", Any], "Response | Steps | None"]
+"""Answers a request: by its result, in steps, or with None by `Call.answer` later (or `answer_nothing`)."""
+
+
+class Pace:
+    """Says after which elements of a request work on it is to pause, for others to have their turn."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def due(self, weight: int = 1) -> bool:
+        """Count an element; returns whether to pause before it.
+
+        Args:
+            weight: how many simple elements it costs as much as.
+        """
+        self._done += weight
+        if self._done <= _PAUSE_AFTER:
+            return False
+        self._done = weight
+        return True
+
+
+def at_once(answer: "Response | Steps | None") -> "Response | None":
+    """Do all the steps of a handler's work without a pause, for callers that have no loop; returns the answer."""
+    if not isinstance(answer, GeneratorType):
+        return cast("Response | None", answer)
+    while True:
+        try:
+            next(answer)
+        except StopIteration as done:
+            return cast("Response | None", done.value)
 
 
 class Route:
     """How one API in one version is read, handled and answered; made on first use."""
 
-    __slots__ = ("api_key", "decode", "encode", "flexible", "flexible_answer", "handle", "version")
+    __slots__ = (
+        "_decode_in_steps",
+        "_encode_in_steps",
+        "_message",
+        *("api_key", "decode", "encode", "flexible", "flexible_answer", "handle", "version"),
+    )
 
     def __init__(self, api_key: int, version: int) -> None:
         # a broker is ready before messages are loaded: that takes as long as all the rest of it
@@ -38,6 +81,27 @@ class Route:
         self.flexible_answer = self.flexible and api_key != ApiKey.API_VERSIONS
         module = import_module(f"groupsdk.broker.server.handlers.{served.module}")
         self.handle: Handler = getattr(module, served.function)
+        self._message = message
+        self._decode_in_steps: Any = None
+        self._encode_in_steps: Any = None
+
+    def decode_in_steps(self, payload: bytes, start: int) -> "CodecSteps[Any]":
+        """Decode a request of very many elements, so that others have their turn."""
+        if self._decode_in_steps is None:
+            from groupsdk.wire.compiler import lenient_decoder_in_steps
+
+            self._decode_in_steps = lenient_decoder_in_steps(self._message, self.version)
+        steps: CodecSteps[Any] = self._decode_in_steps(payload, start)
+        return steps
+
+    def encode_in_steps(self, response: "Response") -> "CodecSteps[bytes]":
+        """Encode the answer to such a request, likewise."""
+        if self._encode_in_steps is None:
+            from groupsdk.wire.compiler import encoder_in_steps
+
+            self._encode_in_steps = encoder_in_steps(self._message.response_class, self.version)
+        steps: CodecSteps[bytes] = self._encode_in_steps(response)
+        return steps
 
 
 _routes: dict[tuple[int, int], Route] = {}
@@ -60,7 +124,9 @@ class Call:
     It outlives its connection harmlessly: an answer to a connection that is gone is dropped.
     """
 
-    __slots__ = ("client_id", "connection", "correlation_id", "done", "request_bytes", "route")
+    __slots__ = (
+        *("client_id", "connection", "correlation_id", "done", "large", "request_bytes", "route"),
+    )
 
     def __init__(
         self,
@@ -76,6 +142,8 @@ class Call:
         self.client_id = client_id
         self.request_bytes = request_bytes
         self.done = False
+        self.large = False
+        """Whether the answer to a small request is large, and is to be encoded in steps."""
 
     @property
     def node(self) -> "Node":
@@ -102,6 +170,10 @@ class Call:
         if not self.done:
             self.done = True
             self.connection.answered(self, response)
+
+    def go_on_with(self, request: Any, steps: Steps) -> None:
+        """Do the work that a request still asks for, and answer it; where the work fails, with an error."""
+        self.connection.go_on_with(self, request, steps)
 
     def answer_nothing(self) -> None:
         """Go on without an answer (Produce with acks=0)."""

@@ -4,17 +4,21 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable
+from functools import partial
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
-from groupsdk.broker.server.call import Call, Route, route
+from groupsdk.broker.server.call import Call, Route, Steps, route
+from groupsdk.broker.server.parts import InParts, paths_of
 from groupsdk.errors import DecodeError, GroupSdkError
 
 
 if TYPE_CHECKING:
     from groupsdk.broker.server.listener import Listener
     from groupsdk.broker.server.node import Node
+    from groupsdk.wire.compiler import CodecSteps
     from groupsdk.wire.schema import Response
 
 
@@ -33,8 +37,12 @@ _MAX_UNKNOWN: Final = 512 * 1024
 """The largest request of a client that has not authenticated (Kafka's sasl.server.max.receive.size)."""
 _LARGE_ANSWER: Final = 16 * 1024
 """Answers from this size on are not gathered with others, so that a client that does not read is noticed."""
+_LARGE_MESSAGE: Final = 8 * 1024
+"""From how many bytes on a request is read, and its answer written, in steps: an element may take one byte."""
+_MANY_FROM: Final = 512
+"""From how many bytes on a request may have so many elements that it is answered part by part."""
 _RESERVE_FROM: Final = 64 * 1024
-"""Requests of at least this size take part in the limit on what all requests together may hold."""
+"""Requests of at least this size take part in the limit on what all requests together may hold: with what has arrived."""
 
 
 class BadRequestError(GroupSdkError):
@@ -57,8 +65,10 @@ class Connection(asyncio.Protocol):
         "_client_id_bytes",
         "_listener",
         "_out",
+        "_partial",
         "_paused",
         "_reserved",
+        "_reserved_unknown",
         "_serving",
         "_transport",
         "_unsent",
@@ -97,7 +107,9 @@ class Connection(asyncio.Protocol):
         self._blocked = False  # the client does not read
         self._paused = False  # we do not read
         self._serving = False  # within _serve, which goes on and writes by itself
+        self._partial = False  # a part of a request is there, and its deadline runs
         self._reserved = 0
+        self._reserved_unknown = False  # in the pool of clients that have not authenticated
         self._unsent = 0
         self._client_id_bytes = b""
         self._client_id = ""
@@ -119,6 +131,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._buffer.clear()
         self._release()
+        self._whole()
         self._note_unsent(0)
         if self.on_lost is not None:
             self.on_lost()
@@ -135,6 +148,7 @@ class Connection(asyncio.Protocol):
                     self._pause()
                 return
             if len(self._buffer) < self._wanted:
+                self._hold()
                 return
             self._serve(self._buffer)
         else:
@@ -184,17 +198,25 @@ class Connection(asyncio.Protocol):
         """Send the answer to the request in hand, and go on."""
         if self.closed:
             return
-        found: Route = call.route
+        if call.large or call.request_bytes > _LARGE_MESSAGE:
+            self._in_steps(call.route.encode_in_steps(response), partial(self._send, call))
+            return
         try:
-            body = found.encode(response)
+            body = call.route.encode(response)
         except GroupSdkError:
-            _LOG.exception(
-                "node %d: an answer to %s cannot be written", self.node.node_id, self.peer
-            )
-            self.close("its answer cannot be written")
+            self._unwritable()
+            return
+        self._send(call, body)
+
+    def _unwritable(self) -> None:
+        _LOG.exception("node %d: an answer to %s cannot be written", self.node.node_id, self.peer)
+        self.close("its answer cannot be written")
+
+    def _send(self, call: Call, body: bytes) -> None:
+        if self.closed:
             return
         size = len(body)
-        if found.flexible_answer:
+        if call.route.flexible_answer:
             head = _TAGGED_PREFIX(size + 5, call.correlation_id, 0)
         else:
             head = _PREFIX(size + 4, call.correlation_id)
@@ -205,6 +227,25 @@ class Connection(asyncio.Protocol):
             if size >= _LARGE_ANSWER:
                 self._flush()
         self.go_on()
+
+    def _in_steps(self, steps: "CodecSteps[Any]", done: Callable[[Any], None]) -> None:
+        """Do one step of reading or writing a large message; the next ones after what else is to be done."""
+        if self.closed:
+            return
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result = ended.value
+        except DecodeError as error:
+            self.close(str(error))
+            return
+        except GroupSdkError:
+            self._unwritable()
+            return
+        else:
+            self.node.cluster.defer(partial(self._in_steps, steps, done))
+            return
+        done(result)
 
     def go_on(self) -> None:
         """Take up the next request."""
@@ -237,7 +278,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _unpause(self) -> None:
-        if self._wanted > _RESERVE_FROM and not self._reserved and not self._reserve():
+        if self._wanted > _RESERVE_FROM and not self._reserve():
             return
         self._paused = False
         self._transport.resume_reading()
@@ -257,12 +298,14 @@ class Connection(asyncio.Protocol):
             self._buffer.clear()
         elif source is self._buffer:
             del self._buffer[:position]
-            if self._reserved and not self._buffer:
+            if position:
                 self._release()
         elif position < len(source):
             self._buffer += memoryview(source)[position:]
         if self._busy or self._blocked:
             self._wanted = 4
+        elif self._buffer:
+            self._hold()
 
     def _serve_all(self, source: bytes | bytearray) -> int:
         position, end = 0, len(source)
@@ -277,6 +320,8 @@ class Connection(asyncio.Protocol):
                 break
             payload = source[position + 4 : stop]
             position = stop
+            if self._partial:
+                self._whole()
             # a bytearray is cut twice: it holds what came in pieces, or while another was being answered
             self._handle(payload if type(payload) is bytes else bytes(payload))
             if len(self._out) > _MAX_PARTS:
@@ -285,26 +330,51 @@ class Connection(asyncio.Protocol):
 
     def _incomplete(self, length: int) -> None:
         limit = self._listener.max_request_bytes
-        if self.authenticator is not None and not self.authenticator.done:
+        if self._is_unknown():
             limit = min(limit, _MAX_UNKNOWN)
         if not 0 <= length <= limit:
             raise BadRequestError(
                 f"a request of {length} bytes, where 0 to {limit} (socket.request.max.bytes) are taken"
             )
         self._wanted = 4 + length
-        if length > _RESERVE_FROM and not self._reserved and not self._reserve():
+        if not self._partial:
+            self._partial = True
+            self._listener.begun(self, self._wanted)
+
+    def _is_unknown(self) -> bool:
+        return self.authenticator is not None and not self.authenticator.done
+
+    def _whole(self) -> None:
+        """Note that a request of which a part was there is complete, or will not be."""
+        if self._partial:
+            self._partial = False
+            self._listener.ended(self)
+
+    def _hold(self) -> None:
+        """Count what has arrived of a large request; where all memory is taken, read on later."""
+        if self._wanted > _RESERVE_FROM and not self.closed and not self._reserve():
             self._pause()
 
     def _reserve(self) -> bool:
-        if not self._listener.reserve(self, self._wanted):
+        more = len(self._buffer) - self._reserved
+        if self._is_unknown():
+            if not self._listener.reserve_unknown(more):
+                self.close("clients that have not authenticated hold too much")
+                return False
+            self._reserved_unknown = True
+        elif not self._listener.reserve(self, more):
             return False
-        self._reserved = self._wanted
+        self._reserved += more
         return True
 
     def _release(self) -> None:
-        if self._reserved:
-            self._listener.release(self._reserved)
-            self._reserved = 0
+        reserved, self._reserved = self._reserved, 0
+        if reserved:
+            if self._reserved_unknown:
+                self._listener.release_unknown(reserved)
+            else:
+                self._listener.release(self, reserved)
+        self._reserved_unknown = False
 
     def _note_unsent(self, size: int) -> None:
         self._listener.unsent(size - self._unsent)
@@ -334,11 +404,18 @@ class Connection(asyncio.Protocol):
             start = self._skip_tags(payload, start)
         if self.authenticator is not None:
             self.authenticator.check(self, key)
+        call = Call(self, found, correlation_id, self._client_id, len(payload))
+        if len(payload) > _LARGE_MESSAGE:
+            self._busy = True
+            self._in_steps(found.decode_in_steps(payload, start), partial(self._take, call))
+            return
         try:
             message = found.decode(payload, start)
         except DecodeError as error:
             raise BadRequestError(str(error)) from None
-        call = Call(self, found, correlation_id, self._client_id, len(payload))
+        self._take(call, message)
+
+    def _take(self, call: Call, message: Any) -> None:
         self._busy = True
         faults = self.node.faults
         if faults.any and faults.intercept(call, message):
@@ -357,12 +434,37 @@ class Connection(asyncio.Protocol):
 
     def run(self, call: Call, message: Any) -> None:
         """Hand a request to its handler."""
+        if call.request_bytes > _MANY_FROM:
+            paths = paths_of(call.route.api_key, message)
+            if paths is not None:
+                InParts(call, message, paths).go_on()
+                return
         try:
             response = call.route.handle(call, message)
-        except BadRequestError:
-            raise
+        except BadRequestError as error:
+            self.close(str(error))
+            return
         except Exception as error:  # noqa: BLE001 - a bug in one handler must not end the broker
             response = self._failed(call, message, error)
+        if type(response) is GeneratorType:
+            self.go_on_with(call, message, response)
+        elif response is not None:
+            call.answer(cast("Response", response))
+
+    def go_on_with(self, call: Call, message: Any, steps: Steps) -> None:
+        """Do one step of a request's work; the next ones after what else is to be done on the loop."""
+        if not self.node.running:
+            steps.close()
+            return
+        try:
+            next(steps)
+        except StopIteration as done:
+            response = done.value
+        except Exception as error:  # noqa: BLE001 - a bug in one handler must not end the broker
+            response = self._failed(call, message, error)
+        else:
+            self.node.cluster.defer(partial(self.go_on_with, call, message, steps))
+            return
         if response is not None:
             call.answer(response)
 

@@ -2,12 +2,13 @@
 
 import random
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Final
 from uuid import UUID
 
+from groupsdk.broker.server.call import Pace
 from groupsdk.error_code import ErrorCode
-from groupsdk.limits import MAX_INT32
+from groupsdk.limits import MAX_INT32, MAX_REQUEST_ELEMENTS
 from groupsdk.wire.messages.fetch import FetchRequest
 from groupsdk.wire.schema import NO_UUID
 
@@ -17,6 +18,8 @@ _FINAL_EPOCH: Final = -1
 _INITIAL_EPOCH: Final = 0
 
 Key = tuple[str | UUID, int]
+Begun = Generator[None, None, "tuple[FetchSession, bool] | ErrorCode"]
+"""Gives None after each few hundred partitions, for other requests to have their turn; returns the session."""
 
 
 class FetchedPartition:
@@ -54,11 +57,14 @@ class FetchSession:
         self.epoch = 1
         self.partitions: OrderedDict[Key, FetchedPartition] = OrderedDict()
 
-    def take(self, request: FetchRequest) -> None:
-        """Add, change and forget partitions as a request says."""
+    def take(self, request: FetchRequest) -> Generator[None, None, None]:
+        """Add, change and forget partitions as a request says, in steps."""
+        pace = Pace()
         for topic in request.topics:
             name: str | UUID = topic.topic_id if topic.topic_id != NO_UUID else topic.topic
             for each in topic.partitions:
+                if pace.due():
+                    yield
                 key = (name, each.partition)
                 wanted = self.partitions.get(key)
                 if wanted is None:
@@ -70,6 +76,8 @@ class FetchSession:
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if forgotten.topic_id != NO_UUID else forgotten.topic
             for partition in forgotten.partitions:
+                if pace.due():
+                    yield
                 self.partitions.pop((name, partition), None)
 
     def served(self, keys: Iterable[Key]) -> None:
@@ -94,8 +102,10 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest) -> tuple[FetchSession, bool] | ErrorCode:
-        """Find or make the session of a request.
+    def begin(self, request: FetchRequest) -> Begun:
+        """Find or make the session of a request, in steps.
+
+        A session ends when it would get more partitions than one request may name: every fetch reads them all.
 
         Returns:
             The session, and whether the answer names only what is new; or the error to answer.
@@ -103,7 +113,7 @@ class FetchSessions:
         if request.session_epoch in {_FINAL_EPOCH, _INITIAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
             session = FetchSession(NO_SESSION)
-            session.take(request)
+            yield from session.take(request)
             if request.session_epoch == _INITIAL_EPOCH:
                 self._keep(session)
             return session, False
@@ -114,7 +124,10 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         found.epoch = found.epoch % MAX_INT32 + 1
         self._sessions.move_to_end(found.session_id)
-        found.take(request)
+        yield from found.take(request)
+        if len(found.partitions) > MAX_REQUEST_ELEMENTS:
+            self._sessions.pop(found.session_id, None)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         return found, True
 
     def _keep(self, session: FetchSession) -> None:

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.server.call import Call
 from groupsdk.broker.server.refusals import refuse
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.schema import Request, Response
+
+
+MAX_FILTERS: Final = 1_000
+"""How many states and types a client may ask for: every coordinator looks at them all."""
 
 
 def submit(call: Call, runtime: CoordinatorRuntime | ErrorCode, request: Request[Any]) -> None:

@@ -26,6 +26,12 @@ _LONGEST_SWEEP_MS: Final = 60_000
 _ACCEPT_AT_ONCE: Final = 100
 _ACCEPT_AGAIN_MS: Final = 1_000
 _HANDSHAKE_S: Final = 30
+_MAX_UNKNOWN_BYTES: Final = 16 * 1024 * 1024
+"""What clients that have not authenticated may hold together in large requests; those have 64 KiB or more."""
+_REQUEST_MS: Final = 60_000
+_REQUEST_BYTES_PER_MS: Final = 1024
+"""A request has a minute to arrive, and a second for each MiB."""
+_LOOK_MS: Final = 5_000
 
 
 class ListenerAddress:
@@ -140,10 +146,12 @@ class Limits:
         self._max_per_ip = config.max_connections_per_ip
         self._max_bytes = config.queued_max_request_bytes
         self._bytes = 0
+        self._unknown_bytes = 0
         self._unsent = 0
         self._by_peer: Counter[str] = Counter()
         self._total = 0
         self._hungry: deque[Connection] = deque()
+        self._favoured: Connection | None = None
 
     def problem(self, peer: str) -> str | None:
         """Say which limit another connection from there would break; None: it is welcome."""
@@ -166,19 +174,38 @@ class Limits:
             del self._by_peer[peer]
 
     def reserve(self, connection: Connection, size: int) -> bool:
-        """Promise memory while there is some left at all, as Kafka's memory pool does; else call back later."""
+        """Count what has arrived of a large request; False where it has to wait, and is called back later.
+
+        Where all memory is taken, one request goes on at a time: of several that are half there, none would end
+        otherwise.
+        """
         if self._bytes >= self._max_bytes:
-            if connection not in self._hungry:
-                self._hungry.append(connection)
-            return False
+            if self._favoured not in (None, connection):
+                if connection not in self._hungry:
+                    self._hungry.append(connection)
+                return False
+            self._favoured = connection
         self._bytes += size
         return True
 
-    def release(self, size: int) -> None:
+    def release(self, connection: Connection, size: int) -> None:
         """Take memory back, and let the next ones have it."""
         self._bytes -= size
-        while self._hungry and self._bytes < self._max_bytes:
+        if self._favoured is connection:
+            self._favoured = None
+        while self._hungry and (self._bytes < self._max_bytes or self._favoured is None):
             self._hungry.popleft().memory_free()
+
+    def reserve_unknown(self, size: int) -> bool:
+        """Count memory of a client that has not authenticated; False where such clients hold too much."""
+        if self._unknown_bytes + size > _MAX_UNKNOWN_BYTES:
+            return False
+        self._unknown_bytes += size
+        return True
+
+    def release_unknown(self, size: int) -> None:
+        """Take such memory back."""
+        self._unknown_bytes -= size
 
     def unsent(self, change: int) -> None:
         """Count answers that wait for clients to read them, or such as wait no more."""
@@ -196,8 +223,8 @@ class Limits:
 
     @property
     def reserved_bytes(self) -> int:
-        """Count the memory that is promised to large requests."""
-        return self._bytes
+        """Count the memory that large requests hold."""
+        return self._bytes + self._unknown_bytes
 
 
 class Listener:
@@ -218,6 +245,8 @@ class Listener:
         self.now_ms = scheduler.now_ms
         self.reserve = limits.reserve
         self.release = limits.release
+        self.reserve_unknown = limits.reserve_unknown
+        self.release_unknown = limits.release_unknown
         self.unsent = limits.unsent
         self._limits = limits
         self._scheduler = scheduler
@@ -230,6 +259,8 @@ class Listener:
         self._watches = False  # connections read their sockets by themselves
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep: Timer | None = None
+        self._arriving: dict[Connection, int] = {}
+        self._look: Timer | None = None
         self._closed = False
         self.soon: Callable[[Callable[[], Any]], Any] = lambda call: call()
 
@@ -319,8 +350,9 @@ class Listener:
     def close(self) -> None:
         """Stop listening and end all connections at once."""
         self._closed = True
-        if self._sweep is not None:
-            self._sweep.cancel()
+        for timer in (self._sweep, self._look):
+            if timer is not None:
+                timer.cancel()
         if self._socket is not None:
             if self._loop is not None:
                 self._loop.remove_reader(self._socket.fileno())
@@ -360,6 +392,25 @@ class Listener:
     def crowded(self) -> bool:
         """Tell whether clients that do not read hold so much that further answers have to be small."""
         return self._limits.crowded
+
+    def begun(self, connection: Connection, size: int) -> None:
+        """Note that a part of a request is there; the rest has to come in time."""
+        self._arriving[connection] = self.now_ms() + _REQUEST_MS + size // _REQUEST_BYTES_PER_MS
+        if self._look is None and not self._closed:
+            self._look = self._scheduler.after(_LOOK_MS, self._look_at_arriving)
+
+    def ended(self, connection: Connection) -> None:
+        """Note that it is complete, or that its connection is gone."""
+        self._arriving.pop(connection, None)
+
+    def _look_at_arriving(self) -> None:
+        self._look = None
+        now_ms = self.now_ms()
+        for connection, until_ms in list(self._arriving.items()):
+            if until_ms <= now_ms:
+                connection.expire("a request did not arrive in time")
+        if self._arriving and not self._closed:
+            self._look = self._scheduler.after(_LOOK_MS, self._look_at_arriving)
 
     def _arm_sweep(self) -> None:
         delay_ms = min(max(self._idle_ms // 2, 1), _LONGEST_SWEEP_MS)

@@ -5,9 +5,10 @@ import binascii
 import hmac
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.limits import MAX_INT64
 
 
 if TYPE_CHECKING:
@@ -25,8 +26,16 @@ class SaslError(GroupSdkError):
     """A client is not who it says; the text is for the log, not for the client."""
 
 
-TokenValidator = Callable[[str], str]
-"""Takes a bearer token and returns the name of its user; raises where the token is not valid."""
+class TokenUser(NamedTuple):
+    """Whose a bearer token is, and until when."""
+
+    name: str
+    expires_ms: int | None
+    """In milliseconds since 1970: the connection ends then, unless its client has proved itself again; None: never."""
+
+
+TokenValidator = Callable[[str], str | TokenUser]
+"""Takes a bearer token and returns the name of its user, or a `TokenUser`; raises where the token is not valid."""
 
 
 class SaslServer(Protocol):
@@ -34,6 +43,8 @@ class SaslServer(Protocol):
 
     principal: str | None
     """Who it is, once that is proved."""
+    expires_ms: int | None
+    """Until when that holds, in milliseconds since 1970; None: it does not end by itself."""
 
     def evaluate(self, message: bytes) -> bytes:
         """Take the client's next message and return the answer.
@@ -45,6 +56,8 @@ class SaslServer(Protocol):
 
 class PlainServer:
     """The server's side of PLAIN (RFC 4616)."""
+
+    expires_ms: int | None = None
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
@@ -75,6 +88,7 @@ class OAuthBearerServer:
         self._validator = validator
         self._refused = False
         self.principal: str | None = None
+        self.expires_ms: int | None = None
 
     def evaluate(self, message: bytes) -> bytes:
         """Check a bearer token."""
@@ -82,12 +96,15 @@ class OAuthBearerServer:
             raise SaslError("a bearer token that is not valid")
         token = _bearer(message)
         try:
-            name = self._validator(token)
+            user = self._validator(token)
         except Exception as error:  # noqa: BLE001 - whatever a validator raises means "not valid"
             self._refused = True
             self.refusal = f"{type(error).__name__}"
             return b'{"status":"invalid_token"}'
-        self.principal = f"User:{name}"
+        if isinstance(user, TokenUser):
+            self.expires_ms = user.expires_ms
+            user = user.name
+        self.principal = f"User:{user}"
         return b""
 
 
@@ -110,7 +127,7 @@ def unsecured_token_validator(clock: "Clock") -> TokenValidator:
         clock: tells the time, in milliseconds since 1970.
     """
 
-    def validate(token: str) -> str:
+    def validate(token: str) -> TokenUser:
         parts = token.split(".")
         if len(token) > _MAX_TOKEN or len(parts) != 3 or parts[2]:
             raise SaslError("not an unsecured token")
@@ -120,9 +137,9 @@ def unsecured_token_validator(clock: "Clock") -> TokenValidator:
         subject, expires = claims.get("sub"), claims.get("exp")
         if not isinstance(subject, str) or not subject:
             raise SaslError("a token without a sub")
-        if not isinstance(expires, (int, float)) or expires * 1000 <= clock.now_ms():
+        if not isinstance(expires, (int, float)) or not clock.now_ms() < expires * 1000 < MAX_INT64:
             raise SaslError("a token without an exp, or one that has expired")
-        return subject
+        return TokenUser(subject, int(expires * 1000))
 
     return validate
 

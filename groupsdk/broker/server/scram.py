@@ -5,6 +5,7 @@ import binascii
 import hashlib
 import hmac
 import os
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from typing_extensions import override
@@ -80,28 +81,39 @@ class ScramCredentials:
             found = self._made[user, mechanism] = credential(mechanism, self._passwords[user])
         return found
 
-    def put(self, user: str, mechanism: str, value: ScramCredential | None) -> None:
-        """Keep a user's credential; None takes it away."""
-        key = f"{mechanism}:{user}"
-        if value is None:
-            self._store.write([(_KIND, key, None)])
-            self._stored.pop((user, mechanism), None)
-            return
-        texts = [part.hex() for part in value[:3]]
-        self._store.write([(_KIND, key, [*texts, value.iterations])])
-        self._stored[user, mechanism] = value
+    def put(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
+        """Keep credentials by user and mechanism, all of them or none; None removes one.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        self._store.write(
+            [
+                (_KIND, f"{mechanism}:{user}", None if value is None else _fact(value))
+                for (user, mechanism), value in changes.items()
+            ]
+        )
+        for place, value in changes.items():
+            if value is None:
+                self._stored.pop(place, None)
+            else:
+                self._stored[place] = value
 
     def stored(self, user: str) -> dict[str, int]:
         """Return the iterations of a user's stored credentials, by mechanism."""
         return {
-            mechanism: found.iterations
-            for (name, mechanism), found in sorted(self._stored.items())
-            if name == user
+            mechanism: self._stored[user, mechanism].iterations
+            for mechanism in MECHANISMS
+            if (user, mechanism) in self._stored
         }
 
     def users(self) -> list[str]:
         """List the users with a stored credential."""
         return sorted({user for user, _ in self._stored})
+
+
+def _fact(value: ScramCredential) -> list[str | int]:
+    return [*(part.hex() for part in value[:3]), value.iterations]
 
 
 class ScramServer:
@@ -122,6 +134,7 @@ class ScramServer:
         self._nonce = ""
         self._messages = ""
         self.principal: str | None = None
+        self.expires_ms: int | None = None
         """Who it is, once that is proved."""
 
     def evaluate(self, message: bytes) -> bytes:

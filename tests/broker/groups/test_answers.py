@@ -11,6 +11,7 @@ from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.member import GroupMember
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.leave_group import MemberResponse
+from tests.support.cases import each_case
 
 
 def generation() -> ClassicGroup:
@@ -74,6 +75,6 @@ def test_one_members_error_stands_for_the_whole_up_to_version_2(
     assert answer.members == (each if version >= 3 else ())
 
 
-@pytest.mark.parametrize("error", ErrorCode)
+@each_case("error", ErrorCode)
 def test_every_error_has_its_heartbeat(error: ErrorCode) -> None:
     assert heartbeat_answer(error).error_code == error

@@ -179,6 +179,25 @@ class TestTransactionalCommits:
 
         assert driver.fetch(0, 1) == [(9, OK), (6, OK)]
 
+    def test_those_of_other_generations_are_refused(self) -> None:
+        driver = Driver(QUICK)
+        (member,) = driver.stable()
+        for generation in (2, 3):
+            driver.join(member)
+            driver.pass_ms(0)
+            assert driver.generation == generation
+            driver.sync(member, generation, assignments={member: b"a"})
+
+        for generation in (0, 1, 2, 4):
+            assert driver.commit_in_transaction(
+                {0: 1}, member_id=member, generation_id_or_member_epoch=generation
+            ) == [ErrorCode.ILLEGAL_GENERATION]
+            assert driver.commit({0: 1}, member, generation) == [ErrorCode.ILLEGAL_GENERATION]
+        assert driver.commit({0: 1}, member, 3) == [OK]
+        assert driver.commit_in_transaction(
+            {0: 1}, member_id=member, generation_id_or_member_epoch=3
+        ) == [OK]
+
     def test_they_do_not_keep_a_session(self) -> None:
         driver = Driver(QUICK)
         (member,) = driver.stable()

@@ -17,6 +17,7 @@ from groupsdk.wire.messages.offset_delete import (
 )
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.broker.groups.driving import GROUP, Driver, protocols
+from tests.support.cases import each_case
 
 
 STATES = ("none", "Empty", "Preparing", "Completing", "Stable", "Dead")
@@ -242,7 +243,7 @@ def current(case: Case) -> object:
     return protocols("even", metadata=b"m" if member is None else member.protocols["even"])
 
 
-@pytest.mark.parametrize("state", STATES)
+@each_case("state", STATES)
 @pytest.mark.parametrize("row", MATRIX)
 def test_each_request_is_answered_as_kafka_answers_it(row: str, state: str) -> None:
     act, expected = MATRIX[row]

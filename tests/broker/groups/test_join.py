@@ -58,6 +58,41 @@ class TestChecks:
         assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+class TestSizes:
+    SMALL = GroupConfig(group_initial_rebalance_delay_ms=0, max_record_bytes=2_000)
+
+    def refused(self, driver: Driver, member: str, size: int, **fields: Any) -> bool:
+        token = driver.join(member, protocols=protocols("p", metadata=b"m" * size), **fields)
+        if driver.waits(token):
+            return False
+        return driver.joined(token).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def test_a_member_that_no_record_can_hold_is_refused_at_the_join(self) -> None:
+        driver = Driver(self.SMALL)
+        assert self.refused(driver, "", 2_000)
+        assert self.refused(driver, "", 2_000, group_instance_id="i")
+        first = driver.take_id()
+        assert self.refused(driver, first, 2_000)
+        assert not self.refused(driver, first, 1_500)
+        driver.pass_ms(0)
+        assert driver.state == "CompletingRebalance"
+
+    def test_nor_may_the_members_together_be_more_than_that(self) -> None:
+        driver = Driver(self.SMALL)
+        first = driver.take_id()
+        assert not self.refused(driver, first, 1_000)
+        driver.pass_ms(0)
+        driver.sync(first, 1, protocol_name="p")
+        assert driver.state == "Stable"
+        second = driver.take_id(protocols=protocols("p"))
+        assert self.refused(driver, second, 900)
+        assert driver.state == "Stable"
+        assert not self.refused(driver, second, 100)
+        # who is in it may offer other metadata, in place of what it had
+        assert self.refused(driver, first, 1_900)
+        assert not self.refused(driver, first, 1_700)
+
+
 class TestMemberIds:
     def test_they_are_made_of_the_clients_or_the_instances(self) -> None:
         driver = Driver(QUICK)

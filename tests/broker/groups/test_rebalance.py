@@ -275,7 +275,7 @@ class TestSyncPhase:
 
 
 class TestSessions:
-    def test_a_silent_member_is_expelled_after_its_session_timeout_within_a_bucket(self) -> None:
+    def test_a_silent_member_is_expelled_at_its_session_timeout_or_10_ms_later(self) -> None:
         driver = Driver(QUICK)
         (member,) = driver.stable()
 
@@ -283,7 +283,7 @@ class TestSessions:
         assert driver.heartbeat(member, 1) is ErrorCode.NONE
         driver.pass_ms(SESSION_MS - 1)
         assert driver.state == "Stable"
-        driver.pass_ms(101)
+        driver.pass_ms(11)
 
         assert driver.state == "Empty"
 

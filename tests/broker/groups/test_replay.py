@@ -10,7 +10,6 @@ from groupsdk.broker.groups.shard import GroupCoordinatorShard
 from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp
 from groupsdk.broker.runtime.coordinator_runtime import Marker, Replayed
 from groupsdk.errors import DecodeError
-from groupsdk.wire.coordinator_records.consumer_group import ConsumerGroupMetadataKey
 from groupsdk.wire.coordinator_records.declaration import write_key, write_value
 from groupsdk.wire.coordinator_records.group_metadata import (
     GroupMetadataKey,
@@ -23,6 +22,7 @@ from groupsdk.wire.coordinator_records.offset_commit import (
     OffsetCommitValue,
     write_offset_value,
 )
+from groupsdk.wire.coordinator_records.share_group import ShareGroupMetadataKey
 from groupsdk.wire.records.pairs import Pair
 from tests.broker.groups.driving import PRODUCER
 
@@ -81,7 +81,7 @@ def test_transactional_offsets_wait_for_their_marker(shard: GroupCoordinatorShar
 
 
 @pytest.mark.parametrize(
-    "key", [write_key(ConsumerGroupMetadataKey("c")), b"\x7f\x00whatever"], ids=["848", "unknown"]
+    "key", [write_key(ShareGroupMetadataKey("c")), b"\x7f\x00whatever"], ids=["share", "unknown"]
 )
 def test_what_is_not_kept_here_is_passed_over_and_said_once(
     shard: GroupCoordinatorShard, key: bytes, caplog: pytest.LogCaptureFixture

@@ -5,7 +5,7 @@ import pytest
 
 from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.error_code import ErrorCode
-from tests.broker.groups.driving import Driver, protocols
+from tests.broker.groups.driving import GROUP, Driver, protocols
 
 
 QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
@@ -53,6 +53,27 @@ def test_who_was_forgotten_gets_nothing(caplog: pytest.LogCaptureFixture) -> Non
     assert driver.synced(waiting).assignment == b""
     assert driver.synced(waiting).error_code == ErrorCode.NONE
     assert "assigned nothing to 1 of 2 members" in caplog.text
+
+
+def test_who_had_a_share_and_is_forgotten_has_none_any_more() -> None:
+    driver = Driver(QUICK)
+    leader, follower = driver.stable(2)
+    group = driver.shard.group(GROUP)
+    assert group is not None
+    assert group.members[follower].assignment == follower.encode()
+    for member in (leader, follower):
+        driver.join(member)
+    driver.pass_ms(0)
+    waiting = driver.sync(follower, 2)
+
+    driver.sync(leader, 2, assignments={leader: b"L"})
+
+    assert driver.synced(waiting).assignment == b""
+    late = driver.sync(follower, 2)
+    assert driver.synced(late).assignment == b""
+    for shown in (driver, driver.restarted()):
+        described = {each.member_id: each.member_assignment for each in shown.describe().members}
+        assert described == {leader: b"L", follower: b""}
 
 
 def test_a_late_follower_gets_its_assignment_from_the_stable_group() -> None:

@@ -9,6 +9,7 @@ from groupsdk.broker.log.errors import CorruptLogError, StorageError
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.wire.records.batch import BatchHeader, batches
+from groupsdk.wire.records.record import Record, build_batch
 from tests.broker.log.logs import (
     COMPACT,
     DIRECTORY,
@@ -170,6 +171,53 @@ def test_tombstones_stay_for_a_while() -> None:
     assert compact(horizon - 1) == [(b"a", None), (b"b", b"2")]
     assert compact(horizon) == [(b"b", b"2")]
     assert read_all(log)[0].timestamp == NOW_MS
+
+
+def test_a_horizon_stays_when_its_batch_is_written_again() -> None:
+    log = open_log(config=COMPACT)
+    both = build_batch([Record(0, NOW_MS, b"a", None), Record(1, NOW_MS, b"b", None)])
+    log.append(both, now_ms=NOW_MS)
+    log.roll(NOW_MS)
+    log.compact(NOW_MS)
+    (horizon,) = [each.base_timestamp for each in headers(log) if each.has_delete_horizon]
+    log.append(batch(b"2", key=b"b"), now_ms=NOW_MS)
+
+    def compact(now_ms: int) -> list[bytes | None]:
+        log.roll(now_ms)
+        log.compact(now_ms)
+        log.append(batch(b"x", key=b"z"), now_ms=now_ms)
+        return [each.key for each in read_all(log) if each.key != b"z"]
+
+    # one of the two tombstones is replaced, and its batch written anew without it
+    for now_ms in (NOW_MS + 1, horizon - 1):
+        assert compact(now_ms) == [b"a", b"b"]
+        kept = [each for each in headers(log) if each.has_delete_horizon]
+        assert [(each.base_timestamp, each.records_count) for each in kept] == [(horizon, 1)]
+    assert compact(horizon) == [b"b"]
+
+
+def test_a_marker_goes_at_its_horizon_and_not_before() -> None:
+    log = open_log(config=COMPACT)
+    log.append_records([(b"k", b"v")], NOW_MS, producer_id=1, producer_epoch=0)
+    log.append_marker(1, 0, committed=False, coordinator_epoch=0, now_ms=NOW_MS)
+    # so that it is not its producer's last batch, which keeps a header
+    log.append_records([(b"k", b"w")], NOW_MS, producer_id=1, producer_epoch=0)
+    log.append_marker(1, 0, committed=True, coordinator_epoch=0, now_ms=NOW_MS)
+
+    def markers(now_ms: int) -> list[tuple[int, int]]:
+        log.append(batch(b"x", key=b"z"), now_ms=now_ms)
+        log.roll(now_ms)
+        log.compact(now_ms)
+        return [(each.base_offset, each.records_count) for each in headers(log) if each.is_control]
+
+    # the first time its data goes, the next time it is noted that none is left
+    assert markers(NOW_MS) == [(1, 1), (3, 1)]
+    assert markers(NOW_MS) == [(1, 1), (3, 1)]
+    noted = [each for each in headers(log) if each.is_control and each.has_delete_horizon]
+    assert [each.base_timestamp for each in noted] == [NOW_MS + COMPACT.delete_retention_ms]
+    horizon = noted[0].base_timestamp
+    assert markers(horizon - 1)[0] == (1, 1)
+    assert (1, 1) not in markers(horizon)
 
 
 def test_aborted_data_goes_and_markers_follow() -> None:

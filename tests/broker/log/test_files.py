@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, NoReturn
 
 import pytest
+from pytest_mock import MockerFixture
 from typing_extensions import override
 
 from groupsdk.broker.log.files import DiskFiles, Files, MemoryFiles
@@ -219,3 +220,46 @@ def test_names_are_found_without_a_look_at_all_files() -> None:
     files.rename("data/t-1", "data/t-1-delete")
     files.remove_directory("data/t-1-delete")
     assert files.names("data") == ["t-0", "t-2"]
+
+
+def test_names_are_synced_with_what_they_name(tmp_path: Path, mocker: MockerFixture) -> None:
+    synced: list[str] = []
+    mocker.patch.object(
+        os,
+        "fsync",
+        side_effect=lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())),
+    )
+
+    def taken() -> list[str]:
+        found = [str(Path(each).relative_to(tmp_path)) for each in synced]
+        synced.clear()
+        return found
+
+    box, root = DiskFiles(), str(tmp_path)
+    box.make_directory(f"{root}/data/t-0")
+    box.write(f"{root}/data/t-0/a", 0, b"a")
+    assert taken() == []
+    box.sync(f"{root}/data/t-0/a")
+    assert taken() == ["data/t-0/a", "data/t-0", "data", "."]
+    box.write(f"{root}/data/t-0/a", 1, b"b")
+    box.sync(f"{root}/data/t-0/a")
+    assert taken() == ["data/t-0/a"]
+    box.write(f"{root}/data/t-0/b", 0, b"b")
+    box.sync(f"{root}/data/t-0/b")
+    assert taken() == ["data/t-0/b", "data/t-0"]
+    box.rename(f"{root}/data/t-0/b", f"{root}/data/t-0/a")
+    assert taken() == ["data/t-0"]
+    # where nothing is to be synced, no name is
+    loose = DiskFiles(durable=False)
+    loose.write(f"{root}/c", 0, b"c")
+    loose.sync(f"{root}/c")
+    loose.rename(f"{root}/c", f"{root}/d")
+    assert taken() == []
+
+
+def test_only_the_owner_looks_into_a_directory_that_is_made(tmp_path: Path) -> None:
+    DiskFiles().make_directory(f"{tmp_path}/data")
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "open").mkdir(mode=0o755)
+    DiskFiles().make_directory(f"{tmp_path}/open")
+    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o755

@@ -1,8 +1,13 @@
 """Records are found by their time, over segments, in any compression."""
 
+import tracemalloc
+
 from hypothesis import given, settings, strategies as st
 
-from groupsdk.broker.log.lookup import max_timestamp, offset_for_timestamp
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.lookup import found as found_by, max_timestamp, offset_for_timestamp
+from groupsdk.broker.log.producer_state import Origin
+from tests.broker.log.bad_batches import MAX_TIMESTAMP, patched, record, with_body
 from tests.broker.log.logs import NOW_MS, batch, open_log
 
 
@@ -31,10 +36,33 @@ def test_the_first_record_as_late_as_that_is_found(
         ),
         None,
     )
-    assert offset_for_timestamp(log.segments, log.epochs, NOW_MS + wanted, start) == expected
+    search = offset_for_timestamp(log.segments, log.epochs, NOW_MS + wanted, start)
+    assert found_by(search) == expected
     latest = max(times, default=None)
-    found = max_timestamp(log.segments, log.epochs, 0)
+    found = found_by(max_timestamp(log.segments, log.epochs, 0))
     if latest is None:
         assert found is None
     else:
         assert found == (times.index(latest), NOW_MS + latest, 3)
+
+
+def test_a_long_search_is_made_in_steps_and_holds_no_records() -> None:
+    # 7 bytes a record, of which nearly nothing is left when compressed
+    count = 200_000
+    body = b"".join(record(n, key=None, value=None) for n in range(count))
+    log = open_log(config=LogConfig())
+    # it says that it has a later record, as a broker that does not look at records may have stored it
+    lying = patched(with_body(body, count, NOW_MS, 4), (MAX_TIMESTAMP, ">q", NOW_MS + 1))
+    log.append(lying, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.append(batch(b"v", timestamp=NOW_MS + 1), now_ms=NOW_MS)
+
+    search = offset_for_timestamp(log.segments, log.epochs, NOW_MS + 1, 0)
+    next(search)
+    tracemalloc.start()
+    steps = sum(1 for _ in search)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert steps > 50
+    assert peak < 2 * 2**20
+    search = offset_for_timestamp(log.segments, log.epochs, NOW_MS + 1, 0)
+    assert found_by(search) == (count, NOW_MS + 1, 0)

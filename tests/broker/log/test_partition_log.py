@@ -19,6 +19,7 @@ from groupsdk.broker.log.errors import (
     TransactionCoordinatorFencedError,
 )
 from groupsdk.broker.log.files import MemoryFiles
+from groupsdk.broker.log.lookup import found as found_by
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.error_code import ErrorCode
@@ -196,7 +197,7 @@ def test_a_log_does_what_the_model_does(operations: list[tuple[str, int, int]]) 
         run.do(*operation)
         run.check()
     for timestamp in range(NOW_MS - 110, NOW_MS + 2, 7):
-        found = run.log.offset_for_timestamp(timestamp)
+        found = found_by(run.log.offset_for_timestamp(timestamp))
         expected = next(
             (
                 offset
@@ -350,12 +351,12 @@ def test_times_are_found_within_compressed_batches() -> None:
         data = b"".join(batch(b"x", timestamp=start + step, compression=1) for step in range(3))
         log.append(data, now_ms=NOW_MS)
 
-    assert log.offset_for_timestamp(0) == (0, 100, 0)
-    assert log.offset_for_timestamp(201) == (4, 201, 0)
-    assert log.offset_for_timestamp(203) == (6, 300, 0)
-    assert log.offset_for_timestamp(303) is None
-    assert log.max_timestamp_offset() == (8, 302, 0)
-    assert open_log().max_timestamp_offset() is None
+    assert found_by(log.offset_for_timestamp(0)) == (0, 100, 0)
+    assert found_by(log.offset_for_timestamp(201)) == (4, 201, 0)
+    assert found_by(log.offset_for_timestamp(203)) == (6, 300, 0)
+    assert found_by(log.offset_for_timestamp(303)) is None
+    assert found_by(log.max_timestamp_offset()) == (8, 302, 0)
+    assert found_by(open_log().max_timestamp_offset()) is None
 
 
 def test_producers_expire_but_not_with_an_open_transaction() -> None:

@@ -2,13 +2,12 @@
 
 from importlib import import_module
 
-import pytest
-
 from groupsdk.broker.server.apis import APIS
 from groupsdk.wire.api import request_class
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize("key", sorted(APIS))
+@each_case("key", sorted(APIS))
 def test_what_is_served_is_declared_and_has_a_handler(key: int) -> None:
     served = APIS[key]
     message = request_class(key)

@@ -12,11 +12,15 @@ from confluent_kafka.admin import AdminClient
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server.authentication import certificate_name
+from groupsdk.broker.server.sasl_servers import TokenUser
 from groupsdk.clock import ManualClock
 from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 from groupsdk.wire.messages.metadata import MetadataRequest
-from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from groupsdk.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
 from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.clients import Client, connect
 
@@ -178,6 +182,46 @@ def test_a_session_runs_out() -> None:
         broker.advance(1)
         client.send(MetadataRequest(()), 12)
         assert client.is_closed()
+
+
+def test_a_session_ends_with_its_token() -> None:
+    clock = ManualClock(1_000_000)
+
+    def validate(token: str) -> TokenUser:
+        return TokenUser("alice", None if token == "endless" else clock.now_ms() + int(token))
+
+    def authenticated(client: Client, token: str) -> SaslAuthenticateResponse:
+        assert client.ask(SaslHandshakeRequest("OAUTHBEARER"), 1).error_code == 0
+        message = f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+        return client.ask(SaslAuthenticateRequest(message), 2)
+
+    settings = {**SASL, "sasl.enabled.mechanisms": "OAUTHBEARER"}
+    with (
+        EmbeddedBroker(settings, token_validator=validate, clock=clock) as broker,
+        connect(broker) as client,
+        connect(broker) as endless,
+    ):
+        assert authenticated(client, "5000").session_lifetime_ms == 5_000
+        assert authenticated(endless, "endless").session_lifetime_ms == 0
+        broker.advance(4_999)
+        assert client.ask(MetadataRequest(()), 12).brokers
+        # a new token in time, and then none
+        assert authenticated(client, "300").session_lifetime_ms == 300
+        broker.advance(299)
+        assert client.ask(MetadataRequest(()), 12).brokers
+        broker.advance(1)
+        client.send(MetadataRequest(()), 12)
+        assert client.is_closed()
+        broker.advance(10**9)
+        assert endless.ask(MetadataRequest(()), 12).brokers
+    # one that is over already is refused, a little later by the machine's clock
+    with EmbeddedBroker(settings, token_validator=validate) as broker, connect(broker) as late:
+        assert authenticated(late, "0").error_code == 58
+    both = settings | {"connections.max.reauth.ms": 1_000}
+    with EmbeddedBroker(both, token_validator=validate, clock=clock) as broker:
+        for token, lifetime_ms in (("700", 700), ("7000", 1_000), ("endless", 1_000)):
+            with connect(broker) as client:
+                assert authenticated(client, token).session_lifetime_ms == lifetime_ms
 
 
 def test_tls_and_client_certificates(tmp_path: Path) -> None:

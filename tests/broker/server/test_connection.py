@@ -1,18 +1,23 @@
 """Tests one connection: requests in order, bytes of any kind, clients that do not read."""
 
+import contextlib
 import random
 import socket
 import struct
 import time
 
 import pytest
+from pytest_mock import MockerFixture
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.server import listener
 from groupsdk.wire.api import encode_request
 from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.clients import Client, batch, connect, join_request, produce
 
 
@@ -160,9 +165,9 @@ def test_large_requests_wait_for_memory_and_small_ones_do_not() -> None:
         connect(broker) as greedy,
         connect(broker) as second,
     ):
-        greedy.socket.sendall(struct.pack(">i", 90_000_000) + b"x" * 100)
-        # a round trip, so that the first one has its memory by now
-        assert still_serves(broker)
+        greedy.socket.sendall(struct.pack(">i", 90_000_000) + b"x" * 1_000_000)
+        while reserved(broker) < 1_000_000:
+            assert still_serves(broker)
         second.socket.settimeout(0.3)
         with pytest.raises(TimeoutError):
             produce(second, "t", batch(b"y" * 200_000))
@@ -170,6 +175,69 @@ def test_large_requests_wait_for_memory_and_small_ones_do_not() -> None:
         greedy.socket.close()
         second.socket.settimeout(20)
         assert second.frame()
+        assert reserved(broker) == 0
+
+
+def reserved(broker: EmbeddedBroker) -> int:
+    return broker._on_loop(lambda: broker._running().limits.reserved_bytes)
+
+
+def test_what_is_announced_takes_no_memory_from_others() -> None:
+    with EmbeddedBroker(queued_max_request_bytes=1_000_000, topics={"t": 1}) as broker:
+        silent = [connect(broker) for _ in range(30)]
+        for each in silent:
+            each.socket.sendall(struct.pack(">i", 100_000_000) + b"x" * 100)
+        assert still_serves(broker)
+        with connect(broker) as client:
+            assert produce(client, "t", batch(b"y" * 900_000)).error_code == 0
+        assert reserved(broker) == 3_000 + 4 * 30
+        for each in silent:
+            each.socket.close()
+        while reserved(broker):
+            assert still_serves(broker)
+
+
+def test_a_request_has_to_arrive_in_time(mocker: MockerFixture) -> None:
+    mocker.patch.multiple(listener, _REQUEST_MS=50, _LOOK_MS=10)
+    with (
+        EmbeddedBroker(topics={"t": 1}) as broker,
+        connect(broker) as large,
+        connect(broker) as small,
+        connect(broker) as whole,
+    ):
+        assert produce(whole, "t", batch(b"v")).error_code == 0
+        large.socket.sendall(struct.pack(">i", 100 * 2**20) + b"x" * 100_000)
+        small.socket.sendall(struct.pack(">i", 100) + b"x")
+        assert small.is_closed()
+        # 100 MiB have longer, and who waits for nothing may stay
+        while reserved(broker) == 0:
+            assert still_serves(broker)
+        assert produce(whole, "t", batch(b"v")).error_code == 0
+    assert broker.config.connections_max_idle_ms > 60_000
+
+
+def test_clients_that_have_not_authenticated_share_no_memory_with_others() -> None:
+    with EmbeddedBroker(
+        {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "queued.max.request.bytes": 1_000_000},
+        users={"alice": "secret"},
+        topics={"t": 1},
+    ) as broker:
+        unknown = [connect(broker) for _ in range(50)]
+        closed = 0
+        for each in unknown:
+            with contextlib.suppress(ConnectionError):
+                each.socket.sendall(struct.pack(">i", 500_000) + b"x" * 450_000)
+        with connect(broker) as alice:
+            assert alice.ask(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
+            assert alice.ask(SaslAuthenticateRequest(b"\0alice\0secret"), 2).error_code == 0
+            assert produce(alice, "t", batch(b"y" * 900_000)).error_code == 0
+        for each in unknown:
+            each.socket.settimeout(0.05)
+            with contextlib.suppress(TimeoutError):
+                closed += each.is_closed()
+            each.socket.close()
+        # 16 MiB are 37 times 450,000 bytes
+        assert 10 <= closed <= 40  # 16 MiB are 37 times 450,000 bytes
 
 
 def test_an_idle_connection_is_closed() -> None:

@@ -1,9 +1,12 @@
 """Tests where a node listens, and how many it lets in."""
 
+from typing import cast
+
 import pytest
 
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.server.connection import Connection
 from groupsdk.broker.server.listener import Limits, is_loopback, listener_addresses, parse_listeners
 from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.metadata import MetadataRequest
@@ -94,21 +97,43 @@ def test_no_more_connections_than_allowed() -> None:
                 assert again.ask(MetadataRequest(()), 12).brokers
 
 
-def test_memory_is_promised_while_there_is_some() -> None:
+def test_memory_is_given_while_there_is_some_and_then_to_one_at_a_time() -> None:
     class Waiting:
+        """Stands in for a connection that takes what it waited for."""
+
         freed = 0
 
         def memory_free(self) -> None:
             self.freed += 1
+            assert limits.reserve(cast("Connection", self), 10)
+
+    def reserve(each: Waiting, size: int) -> bool:
+        return limits.reserve(cast("Connection", each), size)
+
+    def release(each: Waiting, size: int) -> None:
+        limits.release(cast("Connection", each), size)
 
     limits = Limits(BrokerConfig.of(queued_max_request_bytes=100))
-    one, two = Waiting(), Waiting()
-    assert limits.reserve(one, 90)  # type: ignore[arg-type]  # stands in for a connection
-    assert limits.reserve(two, 90)  # type: ignore[arg-type]
-    assert not limits.reserve(one, 1)  # type: ignore[arg-type]
-    assert not limits.reserve(one, 1)  # type: ignore[arg-type]
-    assert limits.reserved_bytes == 180
-    limits.release(90)
-    assert one.freed == 1
-    limits.release(90)
-    assert (one.freed, two.freed, limits.reserved_bytes) == (1, 0, 0)
+    one, two, three, four = (Waiting() for _ in range(4))
+    assert reserve(one, 60)
+    assert reserve(two, 60)
+    # all is taken: the first to ask goes on, and may have what it needs
+    assert reserve(two, 500)
+    for waiting in (one, three, four, three):
+        assert not reserve(waiting, 10)
+    release(two, 560)
+    # one and three fit in by now; the last of them takes what was left
+    assert (one.freed, three.freed, four.freed, limits.reserved_bytes) == (1, 1, 1, 90)
+    release(one, 90)
+    assert limits.reserved_bytes == 0
+
+
+def test_what_unknown_clients_hold_is_counted_apart() -> None:
+    limits = Limits(BrokerConfig.of(queued_max_request_bytes=100))
+    assert limits.reserve_unknown(16 * 2**20)
+    assert not limits.reserve_unknown(1)
+    other = cast("Connection", object())
+    assert limits.reserve(other, 100)
+    limits.release(other, 100)
+    limits.release_unknown(2**20)
+    assert limits.reserve_unknown(2**20)

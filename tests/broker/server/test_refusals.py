@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.server.apis import APIS
 from groupsdk.broker.server.refusals import failure_code, refuse
@@ -30,9 +28,10 @@ from groupsdk.wire.messages.offset_fetch import (
 )
 from groupsdk.wire.schema import Request
 from tests.broker.clients import produce_request
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize("key", sorted(APIS))
+@each_case("key", sorted(APIS))
 def test_every_answer_that_has_room_for_an_error_can_be_written(key: int) -> None:
     message = request_class(key)
     served = APIS[key]

@@ -59,7 +59,7 @@ def token(claims: dict[str, Any], algorithm: str = "none", signature: str = "") 
 
 def test_unsecured_tokens() -> None:
     validate = unsecured_token_validator(ManualClock(1_000_000))
-    assert validate(token({"sub": "u", "exp": 1_001})) == "u"
+    assert validate(token({"sub": "u", "exp": 1_001})) == ("u", 1_001_000)
 
 
 @pytest.mark.parametrize(

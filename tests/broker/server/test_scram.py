@@ -109,12 +109,12 @@ def test_credentials_last_and_win_over_a_password() -> None:
     store = MemoryStore()
     first = ScramCredentials(store, {})
     made = credential("SCRAM-SHA-512", "new")
-    first.put("u", "SCRAM-SHA-512", made)
+    first.put({("u", "SCRAM-SHA-512"): made})
     second = ScramCredentials(store, {"u": "old"})
     assert second.find("u", "SCRAM-SHA-512") == made
     assert second.stored("u") == {"SCRAM-SHA-512": MIN_ITERATIONS}
     assert second.users() == ["u"]
-    second.put("u", "SCRAM-SHA-512", None)
+    second.put({("u", "SCRAM-SHA-512"): None})
     assert ScramCredentials(store, {}).find("u", "SCRAM-SHA-512") is None
 
 

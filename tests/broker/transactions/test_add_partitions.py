@@ -11,6 +11,7 @@ from groupsdk.broker.transactions.metadata import TransactionMetadata
 from groupsdk.broker.transactions.state import TransactionState as S
 from groupsdk.error_code import ErrorCode as E
 from tests.broker.transactions.driving import metadata
+from tests.support.cases import each_case
 
 
 KNOWN, NEW = ("t", 0), ("u", 1)
@@ -33,9 +34,9 @@ def test_an_unknown_id() -> None:
     assert verify_partitions(None, asked(NEW)) == {NEW: E.INVALID_PRODUCER_ID_MAPPING}
 
 
-@pytest.mark.parametrize("state", EVERY)
-@pytest.mark.parametrize("pending", [None, S.COMPLETE_COMMIT])
-@pytest.mark.parametrize(
+@each_case("state", EVERY)
+@each_case("pending", [None, S.COMPLETE_COMMIT])
+@each_case(
     ("request_", "error"),
     [
         (asked(NEW, producer_id=8), E.INVALID_PRODUCER_ID_MAPPING),

@@ -6,6 +6,7 @@ import pytest
 
 from groupsdk.broker.transactions.marker_round import DONE, FENCED, MarkerRound
 from groupsdk.error_code import ErrorCode as E
+from tests.support.cases import each_case
 
 
 A, B, C = ("t", 0), ("t", 1), ("u", 0)
@@ -25,8 +26,9 @@ def test_it_is_done_when_every_partition_has_its_marker() -> None:
     assert following().done
 
 
-@pytest.mark.parametrize("error", E)
+@each_case("error", E)
 def test_every_outcome(error: E, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.clear()
     markers = following(A, B)
     with caplog.at_level(logging.INFO):
         again = markers.report({A: error})

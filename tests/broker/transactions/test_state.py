@@ -13,6 +13,7 @@ from groupsdk.broker.transactions.state import (
     check_transition,
     state_named,
 )
+from tests.support.cases import each_case
 
 
 RESTING = {S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}
@@ -28,7 +29,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize(("source", "target"), [*product(S, S)])
+@each_case(("source", "target"), [*product(S, S)])
 def test_every_pair_is_in_the_table_or_refused(source: S, target: S) -> None:
     if source in EXPECTED[target]:
         check_transition(source, target)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from random import Random
 
-import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from typing_extensions import override
@@ -12,6 +11,7 @@ from groupsdk.broker.transactions.config import TransactionConfig
 from groupsdk.error_code import ErrorCode
 from tests.broker.transactions.driving import TV1, TV2
 from tests.broker.transactions.world import Client, CrashError, World
+from tests.support.cases import each_case
 
 
 CLIENTS = 5
@@ -120,7 +120,7 @@ TestHistories.settings = settings(
 )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_case("seed", range(60))
 def test_histories_with_more_transactions_in_them(seed: int) -> None:
     # Chosen with weights, so that most producers get somewhere: what hypothesis rarely does.
     random = Random(seed)

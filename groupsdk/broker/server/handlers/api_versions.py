@@ -1,8 +1,9 @@
 """Answer ApiVersions: what is served, in which versions, with which features."""
 
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
+from groupsdk.broker.features import SUPPORTED, finalized_epoch, finalized_levels
 from groupsdk.broker.server.apis import APIS
 from groupsdk.broker.server.call import Call
 from groupsdk.error_code import ErrorCode
@@ -15,8 +16,6 @@ from groupsdk.wire.messages.api_versions import (
 )
 
 
-FEATURES: Final = {"group.version": (0, 0, 0), "transaction.version": (0, 2, 2)}
-"""Lowest and highest level supported, and the level in force: classic groups, transactions of KIP-890."""
 _API_VERSIONS: Final = 18
 
 
@@ -29,12 +28,16 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         _is_name(request.client_software_name) and _is_name(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return served(call.version)
+    catalogue = call.node.cluster.catalogue
+    levels = tuple(finalized_levels(catalogue).items())
+    return _served(call.version, finalized_epoch(catalogue), levels)
 
 
-@cache
-def served(version: int) -> ApiVersionsResponse:
-    """Build the answer once for each version."""
+@lru_cache(32)
+def _served(
+    version: int, epoch: int, finalized: tuple[tuple[str, int], ...]
+) -> ApiVersionsResponse:
+    """Build the answer once for each version and each change of the features."""
     keys = tuple(
         ApiVersion(
             api_key=key,
@@ -44,17 +47,17 @@ def served(version: int) -> ApiVersionsResponse:
         for key, each in sorted(APIS.items())
     )
     # before version 4 clients do not take features whose lowest level is 0 (KAFKA-17011)
-    shown = {name: levels for name, levels in FEATURES.items() if version >= 4 or levels[0] > 0}
+    shown = {name: levels for name, levels in SUPPORTED.items() if version >= 4 or levels[0] > 0}
     return ApiVersionsResponse(
         api_keys=keys,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high, _) in shown.items()
+            for name, (low, high) in shown.items()
         ),
-        finalized_features_epoch=0,
+        finalized_features_epoch=epoch,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, (_, _, level) in FEATURES.items()
+            for name, level in finalized
             if level > 0
         ),
     )

@@ -1,4 +1,4 @@
-"""Answer DescribeCluster, DescribeLogDirs, DescribeProducers and ListPartitionReassignments."""
+"""Answer DescribeCluster, DescribeQuorum, DescribeLogDirs and DescribeProducers."""
 
 from typing import Final
 
@@ -25,13 +25,20 @@ from groupsdk.wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from groupsdk.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
+from groupsdk.wire.messages.describe_quorum import (
+    DescribeQuorumListener,
+    DescribeQuorumNode,
+    DescribeQuorumPartitionResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumTopicResponse,
+    ReplicaState,
 )
 
 
 _BROKERS: Final = 1
+_TELLS_NODES: Final = 2
+METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -127,11 +134,67 @@ def _producers(call: Call, name: str, partition: int) -> PartitionResponse:
     )
 
 
-def list_partition_reassignments(
-    call: Call, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
-    """Say that no replica is on its way anywhere: a partition has one, and moving its leader takes no time."""
+def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Describe the controller as the one voter of the metadata quorum, and the other nodes as its observers.
+
+    The metadata is in the catalogue that all nodes share, so nobody lags; its offset is the number of changes
+    of topics and settings since the broker was made.
+    """
     if not cluster_allowed(call, "describe"):
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return ListPartitionReassignmentsResponse(error_code=code, error_message=code.text)
-    return ListPartitionReassignmentsResponse(error_message=None)
+        return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    cluster = call.node.cluster
+    tells_nodes = call.version >= _TELLS_NODES and any(
+        topic.topic_name == METADATA_TOPIC and any(p.partition_index == 0 for p in topic.partitions)
+        for topic in request.topics
+    )
+    return DescribeQuorumResponse(
+        topics=tuple(
+            DescribeQuorumTopicResponse(
+                topic.topic_name,
+                tuple(
+                    _quorum(call, topic.topic_name, each.partition_index)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+        nodes=tuple(
+            DescribeQuorumNode(
+                node.node_id,
+                (
+                    DescribeQuorumListener(
+                        call.connection.listener_name,
+                        *node.endpoint(call.connection.listener_name),
+                    ),
+                ),
+            )
+            for node in cluster.running_nodes
+            if tells_nodes and node.node_id == cluster.controller_id
+        ),
+    )
+
+
+def _quorum(call: Call, topic: str, partition: int) -> DescribeQuorumPartitionResponse:
+    if (topic, partition) != (METADATA_TOPIC, 0):
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return DescribeQuorumPartitionResponse(partition, code, code.text)
+    cluster = call.node.cluster
+    now_ms = cluster.now_ms()
+    states = {
+        node.node_id: ReplicaState(
+            node.node_id,
+            log_end_offset=cluster.catalogue.changes,
+            last_fetch_timestamp=now_ms,
+            last_caught_up_timestamp=now_ms,
+        )
+        for node in cluster.running_nodes
+    }
+    leader = states.pop(cluster.controller_id)
+    return DescribeQuorumPartitionResponse(
+        partition_index=partition,
+        leader_id=leader.replica_id,
+        leader_epoch=1,
+        high_watermark=leader.log_end_offset,
+        current_voters=(leader,),
+        observers=tuple(states.values()),
+    )

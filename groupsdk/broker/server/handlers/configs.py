@@ -1,24 +1,26 @@
-"""Answer DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources: topics' settings can be
-changed, brokers' are for reading.
-"""
+"""Answer DescribeConfigs and ListConfigResources."""
 
-import logging
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
 
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.config import KINDS, BrokerConfig, dotted, value_text
-from groupsdk.broker.log.config import FIXED, LogConfig
-from groupsdk.broker.log.errors import InvalidLogConfigError
+from groupsdk.broker.log.config import FIXED
 from groupsdk.broker.logs import TOPIC_DEFAULTS
 from groupsdk.broker.server.access import allowed, cluster_allowed
 from groupsdk.broker.server.call import Call
-from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
+from groupsdk.broker.setting_types import (
+    DYNAMIC,
+    GROUP_TEXTS,
+    NULL_BY_DEFAULT,
+    PASSWORD,
+    broker_documentation,
+    broker_type,
+    topic_documentation,
+    topic_type,
 )
+from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -27,12 +29,6 @@ from groupsdk.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from groupsdk.wire.messages.incremental_alter_configs import (
-    AlterConfigsResource,
-    AlterConfigsResourceResponse as IncrementalResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from groupsdk.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -40,55 +36,33 @@ from groupsdk.wire.messages.list_config_resources import (
 )
 
 
-_LOG = logging.getLogger(__name__)
-_TOPIC: Final = 2
-_BROKER: Final = 4
-_CLIENT_METRICS: Final = 16
-_GROUP: Final = 32
-_RESOURCES: Final = {
-    _TOPIC: "TOPIC",
-    _BROKER: "BROKER",
-    8: "BROKER_LOGGER",
-    _CLIENT_METRICS: "CLIENT_METRICS",
-    _GROUP: "GROUP",
+TOPIC: Final = 2
+BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
+RESOURCES: Final = {
+    TOPIC: "TOPIC",
+    BROKER: "BROKER",
+    BROKER_LOGGER: "BROKER_LOGGER",
+    CLIENT_METRICS: "CLIENT_METRICS",
+    GROUP: "GROUP",
 }
 """Kafka's names for what may have settings, by number."""
 _DYNAMIC_TOPIC: Final = 1
+_DYNAMIC_BROKER: Final = 2
+_DYNAMIC_DEFAULT_BROKER: Final = 3
 _STATIC_BROKER: Final = 4
 _DEFAULT: Final = 5
-_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
-_TYPES: Final = {bool: 1, str: 2, int: 5, float: 6}
-_LIST: Final = 7
-_PASSWORD: Final = 9
-_LISTS: Final = frozenset(
-    {
-        "cleanup.policy",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
-    }
-)
-_INT: Final = 3
-_INTS: Final = frozenset(
-    {
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
-        "index.interval.bytes",
-        "max.message.bytes",
-        "min.insync.replicas",
-        "segment.bytes",
-        "segment.index.bytes",
-    }
-)
-"""The settings of topics that are int32 in Kafka; the other whole numbers are int64."""
+_GROUP_CONFIG: Final = 8
 
 
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Show the settings of topics and brokers, and where each comes from."""
+    """Show the settings of topics, brokers and groups, and where each comes from."""
     results = []
     for asked in request.resources:
         try:
-            results.append(_described(call, asked, synonyms=request.include_synonyms))
+            results.append(_described(call, asked, request))
         except ClusterError as error:
             results.append(
                 DescribeConfigsResult(
@@ -99,231 +73,203 @@ def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeCon
 
 
 def _described(
-    call: Call, asked: DescribeConfigsResource, *, synonyms: bool
+    call: Call, asked: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
-    if asked.resource_type == _TOPIC:
-        entries = _topic_entries(call, asked.resource_name, synonyms=synonyms)
-    elif asked.resource_type == _BROKER:
-        entries = _broker_entries(call, asked.resource_name, synonyms=synonyms)
-    elif asked.resource_type == _GROUP:
+    if asked.resource_type == TOPIC:
+        entries = _topic_entries(call, asked.resource_name)
+    elif asked.resource_type == BROKER:
+        entries = _broker_entries(call, asked.resource_name)
+    elif asked.resource_type == GROUP:
         entries = _group_entries(call, asked.resource_name)
     else:
         raise ClusterError(
             ErrorCode.INVALID_REQUEST,
-            f"{_shown(asked.resource_type, asked.resource_name)} has no settings here",
+            f"{shown(asked.resource_type, asked.resource_name)} has no settings here",
         )
-    wanted = asked.configuration_keys
     # clients of Kafka before 2.0 sent an empty list for "all"
-    if wanted:
-        entries = [each for each in entries if each.name in wanted]
-    return DescribeConfigsResult(0, None, asked.resource_type, asked.resource_name, tuple(entries))
+    wanted = set(asked.configuration_keys or ())
+    return DescribeConfigsResult(
+        0,
+        None,
+        asked.resource_type,
+        asked.resource_name,
+        tuple(
+            replace(
+                each,
+                synonyms=each.synonyms if request.include_synonyms else (),
+                documentation=each.documentation if request.include_documentation else None,
+            )
+            for each in entries
+            if not wanted or each.name in wanted
+        ),
+    )
 
 
-def _shown(resource_type: int, name: str) -> str:
-    return f"{_RESOURCES.get(resource_type, f'resource type {resource_type}')} {name!r}"
+def shown(resource_type: int, name: str) -> str:
+    """Name a resource in an error."""
+    return f"{RESOURCES.get(resource_type, f'resource type {resource_type}')} {name!r}"
 
 
-def _topic_entries(call: Call, name: str, *, synonyms: bool) -> list[DescribeConfigsResourceResult]:
+def _topic_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
     cluster = call.node.cluster
     if not allowed(call, "describe_configs", "topic", name):
         raise ClusterError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name not in cluster.catalogue.topics:
         raise ClusterError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     own = cluster.catalogue.config("topic", name)
-    broker = cluster.config.as_texts()
-    plain = BrokerConfig().as_texts()
-    shown = []
+    entries = []
     for key, value in cluster.logs.topic_config(name).properties().items():
         broker_key = TOPIC_DEFAULTS.get(key)
-        chain = []
-        if key in own:
-            chain.append(DescribeConfigsSynonym(key, own[key], _DYNAMIC_TOPIC))
+        chain = [DescribeConfigsSynonym(key, own[key], _DYNAMIC_TOPIC)] if key in own else []
         if broker_key is not None:
-            if broker[broker_key] != plain[broker_key]:
-                text = broker[broker_key]
-                chain.append(DescribeConfigsSynonym(broker_key, text, _STATIC_BROKER))
-            chain.append(DescribeConfigsSynonym(broker_key, plain[broker_key], _DEFAULT))
-        source = chain[0].source if chain else _DEFAULT
-        shown.append(
+            chain += _broker_chain(call, broker_key)
+        entries.append(
             DescribeConfigsResourceResult(
                 key,
                 value,
                 key in FIXED,
-                source,
+                chain[0].source if chain else _DEFAULT,
                 False,
-                tuple(chain) if synonyms else (),
-                _topic_type(key),
-                None,
+                tuple(chain),
+                topic_type(key),
+                topic_documentation(key),
             )
         )
-    return shown
+    return entries
 
 
-def _topic_type(key: str) -> int:
-    if key in _LISTS:
-        return _LIST
-    if key in _INTS:
-        return _INT
-    if key in FIXED:
-        return _TYPES[bool if FIXED[key] == "false" else int]
-    return _TYPES.get(type(getattr(LogConfig(), key.replace(".", "_"))), 2)
-
-
-def _broker_entries(
-    call: Call, name: str, *, synonyms: bool
-) -> list[DescribeConfigsResourceResult]:
+def _broker_chain(call: Call, key: str) -> list[DescribeConfigsSynonym]:
+    """List where a broker's setting could come from, the one that holds first."""
     cluster = call.node.cluster
-    if not cluster_allowed(call, "describe_configs"):
-        raise ClusterError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if name and name != str(call.node.node_id):
+    chain = [
+        DescribeConfigsSynonym(key, entries[key], source)
+        for source, entries in _dynamic_entries(call)
+        if key in entries
+    ]
+    name = key.replace(".", "_")
+    static, default = getattr(cluster.static_config, name), getattr(BrokerConfig, name)
+    if static != default:
+        chain.append(DescribeConfigsSynonym(key, value_text(static), _STATIC_BROKER))
+    if key not in NULL_BY_DEFAULT:
+        chain.append(DescribeConfigsSynonym(key, value_text(default), _DEFAULT))
+    return chain
+
+
+def _dynamic_entries(call: Call) -> Iterable[tuple[int, Mapping[str, str]]]:
+    catalogue = call.node.cluster.catalogue
+    yield _DYNAMIC_BROKER, catalogue.config("broker", str(call.node.node_id))
+    yield _DYNAMIC_DEFAULT_BROKER, catalogue.config("broker", "")
+
+
+def check_broker_name(call: Call, name: str) -> None:
+    """Check the name of a broker resource: the id of the node that is asked, or empty for all brokers.
+
+    Raises:
+        ClusterError: it is neither.
+    """
+    if not name:
+        return
+    try:
+        node_id = int(name)
+    except ValueError:
+        text = f"Node id must be an integer, but it is: {name}"
+        raise ClusterError(ErrorCode.INVALID_REQUEST, text) from None
+    if node_id != call.node.node_id:
         raise ClusterError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {call.node.node_id} or empty string, but received {name}",
         )
+
+
+def _broker_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    if not cluster_allowed(call, "describe_configs"):
+        raise ClusterError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    check_broker_name(call, name)
+    known = {dotted(each) for each in KINDS}
     if not name:
-        return []  # nothing was set for all brokers while they run
-    config, plain = cluster.config, BrokerConfig()
-    shown = []
-    for key, kind in KINDS.items():
-        value, default = getattr(config, key), getattr(plain, key)
-        secret = "password" in key
-        text = None if secret else value_text(value)
-        chain = []
-        if value != default:
-            chain.append(DescribeConfigsSynonym(dotted(key), text, _STATIC_BROKER))
-        if not secret:
-            chain.append(DescribeConfigsSynonym(dotted(key), value_text(default), _DEFAULT))
-        shown.append(
-            DescribeConfigsResourceResult(
-                dotted(key),
-                text,
-                True,
-                _DEFAULT if value == default else _STATIC_BROKER,
-                secret,
-                tuple(chain) if synonyms else (),
-                _PASSWORD if secret else _TYPES[kind],
-                None,
-            )
-        )
-    return shown
+        source, entries = list(_dynamic_entries(call))[-1]
+        chains = {key: [DescribeConfigsSynonym(key, entries[key], source)] for key in entries}
+        return [
+            _broker_entry(key, chain) if key in known else _custom_entry(chain)
+            for key, chain in chains.items()
+        ]
+    custom = {
+        key: [DescribeConfigsSynonym(key, None, source)]
+        for source, entries in _dynamic_entries(call)
+        for key in entries
+        if key not in known
+    }
+    return [
+        *(_broker_entry(dotted(each), _broker_chain(call, dotted(each))) for each in KINDS),
+        *map(_custom_entry, custom.values()),
+    ]
+
+
+def _broker_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
+    secret = broker_type(key) == PASSWORD
+    if secret:
+        chain = [replace(each, value=None) for each in chain if each.source != _DEFAULT]
+    return DescribeConfigsResourceResult(
+        key,
+        chain[0].value if chain else None,
+        key not in DYNAMIC,
+        chain[0].source if chain else _DEFAULT,
+        secret,
+        tuple(chain),
+        broker_type(key),
+        broker_documentation(key),
+    )
+
+
+def _custom_entry(chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
+    # a name that no setting has, kept for a plugin: what it is worth is unknown, so it is not shown
+    (only,) = (replace(each, value=None) for each in chain)
+    return DescribeConfigsResourceResult(only.name, None, True, only.source, True, (only,), 0, None)
 
 
 def _group_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
-    # in Kafka all of them are of the groups of KIP-848, KIP-932 and KIP-1071, which are not served here; and it
-    # describes groups that are not there, too
+    # Kafka describes groups that are not there, too
     if not allowed(call, "describe_configs", "group", name):
         raise ClusterError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not name:
-        raise ClusterError(ErrorCode.INVALID_REQUEST, "a group needs a name")
-    return []
-
-
-def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Replace all settings of topics."""
-    responses = []
-    for each in request.resources:
-        entries = {entry.name: entry.value for entry in each.configs if entry.value is not None}
-        code, text = _set(
-            call, each.resource_type, each.resource_name, entries, request.validate_only
-        )
-        responses.append(
-            AlterConfigsResourceResponse(code, text, each.resource_type, each.resource_name)
-        )
-    return AlterConfigsResponse(responses=tuple(responses))
-
-
-def incremental_alter_configs(
-    call: Call, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
-    """Change single settings of topics."""
-    responses = []
-    for each in request.resources:
-        code: int
-        text: str | None
-        try:
-            entries = _changed(call, each)
-        except ClusterError as error:
-            code, text = error.error_code, str(error)
-        else:
-            code, text = _set(
-                call, each.resource_type, each.resource_name, entries, request.validate_only
-            )
-        responses.append(IncrementalResponse(code, text, each.resource_type, each.resource_name))
-    return IncrementalAlterConfigsResponse(responses=tuple(responses))
-
-
-def _changed(call: Call, asked: AlterConfigsResource) -> dict[str, str]:
-    catalogue = call.node.cluster.catalogue
-    if asked.resource_type != _TOPIC:
-        return {}
-    entries = dict(catalogue.config("topic", asked.resource_name))
-    now: Mapping[str, Any] = (
-        call.node.cluster.logs.topic_config(asked.resource_name).properties()
-        if asked.resource_name in catalogue.topics
-        else {}
-    )
-    for change in asked.configs:
-        operation, name, value = change.config_operation, change.name, change.value
-        if operation == _DELETE:
-            entries.pop(name, None)
-        elif value is None:
-            raise ClusterError(ErrorCode.INVALID_REQUEST, f"{name} has no value")
-        elif operation == _SET:
-            entries[name] = value
-        elif operation in {_APPEND, _SUBTRACT} and name in _LISTS:
-            parts = [part for part in str(entries.get(name, now.get(name, ""))).split(",") if part]
-            for part in value.split(","):
-                if operation == _APPEND and part not in parts:
-                    parts.append(part)
-                elif operation == _SUBTRACT and part in parts:
-                    parts.remove(part)
-            entries[name] = ",".join(parts)
-        else:
-            raise ClusterError(
-                ErrorCode.INVALID_CONFIG, f"operation {operation} cannot be done to {name}"
-            )
-    return entries
-
-
-def _set(
-    call: Call, resource_type: int, name: str, entries: dict[str, str], validate_only: bool
-) -> tuple[int, str | None]:
+        raise ClusterError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     cluster = call.node.cluster
-    if resource_type != _TOPIC:
-        return (
-            ErrorCode.INVALID_REQUEST,
-            f"settings of {_shown(resource_type, name)} cannot be changed while the broker runs",
+    own = cluster.catalogue.config("group", name)
+    entries = []
+    for key, text in GROUP_TEXTS.items():
+        broker_key = f"group.{key}"
+        chain = [DescribeConfigsSynonym(key, own[key], _GROUP_CONFIG)] if key in own else []
+        chain += _broker_chain(call, broker_key)
+        entries.append(
+            DescribeConfigsResourceResult(
+                key,
+                chain[0].value,
+                False,
+                chain[0].source,
+                False,
+                tuple(chain),
+                broker_type(broker_key),
+                text,
+            )
         )
-    if not allowed(call, "alter_configs", "topic", name):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED.text
-    if name not in cluster.catalogue.topics:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return code, f"The topic '{name}' does not exist."
-    try:
-        LogConfig.parse(entries, cluster.logs.defaults)
-    except InvalidLogConfigError as error:
-        return ErrorCode.INVALID_CONFIG, str(error)
-    if not validate_only:
-        cluster.catalogue.set_config("topic", name, entries)
-        cluster.logs.config_changed(name)
-        # the names only: what a client sends may be a secret in the wrong place
-        _LOG.info("topic %s: has settings of its own now: %s", name, ", ".join(sorted(entries)))
-    return 0, None
+    return entries
 
 
 def list_config_resources(
     call: Call, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """List what has settings: topics and nodes. Version 0 asks for client metrics, and there are none."""
+    """List the resources that may have settings. Version 0 asks for client metrics, and there are none."""
     if not cluster_allowed(call, "describe_configs"):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    asked = request.resource_types or (tuple(_RESOURCES) if call.version else (_CLIENT_METRICS,))
-    if not set(asked) <= set(_RESOURCES):
+    asked = request.resource_types or (tuple(RESOURCES) if call.version else (CLIENT_METRICS,))
+    if not set(asked) <= set(RESOURCES):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     cluster = call.node.cluster
     found = []
-    if _BROKER in asked:
-        found += [ConfigResource(str(node.node_id), _BROKER) for node in cluster.running_nodes]
-    if _TOPIC in asked:
-        found += [ConfigResource(name, _TOPIC) for name in cluster.catalogue.topics]
+    if BROKER in asked:
+        found += [ConfigResource(str(node.node_id), BROKER) for node in cluster.running_nodes]
+    if TOPIC in asked:
+        found += [ConfigResource(name, TOPIC) for name in cluster.catalogue.topics]
+    if GROUP in asked:
+        found += [ConfigResource(name, GROUP) for name in cluster.catalogue.configured("group")]
     return ListConfigResourcesResponse(config_resources=tuple(found))

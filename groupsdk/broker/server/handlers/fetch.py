@@ -1,12 +1,13 @@
 """Answer Fetch: read what is there, or wait until enough is."""
 
+from collections.abc import Generator
 from typing import Any, Final
 
 from groupsdk.broker.catalogue import Topic
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.runtime.scheduler import Timer
 from groupsdk.broker.server.access import allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, Pace, Steps
 from groupsdk.broker.server.fetch_sessions import FetchedPartition, FetchSession, Key
 from groupsdk.broker.server.leaders import LeaderHints
 from groupsdk.error_code import ErrorCode
@@ -20,7 +21,7 @@ from groupsdk.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from groupsdk.wire.schema import NO_UUID, Response
+from groupsdk.wire.schema import NO_UUID
 
 
 _READ_COMMITTED: Final = 1
@@ -29,14 +30,14 @@ _LEADER_FROM: Final = 12
 _ENDPOINTS_FROM: Final = 16
 
 
-def fetch(call: Call, request: FetchRequest) -> Response | None:
-    """Answer at once where there is enough, an error, or no wish to wait."""
-    begun = call.node.fetch_sessions.begin(request)
+def fetch(call: Call, request: FetchRequest) -> Steps:
+    """Answer at once where there is enough, an error, or no wish to wait; many partitions are read in steps."""
+    begun = yield from call.node.fetch_sessions.begin(request)
     if isinstance(begun, ErrorCode):
         return FetchResponse(error_code=begun)
     session, incremental = begun
     waiting = _Fetch(call, request, session, incremental=incremental)
-    return waiting.start()
+    return (yield from waiting.start())
 
 
 class _Fetch:
@@ -45,7 +46,9 @@ class _Fetch:
     __slots__ = (
         "_call",
         "_incremental",
+        "_over",
         "_places",
+        "_reading",
         "_request",
         "_session",
         "_timer",
@@ -61,47 +64,73 @@ class _Fetch:
         self._incremental = incremental
         self._timer: Timer | None = None
         self._woken = False
+        self._reading = False
+        self._over = request.max_wait_ms <= 0
         self._places: list[tuple[str, int]] = []
 
-    def start(self) -> Response | None:
-        read = _Read(self._call, self._request, self._session)
-        request = self._request
-        if (
-            read.failed
-            or read.size >= request.min_bytes
-            or request.max_wait_ms <= 0
-            or not read.parts
-        ):
-            return self._answer(read)
+    def start(self) -> Steps:
         cluster = self._call.node.cluster
+        changes = cluster.changes
+        read = yield from self._read()
+        if self._is_enough(read) or not read.parts:
+            return (yield from self._answer(read))
+        if self._call.lost:
+            return None  # it may have gone between two steps, and would not be told
+        request = self._request
         self._places = [
             (topic.name, part.partition_index) for topic, _, part in read.parts if topic
         ]
         cluster.wait(self._places, self._wake)
         self._call.connection.on_lost = self._end
         self._timer = cluster.client_scheduler.after(request.max_wait_ms, self._expired)
+        if cluster.changes != changes:
+            self._wake()  # something was appended between two steps, when nothing was waited for yet
         return None
+
+    def _read(self) -> Generator[None, None, "_Read"]:
+        read = _Read(self._call, self._request)
+        yield from read.all(self._session)
+        return read
+
+    def _is_enough(self, read: "_Read") -> bool:
+        return self._over or read.failed or read.size >= self._request.min_bytes
+
+    def _waits(self) -> bool:
+        return self._timer is not None
 
     def _wake(self) -> None:
         if not self._woken:
             self._woken = True
             # once for all partitions of a produce
-            self._call.node.cluster.defer(self._again)
+            if not self._reading:
+                self._call.node.cluster.defer(self._again)
 
     def _again(self) -> None:
-        self._woken = False
-        if self._timer is None:
-            return
-        read = _Read(self._call, self._request, self._session)
-        if read.failed or read.size >= self._request.min_bytes:
+        if self._waits() and not self._reading:
+            self._reading = True
+            self._call.go_on_with(self._request, self._rest())
+
+    def _rest(self) -> Steps:
+        """Read once more, and as long as something changes between the steps; answer where there is enough."""
+        try:
+            while self._waits():
+                self._woken = False
+                read = yield from self._read()
+                if self._waits() and self._is_enough(read):
+                    self._end()
+                    return (yield from self._answer(read))
+                if not self._woken:
+                    break
+                yield
+        except BaseException:
             self._end()
-            self._call.answer(self._answer(read))
+            raise
+        self._reading = False
+        return None
 
     def _expired(self) -> None:
-        if self._timer is not None:
-            self._end()
-            read = _Read(self._call, self._request, self._session)
-            self._call.answer(self._answer(read))
+        self._over = True
+        self._again()
 
     def _end(self) -> None:
         if self._timer is not None:
@@ -110,10 +139,14 @@ class _Fetch:
         self._call.connection.on_lost = None
         self._call.node.cluster.unwait(self._places, self._wake)
 
-    def _answer(self, read: "_Read") -> FetchResponse:
+    def _answer(self, read: "_Read") -> Generator[None, None, FetchResponse]:
         topics: dict[tuple[str, Any], list[PartitionData]] = {}
         served: list[Key] = []
+        pace = Pace()
         for _, wanted, part in read.parts:
+            if pace.due():
+                self._call.large = True
+                yield
             if self._incremental and not _is_news(wanted, part):
                 continue
             if part.records:
@@ -123,14 +156,16 @@ class _Fetch:
             wanted.log_start_offset = part.log_start_offset
             topics.setdefault((wanted.topic, wanted.topic_id), []).append(part)
         self._session.served(served)
+        answers = []
+        for (name, topic_id), parts in topics.items():
+            if pace.due():
+                yield
+            answers.append(FetchableTopicResponse(name, topic_id, tuple(parts)))
         return FetchResponse(
             0,
             0,
             self._session.session_id,
-            tuple(
-                FetchableTopicResponse(name, topic_id, tuple(parts))
-                for (name, topic_id), parts in topics.items()
-            ),
+            tuple(answers),
             tuple(NodeEndpoint(*each) for each in read.hints.endpoints())
             if self._call.version >= _ENDPOINTS_FROM
             else (),
@@ -151,7 +186,7 @@ class _Read:
 
     __slots__ = ("_call", "_committed", "_room", "failed", "hints", "parts", "size")
 
-    def __init__(self, call: Call, request: FetchRequest, session: FetchSession) -> None:
+    def __init__(self, call: Call, request: FetchRequest) -> None:
         self._call = call
         self._committed = request.isolation_level == _READ_COMMITTED
         self._room = max(min(request.max_bytes, call.node.cluster.config.fetch_max_bytes), 0)
@@ -161,7 +196,14 @@ class _Read:
         self.size = 0
         self.hints = LeaderHints(call)
         self.parts: list[tuple[Topic | None, FetchedPartition, PartitionData]] = []
-        for wanted in session.partitions.values():
+
+    def all(self, session: FetchSession) -> Generator[None, None, None]:
+        """Read every partition of a session, in steps."""
+        pace = Pace()
+        # a copy, since the session may change between two steps
+        for wanted in tuple(session.partitions.values()):
+            if pace.due():
+                yield
             topic = self._topic(wanted)
             part = self._one(topic, wanted)
             self.parts.append((topic, wanted, part))

@@ -3,11 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
+from groupsdk.broker.features import finalized_levels
 from groupsdk.broker.server.access import allowed, cluster_allowed, operations
 from groupsdk.broker.server.call import Call
-from groupsdk.broker.server.gather import gather, submit
+from groupsdk.broker.server.gather import MAX_FILTERS, gather, submit
 from groupsdk.broker.server.refusals import refuse
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages import consumer_group_describe as consumer_group
+from groupsdk.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 from groupsdk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -51,18 +57,66 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> Response | None:
     return None
 
 
-def consumer_group_heartbeat(
-    call: Call, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse:
-    """Refuse members of the new protocol (KIP-848), as Kafka with `group.version` 0 does.
+def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Response | None:
+    """Answer ConsumerGroupHeartbeat; with `group.version` 0 consumer groups are refused, as by Kafka."""
+    node = call.node
+    cluster = node.cluster
+    group_id = request.group_id
+    if cluster.catalogue.config("features", "") and not finalized_levels(cluster.catalogue).get(
+        "group.version"
+    ):
+        return ConsumerGroupHeartbeatResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            error_message=f"group {group_id}: there is only the classic protocol here"
+            " (group.protocol=classic)",
+        )
+    if cluster.config.authorizer_class_name:
+        if not allowed(call, "read", "group", group_id):
+            return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
+        names = request.subscribed_topic_names or ()
+        if not all(allowed(call, "describe", "topic", name) for name in names):
+            return refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, call.version)
+    submit(call, cluster.groups.runtime_for(node.node_id, group_id), request)
+    return None
 
-    The API is there for the refusal alone: where it is missing, librdkafka tries again for ever and says nothing.
-    """
-    return ConsumerGroupHeartbeatResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        error_message=f"group {request.group_id}: there is only the classic protocol here"
-        " (group.protocol=classic)",
-    )
+
+def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -> Response | None:
+    """Answer ConsumerGroupDescribe, group by group."""
+    node = call.node
+    coordinators = node.cluster.groups
+    refused = {
+        group_id: consumer_group.DescribedGroup(
+            ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id
+        )
+        for group_id in request.group_ids
+        if not allowed(call, "describe", "group", group_id)
+    }
+    parts = [
+        (coordinators.runtime_for(node.node_id, group_id), replace(request, group_ids=(group_id,)))
+        for group_id in request.group_ids
+        if group_id not in refused
+    ]
+
+    def seen(group: consumer_group.DescribedGroup) -> consumer_group.DescribedGroup:
+        names = {
+            each.topic_name
+            for member in group.members
+            for assignment in (member.assignment, member.target_assignment)
+            for each in assignment.topic_partitions
+        }
+        if not all(allowed(call, "describe", "topic", name) for name in names):
+            # Kafka shows no members of a group with a topic that the client may not describe
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return consumer_group.DescribedGroup(code, code.text, group.group_id)
+        asked = request.include_authorized_operations and group.error_code == 0
+        may = operations(call, "group", group.group_id, asked=asked)
+        return replace(group, authorized_operations=may)
+
+    def combine(answers: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
+        groups = [seen(each) for answer in answers for each in answer.groups]
+        return ConsumerGroupDescribeResponse(groups=(*refused.values(), *groups))
+
+    return gather(call, parts, combine)
 
 
 def describe_groups(call: Call, request: DescribeGroupsRequest) -> Response | None:
@@ -103,6 +157,8 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> Response | No
 def list_groups(call: Call, request: ListGroupsRequest) -> Response | None:
     """Answer ListGroups: what all coordinators of this node have, as far as the client may see it."""
     node = call.node
+    if len(request.states_filter) + len(request.types_filter) > MAX_FILTERS:
+        return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
     everything = cluster_allowed(call, "describe")
     parts: list[Any] = []
     for runtime in node.cluster.groups.led_by(node.node_id):

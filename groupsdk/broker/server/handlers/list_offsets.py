@@ -1,12 +1,13 @@
 """Answer ListOffsets and OffsetForLeaderEpoch: find offsets by time, and where epochs ended."""
 
+from collections.abc import Generator
 from typing import Final
 
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.lookup import OffsetAndTimestamp
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.server.access import allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.list_offsets import (
@@ -39,28 +40,32 @@ _SINCE: Final = {
 }
 _NOT_FOUND: Final = OffsetAndTimestamp(-1, -1, -1)
 _READ_COMMITTED: Final = 1
+_SEARCH: Final = 16
+"""A search by time costs as much as so many answers without one, at least."""
 
 
-def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
     """Find the offset for each partition, by the node that leads it."""
     committed = request.isolation_level == _READ_COMMITTED
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                topic.name,
-                tuple(
-                    _listed(call, topic.name, each, committed=committed)
-                    for each in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-    )
+    pace = Pace()
+    topics = []
+    for topic in request.topics:
+        found = []
+        for each in topic.partitions:
+            if pace.due(_SEARCH if each.timestamp >= 0 or each.timestamp == _MAX_TIMESTAMP else 1):
+                yield
+            if call.lost:
+                return None
+            found.append((yield from _listed(call, topic.name, each, committed=committed)))
+        if pace.due():
+            yield
+        topics.append(ListOffsetsTopicResponse(topic.name, tuple(found)))
+    return ListOffsetsResponse(topics=tuple(topics))
 
 
 def _listed(
     call: Call, name: str, asked: ListOffsetsPartition, *, committed: bool
-) -> ListOffsetsPartitionResponse:
+) -> Generator[None, None, ListOffsetsPartitionResponse]:
     node = call.node
     index = asked.partition_index
     if not allowed(call, "describe", "topic", name):
@@ -69,7 +74,7 @@ def _listed(
         return ListOffsetsPartitionResponse(index, ErrorCode.UNSUPPORTED_VERSION)
     try:
         log = node.cluster.led_log(node.node_id, name, index, asked.current_leader_epoch)
-        found = _found(log, asked.timestamp, committed=committed)
+        found = yield from _found(log, asked.timestamp, committed=committed)
     except ClusterError as error:
         return ListOffsetsPartitionResponse(index, error.error_code)
     except GroupSdkError as error:
@@ -79,16 +84,18 @@ def _listed(
     return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, epoch)
 
 
-def _found(log: PartitionLog, timestamp: int, *, committed: bool) -> OffsetAndTimestamp:
+def _found(
+    log: PartitionLog, timestamp: int, *, committed: bool
+) -> Generator[None, None, OffsetAndTimestamp]:
     if timestamp == _LATEST:
         return log.latest(committed=committed)
     if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
         return log.earliest()
     if timestamp == _MAX_TIMESTAMP:
-        return log.max_timestamp_offset() or _NOT_FOUND
+        return (yield from log.max_timestamp_offset()) or _NOT_FOUND
     if timestamp < 0:
         return _NOT_FOUND  # nothing is in tiered storage
-    found = log.offset_for_timestamp(timestamp)
+    found = yield from log.offset_for_timestamp(timestamp)
     if found is None or (committed and found.offset >= log.last_stable_offset):
         return _NOT_FOUND
     return found

@@ -6,7 +6,7 @@ from uuid import UUID
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic, collision, topic_name_problem
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.server.access import allowed, cluster_allowed, operations
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -120,10 +120,12 @@ def _described(call: Call, topic: Topic, request: MetadataRequest) -> MetadataRe
     )
 
 
-def _partitions(cluster: Cluster, topic: Topic) -> list[MetadataResponsePartition]:
+def _partitions(
+    cluster: Cluster, topic: Topic, start: int = 0, stop: int | None = None
+) -> list[MetadataResponsePartition]:
     running = {node.node_id for node in cluster.running_nodes}
     found = []
-    for index, state in enumerate(topic.partitions):
+    for index, state in enumerate(topic.partitions[start:stop], start):
         replicas = (state.leader,)
         if state.leader in running:
             found.append(
@@ -146,10 +148,8 @@ def _partitions(cluster: Cluster, topic: Topic) -> list[MetadataResponsePartitio
     return found
 
 
-def describe_topic_partitions(
-    call: Call, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
-    """Describe topics in pages, in the order of their names (KIP-966)."""
+def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsRequest) -> Steps:
+    """Describe topics in pages, in the order of their names (KIP-966), and in steps."""
     catalogue = call.node.cluster.catalogue
     names = sorted({each.name for each in request.topics} or catalogue.topics)
     first = ""
@@ -159,7 +159,10 @@ def describe_topic_partitions(
         names = [name for name in names if name >= first]
     room = min(max(request.response_partition_limit, 1), _MOST_PARTITIONS)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
+    pace = Pace()
     for name in names:
+        if pace.due():
+            yield
         topic = catalogue.topics.get(name)
         if not allowed(call, "describe", "topic", name):
             if request.topics:
@@ -171,7 +174,7 @@ def describe_topic_partitions(
         begin = start if name == first else 0
         if room == 0:
             return _page(topics, Cursor(name, begin))
-        partitions = _partitions(call.node.cluster, topic)[begin : begin + room]
+        partitions = _partitions(call.node.cluster, topic, begin, begin + room)
         room -= len(partitions)
         topics.append(_described_page(call, topic, partitions))
         if begin + len(partitions) < len(topic.partitions):

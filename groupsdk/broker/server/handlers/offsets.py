@@ -1,9 +1,10 @@
 """Answer what is asked of committed offsets: unknown and forbidden partitions here, the rest by the coordinator."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.server.access import allowed
 from groupsdk.broker.server.call import Call
 from groupsdk.broker.server.gather import ask, gather, submit
@@ -36,6 +37,9 @@ from groupsdk.wire.schema import Response
 
 
 _GROUPS_FROM = 8
+_MANY_BYTES: Final = 64 * 1024
+_LEAST_RECORD: Final = 32
+"""The bytes that a committed offset takes in the log at the least."""
 
 T = TypeVar("T")
 
@@ -49,6 +53,8 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
     group_id = request.group_id
     if not allowed(call, "read", "group", group_id):
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.route.version)
+    if _too_many(call, request.topics):
+        return refuse(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE, call.route.version)
     refused = _refused(call, request.topics)
     runtime = cluster.groups.runtime_for(node.node_id, group_id)
     if not refused:
@@ -72,6 +78,15 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
     return None
 
 
+def _too_many(call: Call, topics: Sequence[Any]) -> bool:
+    """Return whether there are more offsets than one batch of the group's log can hold, so that none would be stored."""
+    if call.request_bytes <= _MANY_BYTES:
+        return False
+    count = sum(len(topic.partitions) for topic in topics)
+    config = call.node.cluster.logs.topic_config(OFFSETS_TOPIC)
+    return count * _LEAST_RECORD > config.max_message_bytes
+
+
 def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response | None:
     """Answer TxnOffsetCommit: the offsets become part of the producer's transaction."""
     node = call.node
@@ -80,6 +95,8 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
         return refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, version)
     if not allowed(call, "read", "group", request.group_id):
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
+    if _too_many(call, request.topics):
+        return refuse(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE, version)
     refused = _refused(call, request.topics)
     kept = _without(request.topics, refused) if refused else request.topics
 

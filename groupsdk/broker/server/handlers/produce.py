@@ -1,16 +1,20 @@
 """Answer Produce: append batches as they are to the logs of the partitions that this node leads."""
 
+import struct
+from collections.abc import Generator
 from typing import Any, Final
 
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic
 from groupsdk.broker.cluster import ClusterError
+from groupsdk.broker.log.errors import RecordsRefusedError
 from groupsdk.broker.server.access import allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, Pace, Steps
 from groupsdk.broker.server.leaders import LeaderHints
 from groupsdk.broker.server.refusals import refuse
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, GroupSdkError
 from groupsdk.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -18,7 +22,7 @@ from groupsdk.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from groupsdk.wire.records.batch import BatchHeader, read_header
+from groupsdk.wire.records.batch import LENGTH_END, MAGIC, MAGIC_POSITION, BatchHeader, read_header
 from groupsdk.wire.schema import Response
 
 
@@ -26,7 +30,13 @@ _ACKS: Final = (-1, 0, 1)
 _BY_ID: Final = 13
 _ZSTD_FROM: Final = 7
 _ZSTD: Final = 4
-_CURRENT_FORMAT: Final = 2
+_LEAST_LENGTH: Final = 14
+"""What Kafka takes for the length of a batch at the least: that of a record of its oldest format."""
+_LENGTH: Final = struct.Struct(">8xi").unpack_from
+_TURN_BYTES: Final = 256 * 1024
+"""After how many bytes that were appended others have their turn."""
+_APPEND_COSTS: Final = 1024
+"""As many bytes are counted for an append itself."""
 IMPLICIT_PRODUCE: Final = 12
 """From this version of Produce on, writing to a partition makes it part of the transaction (KIP-890)."""
 
@@ -54,9 +64,14 @@ class _Write:
         self.answer = PartitionProduceResponse(self.index, code, -1, error_message=text)
 
 
-def produce(call: Call, request: ProduceRequest) -> Response | None:
+def produce(call: Call, request: ProduceRequest) -> Steps:
     """Append what may be appended, and answer partition by partition."""
-    writes = [_prepared(call, topic) for topic in request.topic_data]
+    writes = []
+    pace = Pace()
+    for topic in request.topic_data:
+        if pace.due(1 + len(topic.partition_data)):
+            yield
+        writes.append(_prepared(call, topic))
     flat = [write for topic in writes for write in topic]
     transactional = [write for write in flat if write.transactional]
     transactional_id = request.transactional_id
@@ -67,10 +82,11 @@ def produce(call: Call, request: ProduceRequest) -> Response | None:
         return _finished(call, request, refuse(request, code, call.version), failed=True)
     if request.acks not in _ACKS:
         for write in flat:
-            write.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
+            if write.answer is None:
+                write.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
     pending = [write for write in transactional if write.answer is None]
     if not pending or transactional_id is None:
-        return _appended(call, request, writes)
+        return (yield from _appended(call, request, writes))
     _check_transaction(call, request, transactional_id, writes, pending)
     return None
 
@@ -101,24 +117,42 @@ def _prepared(call: Call, asked: Any) -> list[_Write]:
 
 def _look(call: Call, write: _Write) -> None:
     """Read the header of the batch: one batch, in the format of today, is what a producer may send."""
-    records = write.records
-    if not records:
+    records = write.records or b""
+    size = _batch_size(records, 0)
+    if size == 0:
         write.refuse(
             ErrorCode.INVALID_RECORD, "a produce request carries one batch for each partition"
         )
         return
     try:
+        if size > 0 and records[MAGIC_POSITION] != MAGIC:
+            write.refuse(ErrorCode.INVALID_RECORD, "a produce request carries a batch of format 2")
+            return
         header = read_header(records)
     except DecodeError as error:
         write.refuse(ErrorCode.CORRUPT_MESSAGE, str(error))
         return
-    if header.magic != _CURRENT_FORMAT or header.size_in_bytes != len(records):
-        write.refuse(
-            ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch of format 2"
-        )
+    following = _batch_size(records, size)
+    if following < 0:
+        write.refuse(ErrorCode.CORRUPT_MESSAGE, "a batch follows whose length cannot be right")
+    elif following > 0:
+        write.refuse(ErrorCode.INVALID_RECORD, "a produce request carries exactly one batch")
     elif header.compression == _ZSTD and call.route.version < _ZSTD_FROM:
         write.refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    elif size < len(records):
+        write.records = records[:size]  # as with Kafka, a part of a further batch is left out
     write.header = header
+
+
+def _batch_size(records: bytes, position: int) -> int:
+    """Return how many bytes the batch at `position` takes; 0: it is not there as a whole; -1: it cannot be."""
+    left = len(records) - position
+    if left <= MAGIC_POSITION:
+        return 0
+    (length,) = _LENGTH(records, position)
+    if length < _LEAST_LENGTH:
+        return -1
+    return LENGTH_END + length if LENGTH_END + length <= left else 0
 
 
 def _check_transaction(
@@ -142,9 +176,7 @@ def _check_transaction(
         for place, error in outcome.items():
             if error is not ErrorCode.NONE:
                 places[place].refuse(produce_error(error, version))
-        response = _appended(call, request, writes)
-        if response is not None:
-            call.answer(response)
+        call.go_on_with(request, _appended(call, request, writes))
 
     if not add and not call.node.cluster.config.transaction_partition_verification_enable:
         go_on({})
@@ -154,16 +186,22 @@ def _check_transaction(
     check(call, transactional_id, producer, existing, go_on, add=add)
 
 
-def _appended(call: Call, request: ProduceRequest, writes: list[list[_Write]]) -> Response | None:
+def _appended(call: Call, request: ProduceRequest, writes: list[list[_Write]]) -> Steps:
     hints = LeaderHints(call)
     failed = False
     topics = []
+    done = 0
     for asked, each in zip(request.topic_data, writes, strict=True):
         answers = []
         for write in each:
-            answer = write.answer or _append(call, write, hints)
-            failed = failed or answer.error_code != 0
-            answers.append(answer)
+            if done >= _TURN_BYTES:
+                done = 0
+                yield
+            if write.answer is None:
+                write.answer = yield from _append(call, write, hints)
+                done += _APPEND_COSTS + len(write.records or b"")
+            failed = failed or write.answer.error_code != 0
+            answers.append(write.answer)
         topics.append(TopicProduceResponse(asked.name, asked.topic_id, tuple(answers)))
     endpoints = tuple(NodeEndpoint(*each) for each in hints.endpoints()) if failed else ()
     response = ProduceResponse(tuple(topics), 0, endpoints)
@@ -183,7 +221,9 @@ def _finished(
     return None
 
 
-def _append(call: Call, write: _Write, hints: LeaderHints) -> PartitionProduceResponse:
+def _append(
+    call: Call, write: _Write, hints: LeaderHints
+) -> Generator[None, None, PartitionProduceResponse]:
     node = call.connection.node
     cluster = node.cluster
     topic, records = write.topic, write.records
@@ -191,19 +231,27 @@ def _append(call: Call, write: _Write, hints: LeaderHints) -> PartitionProduceRe
     assert records is not None
     index = write.index
     try:
+        now_ms = cluster.now_ms()
         log = cluster.led_log(node.node_id, topic.name, index)
-        info = log.append(
+        checked = yield from log.checking(records, now_ms)
+        info = cluster.led_log(node.node_id, topic.name, index).append(
             records,
             leader_epoch=topic.partitions[index].leader_epoch,
-            now_ms=cluster.now_ms(),
+            now_ms=now_ms,
             # a producer of KIP-890 has a new epoch with each transaction, and starts at 0 with it
             first_sequence_zero=write.transactional and call.version >= IMPLICIT_PRODUCE,
+            checked=checked,
         )
     except ClusterError as error:
         leader = LeaderIdAndEpoch()
         if error.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= 10:
             leader = LeaderIdAndEpoch(*hints.leader(topic, index))
         return PartitionProduceResponse(index, error.error_code, -1, current_leader=leader)
+    except RecordsRefusedError as error:
+        blamed = tuple(BatchIndexAndErrorMessage(*each) for each in error.problems)
+        return PartitionProduceResponse(
+            index, error.error_code, -1, record_errors=blamed, error_message=str(error)
+        )
     except GroupSdkError as error:
         cluster.logs.report(topic.name, index, error)
         code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)

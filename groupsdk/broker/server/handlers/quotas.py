@@ -1,37 +1,96 @@
-"""Answer DescribeClientQuotas: there are none. Kafka's tools ask before they show a user's SCRAM credentials."""
+"""Answer DescribeClientQuotas and AlterClientQuotas: quotas are kept and described, and throttle nobody."""
 
-from typing import Final
-
+from groupsdk.broker.quotas import (
+    ENTITY_TYPES,
+    IP,
+    Entity,
+    change_quotas,
+    entity_problem,
+    matching_quotas,
+    value_problem,
+)
 from groupsdk.broker.server.access import cluster_allowed
 from groupsdk.broker.server.call import Call
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData as AlteredEntityData,
+    EntryRequest,
+    EntryResponse,
+)
 from groupsdk.wire.messages.describe_client_quotas import (
     ANY,
     EXACT,
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
 )
-
-
-_IP: Final = "ip"
-_TYPES: Final = ("user", "client-id", _IP)
 
 
 def describe_client_quotas(
     call: Call, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """List no quotas, after the checks of Kafka's ClientQuotasImage."""
+    """List the quotas that match a filter, after the checks of Kafka's ClientQuotasImage."""
     if not cluster_allowed(call, "describe_configs"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeClientQuotasResponse(0, code, code.text, None)
-    problem = _problem(request.components)
+    problem = _filter_problem(request.components)
     if problem is not None:
         return DescribeClientQuotasResponse(0, *problem, None)
-    return DescribeClientQuotasResponse(error_message=None)
+    found = matching_quotas(call.node.cluster.catalogue, request.components, strict=request.strict)
+    entries = tuple(
+        EntryData(
+            tuple(EntityData(kind, name) for kind, name in entity.items()),
+            tuple(ValueData(key, value) for key, value in values.items()),
+        )
+        for entity, values in found
+    )
+    return DescribeClientQuotasResponse(error_message=None, entries=entries)
 
 
-def _problem(components: tuple[ComponentData, ...]) -> tuple[ErrorCode, str] | None:
+def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    """Set and remove quotas, each entity for itself; an entity that is named again is refused, as by Kafka."""
+    answers: dict[str, EntryResponse] = {}
+    for entry in request.entries:
+        entity = {each.entity_type: each.entity_name for each in entry.entity}
+        name = str(sorted(entity.items()))
+        problem: tuple[int, str | None] | None
+        if not cluster_allowed(call, "alter_configs"):
+            forbidden = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            problem = forbidden, forbidden.text
+        elif name in answers:
+            problem = ErrorCode.INVALID_REQUEST, f"the entity {entity} is named twice"
+        else:
+            problem = _alter(call, entry, entity, validate_only=request.validate_only)
+        names = tuple(AlteredEntityData(kind, each) for kind, each in entity.items())
+        code, text = problem or (0, None)
+        answers[name] = EntryResponse(code, text, names)
+    return AlterClientQuotasResponse(entries=tuple(answers.values()))
+
+
+def _alter(
+    call: Call, entry: EntryRequest, entity: Entity, *, validate_only: bool
+) -> tuple[ErrorCode, str] | None:
+    text = entity_problem(entity)
+    changes: dict[str, float | None] = {}
+    for each in entry.ops:
+        if each.key in changes:
+            text = text or f"the quota {each.key} is named twice"
+        changes[each.key] = None if each.remove else each.value
+        # a quota that is removed only needs a name that there can be
+        text = text or value_problem(entity, each.key, 1.0 if each.remove else each.value)
+    if text is not None:
+        return ErrorCode.INVALID_REQUEST, text
+    if not validate_only:
+        change_quotas(call.node.cluster.catalogue, entity, changes)
+    return None
+
+
+def _filter_problem(components: tuple[ComponentData, ...]) -> tuple[ErrorCode, str] | None:
     seen: set[str] = set()
     for each in components:
         kind = each.entity_type
@@ -40,8 +99,8 @@ def _problem(components: tuple[ComponentData, ...]) -> tuple[ErrorCode, str] | N
         if kind in seen:
             text = f"the filter names the entity type {kind} twice"
             return ErrorCode.INVALID_REQUEST, text
-        if kind not in _TYPES:
-            text = f"the entity type {kind!r} is none of {', '.join(_TYPES)}"
+        if kind not in ENTITY_TYPES:
+            text = f"the entity type {kind!r} is none of {', '.join(ENTITY_TYPES)}"
             return ErrorCode.UNSUPPORTED_VERSION, text
         if not EXACT <= each.match_type <= ANY:
             return ErrorCode.INVALID_REQUEST, f"there is no match type {each.match_type}"
@@ -49,7 +108,7 @@ def _problem(components: tuple[ComponentData, ...]) -> tuple[ErrorCode, str] | N
             text = f"{kind}: an exact match, and no other, needs a string to match"
             return ErrorCode.INVALID_REQUEST, text
         seen.add(kind)
-    if _IP in seen and len(seen) > 1:
+    if IP in seen and len(seen) > 1:
         text = "a filter by ip goes with no other one"
         return ErrorCode.INVALID_REQUEST, text
     return None

@@ -1,14 +1,18 @@
 """Answer DescribeUserScramCredentials and AlterUserScramCredentials."""
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
 
 from groupsdk.broker.server.access import cluster_allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, Pace, Steps
 from groupsdk.broker.server.sasl_servers import Authentication
 from groupsdk.broker.server.scram import (
     MAX_ITERATIONS,
     MECHANISM_NUMBERS,
     MIN_ITERATIONS,
+    ScramCredential,
     ScramCredentials,
     from_salted,
 )
@@ -30,7 +34,10 @@ from groupsdk.wire.messages.describe_user_scram_credentials import (
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
-_NUMBERS = {name: number for number, name in MECHANISM_NUMBERS.items()}
+_USERS_AT_ONCE: Final = 128
+_MAX_SALT: Final = 1024
+"""Clients send salts of some 24 bytes, and salted passwords of the hash's 32 or 64."""
+_NUMBERS: Final = {name: number for number, name in MECHANISM_NUMBERS.items()}
 
 
 def _credentials(call: Call) -> ScramCredentials:
@@ -38,74 +45,100 @@ def _credentials(call: Call) -> ScramCredentials:
     if authentication is not None:
         return authentication.scram
     # without a SASL listener users can be made all the same, for one that is set up later
-    return ScramCredentials(call.node.cluster.catalogue.store, {})
+    cluster = call.node.cluster
+    if cluster.scram is None:
+        cluster.scram = ScramCredentials(cluster.catalogue.store, {})
+    found: ScramCredentials = cluster.scram
+    return found
 
 
-def describe_credentials(
-    call: Call, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+def describe_credentials(call: Call, request: DescribeUserScramCredentialsRequest) -> Steps:
     """Tell which mechanisms users have credentials for; never the credentials."""
     if not cluster_allowed(call, "describe"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.text)
     credentials = _credentials(call)
     asked = [each.name for each in request.users or ()] or credentials.users()
-    counts = Counter(asked)
     results = []
-    for name in dict.fromkeys(asked):
-        stored = credentials.stored(name)
-        if counts[name] > 1:
-            code, text = ErrorCode.DUPLICATE_RESOURCE, "Cannot describe a user twice in one request"
-            results.append(DescribeUserScramCredentialsResult(name, code, text))
-        elif not stored:
-            code = ErrorCode.RESOURCE_NOT_FOUND
-            text = f"Attempt to describe a user credential that does not exist: {name}"
-            results.append(DescribeUserScramCredentialsResult(name, code, text))
-        else:
-            infos = tuple(CredentialInfo(_NUMBERS[each], count) for each, count in stored.items())
-            results.append(DescribeUserScramCredentialsResult(name, 0, None, infos))
+    pace = Pace()
+    for name, count in Counter(asked).items():
+        if pace.due():
+            call.large = True
+            yield
+        results.append(_described(credentials, name, count))
     return DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))
 
 
-def alter_credentials(
-    call: Call, request: AlterUserScramCredentialsRequest
-) -> AlterUserScramCredentialsResponse:
-    """Set and remove credentials; a user with any mistake in it is left as it was."""
-    changes: list[Change] = [*request.deletions, *request.upsertions]
-    users = list(dict.fromkeys(each.name for each in changes))
+def _described(
+    credentials: ScramCredentials, name: str, count: int
+) -> DescribeUserScramCredentialsResult:
+    stored = credentials.stored(name)
+    if count > 1:
+        code, text = ErrorCode.DUPLICATE_RESOURCE, "Cannot describe a user twice in one request"
+        return DescribeUserScramCredentialsResult(name, code, text)
+    if not stored:
+        code = ErrorCode.RESOURCE_NOT_FOUND
+        text = f"Attempt to describe a user credential that does not exist: {name}"
+        return DescribeUserScramCredentialsResult(name, code, text)
+    infos = tuple(CredentialInfo(_NUMBERS[each], found) for each, found in stored.items())
+    return DescribeUserScramCredentialsResult(name, 0, None, infos)
+
+
+def alter_credentials(call: Call, request: AlterUserScramCredentialsRequest) -> Steps:
+    """Set and remove credentials; a user with any mistake in it is left as it was.
+
+    Each step writes the changes of some users, all of a user's in one write: a write may take as long as the disk
+    takes to sync.
+    """
+    pace = Pace()
+    users: dict[str, list[Change]] = {}
+    asked: tuple[Change, ...] = (*request.deletions, *request.upsertions)
+    for each in asked:
+        if pace.due():
+            yield
+        users.setdefault(each.name, []).append(each)
+    denied = None
     if not cluster_allowed(call, "alter"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return AlterUserScramCredentialsResponse(
-            results=tuple(AlterUserScramCredentialsResult(each, code, code.text) for each in users)
-        )
+        denied = (code, code.text)
     credentials = _credentials(call)
-    twice = Counter((each.name, each.mechanism) for each in changes)
-    failed: dict[str, tuple[ErrorCode, str]] = {}
-    for each in changes:
-        if not each.name:
-            failed[each.name] = (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
-        elif twice[each.name, each.mechanism] > 1:
-            text = "A user credential cannot be altered twice in the same request"
-            failed[each.name] = (ErrorCode.DUPLICATE_RESOURCE, text)
-        else:
-            refusal = _refusal(credentials, each)
-            if refusal is not None:
-                failed[each.name] = refusal
-    for each in changes:
-        if each.name not in failed:
-            mechanism = MECHANISM_NUMBERS[each.mechanism]
-            made = None
-            if isinstance(each, ScramCredentialUpsertion):
-                made = from_salted(mechanism, each.salt, each.salted_password, each.iterations)
-            credentials.put(each.name, mechanism, made)
-    return AlterUserScramCredentialsResponse(
-        results=tuple(
-            AlterUserScramCredentialsResult(each, *failed.get(each, (0, None))) for each in users
-        )
-    )
+    results: list[AlterUserScramCredentialsResult] = []
+    left = iter(users.items())
+    while some := tuple(islice(left, _USERS_AT_ONCE)):
+        if results:
+            yield
+        written: dict[tuple[str, str], ScramCredential | None] = {}
+        for name, changes in some:
+            refusal = denied or _refusal(credentials, changes)
+            if refusal is None:
+                written |= (((name, MECHANISM_NUMBERS[x.mechanism]), _made(x)) for x in changes)
+            results.append(AlterUserScramCredentialsResult(name, *(refusal or (0, None))))
+        if written:
+            credentials.put(written)
+    return AlterUserScramCredentialsResponse(results=tuple(results))
 
 
-def _refusal(credentials: ScramCredentials, change: Change) -> tuple[ErrorCode, str] | None:
+def _made(change: Change) -> ScramCredential | None:
+    if isinstance(change, ScramCredentialDeletion):
+        return None
+    mechanism = MECHANISM_NUMBERS[change.mechanism]
+    return from_salted(mechanism, change.salt, change.salted_password, change.iterations)
+
+
+def _refusal(
+    credentials: ScramCredentials, changes: Sequence[Change]
+) -> tuple[ErrorCode, str] | None:
+    """Return the first mistake in the changes of one user."""
+    if not changes[0].name:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    if len({each.mechanism for each in changes}) < len(changes):
+        text = "A user credential cannot be altered twice in the same request"
+        return ErrorCode.DUPLICATE_RESOURCE, text
+    found = (_refusal_of_one(credentials, each) for each in changes)
+    return next((each for each in found if each is not None), None)
+
+
+def _refusal_of_one(credentials: ScramCredentials, change: Change) -> tuple[ErrorCode, str] | None:
     if change.mechanism not in MECHANISM_NUMBERS:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
     if isinstance(change, ScramCredentialUpsertion):
@@ -122,4 +155,6 @@ def _problem(asked: ScramCredentialUpsertion) -> str | None:
         return f"Iterations must be from {MIN_ITERATIONS} to {MAX_ITERATIONS}"
     if not asked.salt or not asked.salted_password:
         return "A credential needs a salt and a salted password"
+    if max(len(asked.salt), len(asked.salted_password)) > _MAX_SALT:
+        return f"A salt and a salted password may have at most {_MAX_SALT} bytes each"
     return None

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from groupsdk.broker.runtime.contract import MarkerPartitions
 from groupsdk.broker.server.access import allowed, cluster_allowed
 from groupsdk.broker.server.call import Call
-from groupsdk.broker.server.gather import gather, submit
+from groupsdk.broker.server.gather import MAX_FILTERS, gather, submit
 from groupsdk.broker.server.refusals import refuse
+from groupsdk.broker.transaction_markers import MarkerWriter
 from groupsdk.broker.transactions.answers import idempotent_producer
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -26,6 +28,14 @@ from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
 from groupsdk.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
+)
+from groupsdk.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from groupsdk.wire.schema import Response
 
@@ -169,6 +179,8 @@ def _visible(call: Call, state: TransactionState) -> TransactionState:
 def list_transactions(call: Call, request: ListTransactionsRequest) -> Response | None:
     """Answer ListTransactions: what all coordinators of this node have, as far as the client may see it."""
     node = call.node
+    if len(request.state_filters) > MAX_FILTERS:
+        return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
     parts: list[Any] = []
     for runtime in node.cluster.transactions.led_by(node.node_id):
         if runtime.unavailable() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -190,3 +202,59 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> Response 
         )
 
     return gather(call, parts, combine)
+
+
+def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """End transactions in partitions without asking their coordinator: administrators abort hanging ones so.
+
+    The answers are grouped by producer, as Kafka's are.
+    """
+    may = cluster_allowed(call, "cluster_action") or cluster_allowed(call, "alter")
+    answers: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    for marker in request.markers:
+        topics = answers.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            for partition in topic.partition_indexes:
+                code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                if may:
+                    code = _write_marker(call, marker, topic.name, partition)
+                topics.setdefault(topic.name, {})[partition] = code
+    return WriteTxnMarkersResponse(
+        markers=tuple(
+            WritableTxnMarkerResult(
+                producer_id,
+                tuple(
+                    WritableTxnMarkerTopicResult(
+                        name,
+                        tuple(
+                            WritableTxnMarkerPartitionResult(partition, code)
+                            for partition, code in partitions.items()
+                        ),
+                    )
+                    for name, partitions in topics.items()
+                ),
+            )
+            for producer_id, topics in answers.items()
+            if topics
+        )
+    )
+
+
+def _write_marker(call: Call, marker: WritableTxnMarker, name: str, partition: int) -> ErrorCode:
+    cluster = call.node.cluster
+    leader = cluster.leader(name, partition)
+    if leader is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if leader != call.node.node_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka cannot write such a batch either
+    asked = MarkerPartitions(
+        transactional_id="",
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        committed=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        partitions=((name, partition),),
+    )
+    return MarkerWriter(cluster).mark(asked, name, partition)

@@ -17,14 +17,14 @@ def test_all_that_is_served_is_named(client: Client) -> None:
 def test_features_that_old_clients_cannot_read_are_not_shown_to_them(client: Client) -> None:
     new = client.ask(ApiVersionsRequest("c", "1"), 4)
     assert {each.name: each.max_version for each in new.supported_features} == {
-        "group.version": 0,
+        "group.version": 1,
         "transaction.version": 2,
     }
     old = client.ask(ApiVersionsRequest("c", "1"), 3)
     assert old.supported_features == ()
     for answer in (new, old):
-        (finalized,) = answer.finalized_features
-        assert (finalized.name, finalized.max_version_level) == ("transaction.version", 2)
+        finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+        assert finalized == {"group.version": 1, "transaction.version": 2}
 
 
 def test_a_client_without_a_proper_name_is_refused(client: Client) -> None:

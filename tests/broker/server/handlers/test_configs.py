@@ -1,5 +1,8 @@
 """Tests settings being shown and changed."""
 
+import time
+from collections.abc import Callable
+
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.log.config import FIXED
 from groupsdk.testing import LocalKafka
@@ -48,7 +51,7 @@ def test_settings_of_a_topic_tell_where_they_come_from() -> None:
         with connect(broker) as client:
             found = {each.name: each for each in described(client).configs}
             assert (found["retention.ms"].value, found["retention.ms"].config_source) == ("5000", 1)
-            assert [each.source for each in found["retention.ms"].synonyms] == [1, 5]
+            assert [each.source for each in found["retention.ms"].synonyms] == [1]
             bytes_ = found["retention.bytes"]
             assert (bytes_.value, bytes_.config_source) == ("9999", 4)
             assert found["segment.bytes"].config_source == 5
@@ -74,12 +77,46 @@ def test_settings_of_a_broker_are_shown_without_secrets() -> None:
         assert metrics.error_message == "CLIENT_METRICS 'm' has no settings here"
 
 
-def test_a_group_has_no_settings_of_its_own(client: Client) -> None:
-    for keys in (None, ("consumer.session.timeout.ms",)):
-        group = described(client, 32, "g", keys)
-        assert (group.error_code, group.configs) == (0, ())
-    nameless = described(client, 32, "")
-    assert (nameless.error_code, nameless.error_message) == (42, "a group needs a name")
+def check_group_settings(client: Client) -> None:
+    """Sets what a consumer group may set; ends as it began."""
+    key = "consumer.session.timeout.ms"
+    for name, changed, value, code in (
+        ("g", key, "50000", 0),
+        ("g", key, "600000", 40),
+        ("g", key, "soon", 40),
+        ("g", "no.such", "1", 40),
+        ("g", "consumer.heartbeat.interval.ms", "0", 40),
+        ("", key, "50000", 42),
+    ):
+        assert change(client, Change(changed, 0, value), kind=32, name=name) == code, (
+            name,
+            changed,
+        )
+
+    def shown() -> list[tuple[str | None, int]]:
+        (found,) = described(client, 32, "g", (key,)).configs
+        return [(each.value, each.source) for each in found.synonyms]
+
+    eventually(lambda: shown(), [("50000", 8), ("45000", 5)])
+    listed = client.ask(ListConfigResourcesRequest((32,)), 1).config_resources
+    assert "g" in [each.resource_name for each in listed]
+    assert change(client, Change(key, 1, None), kind=32, name="g") == 0
+    eventually(lambda: shown(), [("45000", 5)])
+    # Kafka describes groups that are not there, too
+    found = {each.name: each for each in described(client, 32, "nobody").configs}
+    assert found[key].value == "45000"
+    assert (found[key].config_type, found[key].read_only) == (3, False)
+    assert described(client, 32, "").error_code == 42
+
+
+def test_groups_have_settings_of_their_own(client: Client) -> None:
+    check_group_settings(client)
+
+
+def test_kafka_takes_the_same_settings_of_groups(kafka: LocalKafka) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    with Client((host, int(port))) as client:
+        check_group_settings(client)
 
 
 def test_settings_are_changed_one_by_one(client: Client) -> None:
@@ -104,6 +141,7 @@ def test_wrong_changes_change_nothing(client: Client) -> None:
     assert change(client, Change("retention.ms", 0, None)) == 42
     assert change(client, Change("retention.ms", 0, "1"), name="none") == 3
     assert change(client, Change("group.max.size", 0, "1"), kind=4, name="1") == 42
+    assert change(client, Change("x", 0, "1"), kind=16, name="m") == 42
     trial = IncrementalAlterConfigsRequest(
         (ChangedResource(2, "t", (Change("retention.ms", 0, "1"),)),), validate_only=True
     )
@@ -191,3 +229,131 @@ def test_a_setting_of_a_broker_comes_from_where_it_does_in_kafka(
         compared.add(each.name)
         assert each.synonyms == there.synonyms, each.name
     assert len(compared) > 20
+
+
+def check_broker_settings(client: Client) -> None:
+    """Changes settings of the one broker there is, and of all brokers; ends as it began."""
+    for name, key, value, code in (
+        ("1", "num.partitions", "3", 42),
+        ("9", "log.retention.ms", "1000", 42),
+        ("x", "log.retention.ms", "1000", 42),
+        ("1", "log.retention.ms", "abc", 42),
+        ("", "log.flush.interval.messages", "0", 42),
+        ("1", "log.retention.bytes", "100000", 0),
+        ("", "log.retention.bytes", "200000", 0),
+        ("", "max.of.a.plugin", "secret", 0),
+    ):
+        assert change(client, Change(key, 0, value), kind=4, name=name) == code, (name, key)
+    eventually(lambda: topic_chain(client), [("100000", 2), ("200000", 3), ("-1", 5)])
+    assert change(client, Change("log.cleanup.policy", 2, "compact"), kind=4, name="1") == 0
+    eventually(lambda: values(client)["cleanup.policy"], "delete,compact")
+    found = {each.name: each for each in described(client, 4, "1").configs}
+    kept = found["log.retention.bytes"]
+    assert (kept.value, kept.config_source, kept.read_only) == ("100000", 2, False)
+    assert [(each.value, each.source) for each in kept.synonyms][:2] == [
+        ("100000", 2),
+        ("200000", 3),
+    ]
+    custom = found["max.of.a.plugin"]
+    assert (custom.value, custom.is_sensitive, custom.config_type) == (None, True, 0)
+    everywhere = {each.name: each for each in described(client, 4, "").configs}
+    assert {"log.retention.bytes", "max.of.a.plugin"} <= everywhere.keys()
+    assert everywhere["log.retention.bytes"].config_source == 3
+    for name in ("1", ""):
+        for key in ("log.retention.bytes", "max.of.a.plugin", "log.cleanup.policy"):
+            assert change(client, Change(key, 1, None), kind=4, name=name) == 0
+    eventually(lambda: topic_chain(client), [("-1", 5)])
+
+
+def topic_chain(client: Client) -> list[tuple[str | None, int]]:
+    """Returns where retention.bytes of t comes from."""
+    (found,) = described(client, keys=("retention.bytes",)).configs
+    return [(each.value, each.source) for each in found.synonyms]
+
+
+def eventually(read: Callable[[], object], expected: object) -> None:
+    """Waits for what Kafka's brokers learn from their controller a little later."""
+    for _ in range(1_000):
+        if read() == expected:
+            return
+        time.sleep(0.01)
+    assert read() == expected
+
+
+def test_settings_of_brokers_are_changed_while_they_run(client: Client) -> None:
+    check_broker_settings(client)
+
+
+def test_kafka_changes_settings_of_brokers_the_same(kafka: LocalKafka) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    with Client((host, int(port))) as client:
+        topic = CreatableTopic("t", 3, 1)
+        assert client.ask(CreateTopicsRequest((topic,))).topics[0].error_code in {0, 36}
+        check_broker_settings(client)
+
+
+def test_a_changed_setting_takes_effect_and_outlives_a_restart() -> None:
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        with connect(broker) as client:
+            assert produce(client, "t", batch(b"v" * 2_000)).error_code == 0
+            small = Change("message.max.bytes", 0, "1000")
+            assert change(client, small, kind=4, name="") == 0
+            assert produce(client, "t", batch(b"v" * 2_000)).error_code == 10
+        broker.restart()
+        with connect(broker) as client:
+            assert produce(client, "t", batch(b"v" * 2_000)).error_code == 10
+            assert change(client, Change("message.max.bytes", 1, None), kind=4, name="") == 0
+            assert produce(client, "t", batch(b"v" * 2_000)).error_code == 0
+
+
+def test_all_settings_of_a_broker_are_replaced_at_once() -> None:
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        assert change(client, Change("log.roll.ms", 0, "5000"), kind=4, name="1") == 0
+        configs = (AlterableConfig("log.retention.bytes", "77"),)
+        asked = AlterConfigsRequest((AlterConfigsResource(4, "1", configs),))
+        assert client.ask(asked, 2).responses[0].error_code == 0
+        assert topic_chain(client)[0] == ("77", 2)
+        assert values(client)["segment.ms"] == "604800000"
+
+
+def test_types_defaults_and_documentation_are_those_of_kafka(
+    client: Client, kafka: LocalKafka
+) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    resources = (DescribeConfigsResource(4, "1", None), DescribeConfigsResource(2, "t", None))
+    request = DescribeConfigsRequest(resources, True, True)
+    with Client((host, int(port))) as theirs:
+        topic = CreatableTopic("t", 3, 1)
+        assert theirs.ask(CreateTopicsRequest((topic,))).topics[0].error_code in {0, 36}
+        wanted = [{e.name: e for e in each.configs} for each in theirs.ask(request, 4).results]
+    compared = 0
+    for found, kafkas in zip(client.ask(request, 4).results, wanted, strict=True):
+        for each in found.configs:
+            assert each.documentation, each.name
+            real = kafkas.get(each.name)
+            if real is None:
+                assert each.name in OURS_ALONE, each.name
+                continue
+            compared += 1
+            assert each.config_type == real.config_type, each.name
+            assert each.is_sensitive == real.is_sensitive, each.name
+            assert real.documentation
+            # fewer than Kafka's can be changed while the broker runs, and none more
+            assert each.read_only or not real.read_only, each.name
+            if each.config_source == real.config_source == 5:
+                assert (each.value is None) == (real.value is None), each.name
+    assert compared > 100
+    plain = DescribeConfigsRequest(resources[1:], False, False)
+    (shown,) = client.ask(plain, 4).results
+    assert all(each.documentation is None and not each.synonyms for each in shown.configs)
+
+
+OURS_ALONE = {
+    "allow.everyone.if.no.acl.found",  # of Kafka's authorizer, whose settings its brokers do not describe
+    "group.consumer.regex.refresh.interval.ms",  # internal in Kafka
+    "group.consumer.release",
+    "producer.id.expiration.check.interval.ms",
+    "sasl.oauthbearer.unsecured",
+    "ssl.key.location",
+    "super.users",
+}

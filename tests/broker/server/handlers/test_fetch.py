@@ -1,10 +1,15 @@
 """Tests what is read, and how long a reader waits."""
 
+from collections.abc import Callable
+from typing import cast
 from uuid import UUID, uuid4
 
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.server.call import Call, Steps
+from groupsdk.broker.server.fetch_sessions import FetchSessions
+from groupsdk.broker.server.handlers.fetch import fetch
 from groupsdk.clock import ManualClock
 from groupsdk.wire.messages.fetch import (
     FetchPartition,
@@ -16,7 +21,10 @@ from groupsdk.wire.messages.fetch import (
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import read_records
+from groupsdk.wire.schema import Response
 from tests.broker.clients import Client, batch, connect, produce
+from tests.broker.rig import ClusterRig
+from tests.broker.server.calls import StandInConnection, call_of
 
 
 def request(
@@ -161,6 +169,80 @@ def test_a_deleted_topic_ends_the_waiting(broker: EmbeddedBroker, client: Client
         pass
     broker.delete_topic("t")
     assert only(client.answer(asked, sent)).error_code == 3
+
+
+class Reader(StandInConnection):
+    """The connection of a reader, with what is appended between the steps of its reads."""
+
+    crowded = False
+    on_lost = None
+
+    def __init__(self, rig: ClusterRig) -> None:
+        super().__init__(rig)
+        self.node.fetch_sessions = FetchSessions(1)
+        self.between: list[Callable[[], None]] = []
+
+    def go_on_with(self, call: Call, request: FetchRequest, steps: Steps) -> None:
+        """Does all the steps."""
+        response = self.through(steps)
+        if response is not None:
+            call.answer(response)
+
+    def through(self, steps: Steps) -> Response | None:
+        """Does all the steps, and after each one the next thing that is to be done between them."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                return cast("Response | None", done.value)
+            if self.between:
+                self.between.pop(0)()
+
+
+def read_with_appends(between: list[bool], *later: list[bool], enough: int) -> list[bytes | None]:
+    """Reads 1,200 partitions, with an append to the first of them where `between` and `later` say so.
+
+    Args:
+        between: whether to append after each step of the first read.
+        later: for each further append, after which steps of the read that it causes to append.
+        enough: how many bytes are waited for.
+    """
+    rig = ClusterRig(topics={"t": 1_200})
+
+    def append() -> None:
+        rig.cluster.led_log(1, "t", 0).append(batch(b"v"), leader_epoch=0, now_ms=1_000)
+        rig.cluster.appended(("t", 0))
+
+    def appends(when: list[bool]) -> list[Callable[[], None]]:
+        return [append if each else lambda: None for each in when]
+
+    reader = Reader(rig)
+    wanted = request(*(partition(n) for n in range(1_200)), wait_ms=500, min_bytes=enough)
+    call = call_of(reader, 1, 11)
+    reader.between = appends(between)
+    reader.go_on_with(call, wanted, fetch(call, wanted))
+    for each in later:
+        reader.between = appends(each)
+        append()
+        rig.settle()
+    rig.settle()
+    (answer,) = reader.answers
+    assert not reader.between
+    assert not rig.cluster._waiters
+    (found,) = (each for each in answer.responses[0].partitions if each.records)
+    assert found.partition_index == 0
+    return values(found)
+
+
+def test_an_append_between_two_steps_of_a_read_is_not_missed() -> None:
+    # two pauses while the partitions are noted, and two while they are read
+    for late in range(4):
+        assert read_with_appends([False] * late + [True], enough=1) == [b"v"]
+
+
+def test_an_append_between_two_steps_of_a_later_read_is_not_missed() -> None:
+    for late in range(2):
+        assert read_with_appends([], [False] * late + [True], enough=100) == [b"v", b"v"]
 
 
 def test_in_a_session_only_news_are_told(client: Client) -> None:

@@ -1,13 +1,18 @@
 """Tests what members and tools ask of groups, over several coordinators."""
 
+from pytest_mock import MockerFixture
+
+from groupsdk.broker.coordinators import Coordinators
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from groupsdk.wire.messages.list_groups import ListGroupsRequest
+from groupsdk.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.broker.clients import Client, connect, join, join_request
 
 
@@ -24,12 +29,57 @@ def test_a_group_from_its_first_member_to_its_end(client: Client) -> None:
     assert client.ask(DeleteGroupsRequest(("g",)), 2).results[0].error_code == 0
 
 
-def test_members_of_the_new_protocol_are_refused(client: Client) -> None:
+def test_a_heartbeat_is_fine_while_the_coordinator_loads(
+    client: Client, mocker: MockerFixture
+) -> None:
+    member = join(client, "g")
+    beat = HeartbeatRequest("g", member.generation_id, member.member_id)
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    mocker.patch.object(Coordinators, "runtime_for", return_value=loading)
+    for version in range(5):
+        assert client.ask(beat, version).error_code == 0
+    # others hear of it, and ask again
+    leaving = LeaveGroupRequest("g", members=(MemberIdentity(member.member_id),))
+    assert client.ask(leaving, 5).error_code == loading
+    mocker.stopall()
+    assert client.ask(beat).error_code == 0
+
+
+def test_members_of_the_new_protocol_are_refused_without_its_feature(client: Client) -> None:
+    request = ConsumerGroupHeartbeatRequest(
+        "g", "m", 0, rebalance_timeout_ms=1000, subscribed_topic_names=("t",), topic_partitions=()
+    )
+    off = FeatureUpdateKey("group.version", 0, upgrade_type=2)
+    assert client.ask(UpdateFeaturesRequest(feature_updates=(off,)), 2).error_code == 0
     for version in (0, 1):
-        answer = client.ask(ConsumerGroupHeartbeatRequest("g", "m"), version)
+        answer = client.ask(request, version)
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert answer.error_message is not None
         assert "group.protocol=classic" in answer.error_message
+    on = FeatureUpdateKey("group.version", 1)
+    assert client.ask(UpdateFeaturesRequest(feature_updates=(on,)), 2).error_code == 0
+    assert client.ask(request, 1).error_code == 0
+
+
+def test_a_consumer_group_is_described_listed_and_deleted(client: Client) -> None:
+    request = ConsumerGroupHeartbeatRequest(
+        "g", "m", 0, rebalance_timeout_ms=1000, subscribed_topic_names=("t",), topic_partitions=()
+    )
+    joined = client.ask(request, 1)
+    assert joined.assignment is not None
+    (held,) = joined.assignment.topic_partitions
+    assert (joined.member_epoch, held.partitions) == (2, (0, 1, 2))
+    described = client.ask(ConsumerGroupDescribeRequest(("g", "none", "")), 1)
+    found, none, nameless = described.groups
+    assert (found.group_state, found.members[0].member_type) == ("Stable", 1)
+    assert (none.error_code, nameless.error_code) == (69, 24)
+    (listed,) = client.ask(ListGroupsRequest((), ("Consumer",)), 5).groups
+    assert (listed.group_type, listed.protocol_type) == ("consumer", "consumer")
+    assert client.ask(ListGroupsRequest((), ("classic",)), 5).groups == ()
+    assert client.ask(DeleteGroupsRequest(("g",)), 2).results[0].error_code == 68
+    assert client.ask(ConsumerGroupHeartbeatRequest("g", "m", -1), 1).member_epoch == -1
+    assert client.ask(DeleteGroupsRequest(("g",)), 2).results[0].error_code == 0
+    assert client.ask(ListGroupsRequest(), 5).groups == ()
 
 
 def test_two_members_wait_for_each_other(broker: EmbeddedBroker, client: Client) -> None:

@@ -66,7 +66,7 @@ def corrupt() -> bytes:
     [
         (None, 87),
         (b"", 87),
-        (b"short", 2),
+        (b"short", 87),
         (corrupt(), 2),
         (batch(b"a") + batch(b"b"), 87),
         (batch(b"x" * 1_100_000), 10),

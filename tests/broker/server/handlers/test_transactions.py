@@ -1,15 +1,17 @@
 """Tests transactions over the wire, in both of their protocols."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from groupsdk.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from groupsdk.wire.messages.describe_transactions import DescribeTransactionsRequest
 from groupsdk.wire.messages.end_txn import EndTxnRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -25,7 +27,12 @@ from groupsdk.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.broker.clients import Client, batch, connect, produce
+from groupsdk.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.broker.clients import Client, batch, connect, join, produce
 
 
 def until(done: Callable[[], int], retried: int = 51) -> int:
@@ -207,3 +214,90 @@ def test_an_open_transaction_outlasts_a_restart(broker: EmbeddedBroker, client: 
         assert until(lambda: producer.end(commit=True)) == 0
         while read(again).last_stable_offset != 2:
             pass
+
+
+def mark(
+    client: Client,
+    places: Mapping[str, tuple[int, ...]],
+    *,
+    producer_id: int = 5,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    version: int = 2,
+) -> dict[tuple[str, int], int]:
+    """Writes an abort marker to partitions; returns the errors."""
+    topics = tuple(WritableTxnMarkerTopic(name, indexes) for name, indexes in places.items())
+    marker = WritableTxnMarker(producer_id, epoch, False, topics, coordinator_epoch)
+    answer = client.ask(WriteTxnMarkersRequest((marker,)), version)
+    return {
+        (topic.name, each.partition_index): each.error_code
+        for found in answer.markers
+        for topic in found.topics
+        for each in topic.partitions
+    }
+
+
+def check_markers(client: Client) -> None:
+    """Asks the one node of a cluster with a topic `marked` of two partitions."""
+    here = {"marked": (0,)}
+    assert mark(client, here, version=1) == {("marked", 0): 0}
+    assert mark(client, here, epoch=3) == {("marked", 0): 0}
+    assert mark(client, here, epoch=2) == {("marked", 0): 47}
+    assert mark(client, here, epoch=4, coordinator_epoch=2) == {("marked", 0): 0}
+    assert mark(client, here, epoch=4, coordinator_epoch=1) == {("marked", 0): 52}
+    assert mark(client, here, producer_id=-1, epoch=-1) == {("marked", 0): -1}
+    nowhere: dict[str, tuple[int, ...]] = {"none": (0,), "marked": (1, 9)}
+    assert mark(client, nowhere) == {("none", 0): 3, ("marked", 1): 0, ("marked", 9): 3}
+    assert mark(client, {}) == {}
+    markers = tuple(
+        WritableTxnMarker(producer_id, epoch, False, (WritableTxnMarkerTopic("marked", (1,)),), 2)
+        for producer_id, epoch in ((7, 4), (7, 5), (8, 0))
+    )
+    answer = client.ask(WriteTxnMarkersRequest(markers), 2)
+    assert [each.producer_id for each in answer.markers] == [7, 8]
+
+
+def test_markers_are_written_without_their_coordinator() -> None:
+    with EmbeddedBroker(topics={"marked": 2}) as broker, connect(broker) as client:
+        check_markers(client)
+
+
+def test_kafka_answers_markers_the_same(kafka: LocalKafka) -> None:
+    host, _, port = kafka.bootstrap_servers.rpartition(":")
+    with Client((host, int(port))) as client:
+        topic = CreatableTopic("marked", 2, 1)
+        assert client.ask(CreateTopicsRequest((topic,))).topics[0].error_code == 0
+        ready = {("marked", 0): 0, ("marked", 1): 0}
+        for _ in range(1_000):  # a new topic takes Kafka a moment
+            if mark(client, {"marked": (0, 1)}, producer_id=99) == ready:
+                break
+        check_markers(client)
+
+
+def test_a_marker_ends_a_hanging_transaction() -> None:
+    # What AdminClient.abortTransaction sends for a transaction whose coordinator has forgotten it.
+    with (
+        EmbeddedBroker(
+            {"transaction.partition.verification.enable": False}, topics={"t": 1}
+        ) as broker,
+        connect(broker) as client,
+    ):
+        data = batch(b"v", producer_id=9, producer_epoch=1, base_sequence=0, transactional=True)
+        assert produce(client, "t", data, transactional_id="gone").error_code == 0
+        log = broker._running().cluster.log("t", 0)
+        assert log.last_stable_offset == 0
+        assert mark(client, {"t": (0,)}, producer_id=9, epoch=1) == {("t", 0): 0}
+        assert log.last_stable_offset == log.log_end_offset == 2
+
+
+def test_a_marker_for_the_offsets_topic_reaches_the_coordinator() -> None:
+    with EmbeddedBroker() as broker, connect(broker) as client:
+        join(client, "g")
+        (partition,) = [
+            index
+            for index in range(50)
+            if broker._running().cluster.logs.exists("__consumer_offsets", index)
+        ]
+        place = {"__consumer_offsets": (partition,)}
+        assert mark(client, place) == {("__consumer_offsets", partition): 0}
+        assert broker.groups["g"].members

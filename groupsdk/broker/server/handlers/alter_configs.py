@@ -1,0 +1,167 @@
+"""Answer AlterConfigs and IncrementalAlterConfigs: settings of topics, brokers and groups are changed and kept."""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from groupsdk.broker.cluster import ClusterError
+from groupsdk.broker.config import KINDS
+from groupsdk.broker.consumer_groups.settings import group_settings_problem
+from groupsdk.broker.coordinators import consumer_group_settings
+from groupsdk.broker.dynamic_config import problem
+from groupsdk.broker.log.config import LogConfig
+from groupsdk.broker.log.errors import InvalidLogConfigError
+from groupsdk.broker.server.access import allowed, cluster_allowed
+from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.handlers.configs import BROKER, GROUP, TOPIC, check_broker_name, shown
+from groupsdk.broker.setting_types import LIST, broker_type, topic_type
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from groupsdk.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse as IncrementalResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+_LOG = logging.getLogger(__name__)
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_CATALOGUE_NAMES: Final = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
+
+
+def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace all settings of topics and brokers."""
+    responses = []
+    for each in request.resources:
+        entries = {entry.name: entry.value for entry in each.configs if entry.value is not None}
+        code: int
+        text: str | None
+        try:
+            _check_resource(call, each.resource_type, each.resource_name)
+            _store(call, each.resource_type, each.resource_name, entries, request.validate_only)
+            code, text = 0, None
+        except ClusterError as error:
+            code, text = error.error_code, str(error)
+        responses.append(
+            AlterConfigsResourceResponse(code, text, each.resource_type, each.resource_name)
+        )
+    return AlterConfigsResponse(responses=tuple(responses))
+
+
+def incremental_alter_configs(
+    call: Call, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change single settings of topics and brokers."""
+    responses = []
+    for each in request.resources:
+        code: int
+        text: str | None
+        try:
+            _check_resource(call, each.resource_type, each.resource_name)
+            entries = _changed(call, each)
+            _store(call, each.resource_type, each.resource_name, entries, request.validate_only)
+            code, text = 0, None
+        except ClusterError as error:
+            code, text = error.error_code, str(error)
+        responses.append(IncrementalResponse(code, text, each.resource_type, each.resource_name))
+    return IncrementalAlterConfigsResponse(responses=tuple(responses))
+
+
+def _check_resource(call: Call, resource_type: int, name: str) -> None:
+    if resource_type == TOPIC:
+        if not allowed(call, "alter_configs", "topic", name):
+            raise ClusterError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if name not in call.node.cluster.catalogue.topics:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise ClusterError(code, f"The topic '{name}' does not exist.")
+    elif resource_type == BROKER:
+        if not cluster_allowed(call, "alter_configs"):
+            raise ClusterError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        check_broker_name(call, name)
+    elif resource_type == GROUP:
+        if not allowed(call, "alter_configs", "group", name):
+            raise ClusterError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not name:
+            text = "Default group resources are not allowed."
+            raise ClusterError(ErrorCode.INVALID_REQUEST, text)
+    else:
+        raise ClusterError(
+            ErrorCode.INVALID_REQUEST,
+            f"the settings of {shown(resource_type, name)} cannot be changed here",
+        )
+
+
+def _changed(call: Call, asked: AlterConfigsResource) -> dict[str, str]:
+    """Return all entries of a resource after the changes."""
+    catalogue = call.node.cluster.catalogue
+    entries = dict(catalogue.config(_CATALOGUE_NAMES[asked.resource_type], asked.resource_name))
+    now = _values(call, asked)
+    for change in asked.configs:
+        operation, name, value = change.config_operation, change.name, change.value
+        if operation == _DELETE:
+            entries.pop(name, None)
+        elif value is None:
+            raise ClusterError(ErrorCode.INVALID_REQUEST, f"{name} has no value")
+        elif operation == _SET:
+            entries[name] = value
+        elif operation in {_APPEND, _SUBTRACT} and _is_list(asked.resource_type, name):
+            parts = [part for part in entries.get(name, now.get(name, "")).split(",") if part]
+            for part in value.split(","):
+                if operation == _APPEND and part not in parts:
+                    parts.append(part)
+                elif operation == _SUBTRACT and part in parts:
+                    parts.remove(part)
+            entries[name] = ",".join(parts)
+        else:
+            raise ClusterError(
+                ErrorCode.INVALID_CONFIG, f"operation {operation} cannot be done to {name}"
+            )
+    return entries
+
+
+def _values(call: Call, asked: AlterConfigsResource) -> Mapping[str, str]:
+    cluster = call.node.cluster
+    if asked.resource_type == TOPIC:
+        return cluster.logs.topic_config(asked.resource_name).properties()
+    return cluster.config.as_texts()
+
+
+def _is_list(resource_type: int, key: str) -> bool:
+    if resource_type == BROKER:
+        return key.replace(".", "_") in KINDS and broker_type(key) == LIST
+    return key in LogConfig().properties() and topic_type(key) == LIST
+
+
+def _store(
+    call: Call, resource_type: int, name: str, entries: dict[str, str], validate_only: bool
+) -> None:
+    cluster = call.node.cluster
+    kind = _CATALOGUE_NAMES[resource_type]
+    if resource_type == TOPIC:
+        try:
+            LogConfig.parse(entries, cluster.logs.defaults)
+        except InvalidLogConfigError as error:
+            raise ClusterError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    elif resource_type == GROUP:
+        found = group_settings_problem(entries, consumer_group_settings(cluster).config())
+        if found is not None:
+            raise ClusterError(ErrorCode.INVALID_CONFIG, found)
+    else:
+        before = cluster.catalogue.config(kind, name)
+        found = problem(entries, before, cluster.static_config)
+        if found is not None:
+            raise ClusterError(ErrorCode.INVALID_REQUEST, found)
+    if validate_only:
+        return
+    cluster.catalogue.set_config(kind, name, entries)
+    if resource_type == TOPIC:
+        cluster.logs.config_changed(name)
+    elif resource_type == BROKER:
+        cluster.apply_broker_configs()
+    # the names only: what a client sends may be a secret in the wrong place
+    _LOG.info("%s %s: has settings of its own now: %s", kind, name, ", ".join(sorted(entries)))

@@ -1,0 +1,175 @@
+"""Answer a request of very many elements part by part, so that others on the loop are not kept waiting.
+
+Most APIs answer element by element, whatever their number. A request of such an API is cut into requests of a few
+hundred elements each, which are handled one after the other, and the parts of the answer are put together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final, cast
+
+from typing_extensions import override
+
+from groupsdk.broker.server.call import Call
+from groupsdk.wire.schema import ApiKey, Request, Response
+
+
+_PART: Final = 256
+"""How many elements are answered at once."""
+
+Paths = tuple[tuple[str, str], ...]
+"""The arrays of a request, from the outside in, each with the one of the answer that tells of its elements."""
+
+_TOPICS: Final = (("topics", "topics"), ("partitions", "partitions"))
+PARTS: Final[Mapping[int, tuple[Paths, ...]]] = {
+    ApiKey.METADATA: ((("topics", "topics"),),),
+    ApiKey.OFFSET_FETCH: (
+        (("groups", "groups"), ("topics", "topics"), ("partition_indexes", "partitions")),
+        (("topics", "topics"), ("partition_indexes", "partitions")),
+    ),
+    ApiKey.FIND_COORDINATOR: ((("coordinator_keys", "coordinators"),),),
+    ApiKey.LEAVE_GROUP: ((("members", "members"),),),
+    ApiKey.DESCRIBE_GROUPS: ((("groups", "groups"),),),
+    ApiKey.DELETE_GROUPS: ((("groups_names", "results"),),),
+    ApiKey.CREATE_TOPICS: ((("topics", "topics"),),),
+    ApiKey.DELETE_TOPICS: ((("topics", "responses"),), (("topic_names", "responses"),)),
+    ApiKey.DELETE_RECORDS: (_TOPICS,),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (_TOPICS,),
+    ApiKey.ADD_PARTITIONS_TO_TXN: ((("transactions", "results_by_transaction"),),),
+    ApiKey.CREATE_ACLS: ((("creations", "results"),),),
+    ApiKey.DELETE_ACLS: ((("filters", "filter_results"),),),
+    ApiKey.DESCRIBE_CONFIGS: ((("resources", "results"),),),
+    ApiKey.ALTER_CONFIGS: ((("resources", "responses"),),),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ((("resources", "responses"),),),
+    ApiKey.CREATE_PARTITIONS: ((("topics", "results"),),),
+    ApiKey.ELECT_LEADERS: (
+        (("topic_partitions", "replica_election_results"), ("partitions", "partition_result")),
+    ),
+    ApiKey.OFFSET_DELETE: (_TOPICS,),
+    ApiKey.DESCRIBE_PRODUCERS: ((("topics", "topics"), ("partition_indexes", "partitions")),),
+    ApiKey.DESCRIBE_TRANSACTIONS: ((("transactional_ids", "transaction_states"),),),
+}
+"""What may be answered part by part: each element for itself, in the order of the request."""
+
+
+def distinct(api_key: int, request: Any) -> Any:
+    """Return a request without what it asks for twice, where such elements are answered once."""
+    if api_key != ApiKey.METADATA:
+        return request
+    return replace(request, topics=tuple(dict.fromkeys(request.topics)))
+
+
+def paths_of(api_key: int, request: Any) -> Paths | None:
+    """Return along which arrays to cut a request; None: it may not be cut, or is small."""
+    for paths in PARTS.get(api_key, ()):
+        if getattr(request, paths[0][0], None):
+            return paths if _weight(request, paths) > _PART else None
+    return None
+
+
+def parts_of(message: Any, paths: Paths, size: int = _PART) -> Iterator[tuple[Any, int]]:
+    """Cut a message into such of at most so many elements.
+
+    Gives each with its depth: in how many arrays, from the outside in, it goes on with the last element of the part
+    before.
+    """
+    name, rest = paths[0][0], paths[1:]
+    elements = getattr(message, name)
+    if not rest:
+        for start in range(0, len(elements), size):
+            yield replace(message, **{name: elements[start : start + size]}), 0
+        return
+    waiting: list[Any] = []
+    weight = 0
+    for element in elements:
+        inner = max(_weight(element, rest), 1)
+        if waiting and weight + inner > size:
+            yield replace(message, **{name: tuple(waiting)}), 0
+            waiting, weight = [], 0
+        if inner <= size:
+            waiting.append(element)
+            weight += inner
+            continue
+        for number, (part, depth) in enumerate(parts_of(element, rest, size)):
+            yield replace(message, **{name: (part,)}), depth + 1 if number else 0
+    if waiting:
+        yield replace(message, **{name: tuple(waiting)}), 0
+
+
+def _weight(message: Any, paths: Paths) -> int:
+    elements = getattr(message, paths[0][0]) or ()
+    if len(paths) == 1:
+        return len(elements)
+    return sum(max(_weight(each, paths[1:]), 1) for each in elements)
+
+
+def together(answers: Sequence[tuple[Any, int]], paths: Paths) -> Any:
+    """Put the answers to all parts together, each given with its part's depth: see `parts_of`."""
+    name, rest = paths[0][1], paths[1:]
+    elements: list[Any] = []
+    stop = 0
+    while stop < len(answers):
+        start, stop = stop, stop + 1
+        while stop < len(answers) and answers[stop][1]:
+            stop += 1
+        found = [getattr(answer, name) for answer, _ in answers[start:stop]]
+        if len(found) > 1 and all(len(each) == 1 for each in found):
+            inner = [
+                (each[0], max(depth - 1, 0))
+                for each, (_, depth) in zip(found, answers[start:stop], strict=True)
+            ]
+            elements.append(together(inner, rest))
+        else:
+            elements += chain.from_iterable(found)
+    return replace(answers[0][0], **{name: tuple(elements)})
+
+
+class PartCall(Call):
+    """A part of a request, on its way; its answer goes to the whole."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: "InParts", call: Call) -> None:
+        super().__init__(call.connection, call.route, call.correlation_id, call.client_id, 0)
+        self._whole = whole
+
+    @override
+    def answer(self, response: Response) -> None:
+        if not self.done:
+            self.done = True
+            self._whole.answered(response)
+
+
+class InParts:
+    """A request that is answered part by part."""
+
+    def __init__(self, call: Call, request: Request[Any], paths: Paths) -> None:
+        self._call = call
+        self._paths = paths
+        self._parts = parts_of(distinct(call.route.api_key, request), paths)
+        self._answers: list[tuple[Any, int]] = []
+        self._depth = 0
+
+    def go_on(self) -> None:
+        """Have the next part handled; after the last one, answer."""
+        connection = self._call.connection
+        if self._call.lost or not connection.node.running:
+            return
+        found = next(self._parts, None)
+        if found is None:
+            self._call.answer(self._answer())
+            return
+        part, self._depth = found
+        connection.run(PartCall(self, self._call), part)
+
+    def answered(self, response: Response) -> None:
+        """Keep the answer to the part in hand, and go on after what else is to be done on the loop."""
+        self._answers.append((response, self._depth))
+        self._call.node.cluster.defer(self.go_on)
+
+    def _answer(self) -> Response:
+        for response, _ in self._answers:
+            if getattr(response, "error_code", 0):
+                return cast("Response", response)  # an error of the whole, as every part has it
+        return cast("Response", together(self._answers, self._paths))

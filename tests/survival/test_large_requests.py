@@ -1,0 +1,297 @@
+"""Tests that one request, however large, leaves others their turn."""
+
+import socket
+from typing import Any, Final
+
+import pytest
+from pytest_mock import MockerFixture
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.server.apis import APIS
+from groupsdk.broker.server.call import Route
+from groupsdk.broker.server.connection import Connection
+from groupsdk.broker.server.handlers import metadata as metadata_handlers
+from groupsdk.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from groupsdk.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
+from groupsdk.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from groupsdk.wire.messages.describe_transactions import DescribeTransactionsRequest
+from groupsdk.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.list_groups import ListGroupsRequest
+from groupsdk.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from groupsdk.wire.schema import Request
+from tests.broker.clients import Client, batch, connect, join_request, produce, produce_request
+from tests.broker.log.bad_batches import record, with_body
+
+
+_MANY: Final = 40_000
+_NAMES: Final = tuple(f"{n:x}" for n in range(_MANY))
+_STEPS: Final = _MANY // 1_024
+"""In how many steps so many elements are answered at the least."""
+_TOPICS: Final = (OffsetFetchRequestTopics("t", partition_indexes=tuple(range(_MANY))),)
+
+LARGE: Final[dict[str, tuple[Request[Any], int]]] = {
+    "DescribeGroups": (DescribeGroupsRequest(_NAMES), _MANY),
+    "DescribeTransactions": (DescribeTransactionsRequest(_NAMES), _MANY),
+    "FindCoordinator": (FindCoordinatorRequest(key_type=0, coordinator_keys=_NAMES), _MANY),
+    "Metadata": (
+        MetadataRequest(tuple(MetadataRequestTopic(name=name) for name in _NAMES), False),
+        _MANY,
+    ),
+    "OffsetFetch of groups": (
+        OffsetFetchRequest(groups=tuple(map(OffsetFetchRequestGroup, _NAMES))),
+        _MANY,
+    ),
+    "OffsetFetch of partitions": (
+        OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=_TOPICS),)),
+        1,
+    ),
+    "ListOffsets": (
+        ListOffsetsRequest(
+            topics=(
+                ListOffsetsTopic("t", tuple(ListOffsetsPartition(0, -1, 5) for _ in range(2_000))),
+            )
+        ),
+        1,
+    ),
+    "DescribeConfigs": (
+        DescribeConfigsRequest(tuple(DescribeConfigsResource(2, name) for name in _NAMES)),
+        _MANY,
+    ),
+    "DeleteTopics": (
+        DeleteTopicsRequest(tuple(DeleteTopicState(f"no-{name}") for name in _NAMES)),
+        _MANY,
+    ),
+    "CreateTopics": (
+        CreateTopicsRequest(tuple(CreatableTopic(f"/{name}", 1, 1) for name in _NAMES)),
+        _MANY,
+    ),
+    "LeaveGroup": (LeaveGroupRequest("g", members=tuple(map(MemberIdentity, _NAMES))), _MANY),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_request_of_many_elements_leaves_others_their_turn(name: str) -> None:
+    request, count = LARGE[name]
+    with (
+        EmbeddedBroker(topics={"t": 1}) as broker,
+        connect(broker) as large,
+        connect(broker) as other,
+    ):
+        produce(other, "t", batch(b"v", timestamp=5))
+        other.ask(HeartbeatRequest("g", 1, "m"), 4)
+        sent = large.send(request, APIS[request.api.key].max_version)
+        large.socket.setblocking(False)
+        turns = 0
+        while not large_answer_begins(large):
+            other.ask(HeartbeatRequest("g", 1, "m"), 4)
+            turns += 1
+        large.socket.settimeout(20)
+        answer = large.answer(request, sent)
+        assert max(len(each) for each in fields_of(answer) if isinstance(each, tuple)) == count
+        # one turn while the request arrives, one while the answer is sent: the others are in between
+        assert turns > 10
+
+
+def large_answer_begins(client: Client) -> bool:
+    """Says whether an answer is there; the connection must not have ended."""
+    try:
+        assert client.socket.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    return True
+
+
+STEPPED: Final[dict[str, Request[Any]]] = {
+    "Fetch of partitions": FetchRequest(
+        topics=(FetchTopic("t", partitions=tuple(FetchPartition(n) for n in range(_MANY))),)
+    ),
+    "Fetch of topics": FetchRequest(
+        topics=tuple(
+            FetchTopic(name, partitions=(FetchPartition(0),)) for name in _NAMES[: _MANY // 2]
+        )
+    ),
+    "AlterUserScramCredentials, deletions": AlterUserScramCredentialsRequest(
+        tuple(ScramCredentialDeletion(name, 1) for name in _NAMES)
+    ),
+    "AlterUserScramCredentials, wrong": AlterUserScramCredentialsRequest(
+        (), tuple(ScramCredentialUpsertion(name, 1, 1, b"s", b"p") for name in _NAMES)
+    ),
+    "DescribeUserScramCredentials": DescribeUserScramCredentialsRequest(
+        tuple(map(UserName, _NAMES))
+    ),
+    "DescribeTopicPartitions": DescribeTopicPartitionsRequest(tuple(map(TopicRequest, _NAMES))),
+}
+"""Requests that are answered as a whole, in steps."""
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_a_request_that_is_answered_as_a_whole_is_answered_in_steps(
+    name: str, mocker: MockerFixture
+) -> None:
+    request = STEPPED[name]
+    steps = mocker.spy(Connection, "go_on_with")
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        answer = client.ask(request, min(APIS[request.api.key].max_version, 12))
+    assert any(isinstance(each, tuple) and each for each in fields_of(answer))
+    assert steps.call_count > _STEPS
+
+
+def test_an_answer_that_is_larger_than_its_request_is_written_in_steps(
+    mocker: MockerFixture,
+) -> None:
+    partitions = tuple(FetchPartition(n) for n in range(1, 3_001))
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        asked = FetchRequest(session_epoch=0, topics=(FetchTopic("t", partitions=partitions),))
+        session_id = client.ask(asked, 12).session_id
+        assert session_id > 0
+        steps = mocker.spy(Connection, "go_on_with")
+        encoded = mocker.spy(Route, "encode_in_steps")
+        answer = client.ask(FetchRequest(session_id=session_id, session_epoch=1), 12)
+        assert len(answer.responses[0].partitions) == 3_000
+        assert steps.call_count > 3_000 // 512
+        assert encoded.call_count == 1
+
+
+def test_a_fetch_session_gets_no_more_partitions_than_a_request_may_name() -> None:
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+
+        def fetch(session_id: int, epoch: int, first: int) -> FetchResponse:
+            parts = tuple(FetchPartition(n) for n in range(first, first + 30_000))
+            topics = (FetchTopic("t", partitions=parts),)
+            return client.ask(
+                FetchRequest(session_id=session_id, session_epoch=epoch, topics=topics), 12
+            )
+
+        session_id = fetch(0, 0, 0).session_id
+        assert fetch(session_id, 1, 30_000).error_code == 70
+        assert fetch(session_id, 2, 0).error_code == 70
+
+
+def test_what_credentials_cost_does_not_grow_with_those_of_others() -> None:
+    # looking at all users for each one would take minutes
+    names = _NAMES[:20_000]
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        made = tuple(ScramCredentialUpsertion(name, 1, 4096, b"s", b"p") for name in names)
+        answer = client.ask(AlterUserScramCredentialsRequest((), made), 0)
+        assert {each.error_code for each in answer.results} == {0}
+        found = client.ask(DescribeUserScramCredentialsRequest(None), 0).results
+        assert [each.user for each in found] == sorted(names)
+        twice = (*map(UserName, names), UserName(names[0]))
+        found = client.ask(DescribeUserScramCredentialsRequest(twice), 0).results
+        assert [each.error_code for each in found] == [92] + [0] * (len(names) - 1)
+        removed = tuple(ScramCredentialDeletion(name, 1) for name in names)
+        answer = client.ask(AlterUserScramCredentialsRequest(removed), 0)
+        assert {each.error_code for each in answer.results} == {0}
+
+
+def test_a_page_of_a_topic_costs_what_it_tells(mocker: MockerFixture) -> None:
+    built = mocker.spy(metadata_handlers, "MetadataResponsePartition")
+    with EmbeddedBroker(topics={"t": 500}) as broker, connect(broker) as client:
+        asked = DescribeTopicPartitionsRequest((TopicRequest("t"),), 2, Cursor("t", 300))
+        (topic,) = client.ask(asked, 0).topics
+    assert [each.partition_index for each in topic.partitions] == [300, 301]
+    assert built.call_count == 2
+
+
+def test_an_assignment_for_very_many_members_leaves_others_their_turn() -> None:
+    given = tuple(SyncGroupRequestAssignment(name, b"") for name in _NAMES)
+    with (
+        EmbeddedBroker(topics={"t": 1}) as broker,
+        connect(broker) as large,
+        connect(broker) as other,
+    ):
+        first = large.ask(join_request("g"), 9)
+        joined = large.ask(join_request("g", first.member_id), 9)
+        assert joined.leader == joined.member_id
+        sent = large.send(
+            SyncGroupRequest(
+                "g",
+                joined.generation_id,
+                joined.member_id,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=(*given, SyncGroupRequestAssignment(joined.member_id, b"mine")),
+            ),
+            5,
+        )
+        large.socket.setblocking(False)
+        turns = 0
+        while not large_answer_begins(large):
+            other.ask(HeartbeatRequest("g", 1, "m"), 4)
+            turns += 1
+        large.socket.settimeout(20)
+        answer = large.answer(SyncGroupRequest("g", 0, ""), sent)
+        assert (answer.error_code, answer.assignment) == (0, b"mine")
+        assert turns > 10
+
+
+def fields_of(answer: Any) -> list[Any]:
+    return [getattr(answer, name) for name in answer.__dataclass_fields__]
+
+
+def test_what_cannot_be_stored_or_meant_is_refused_at_once() -> None:
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        states = ListGroupsRequest(states_filter=_NAMES)
+        assert client.ask(states).error_code == 42
+        partitions = tuple(OffsetCommitRequestPartition(n, 5) for n in range(_MANY))
+        commit = OffsetCommitRequest(
+            "g", topics=(OffsetCommitRequestTopic("t", partitions=partitions),)
+        )
+        answer = client.ask(commit, 8).topics[0].partitions
+        assert {each.error_code for each in answer} == {28}
+        assert len(answer) == _MANY
+
+
+def test_a_batch_of_very_many_records_leaves_others_their_turn() -> None:
+    count = 300_000
+    body = b"".join(record(n, key=None, value=None) for n in range(count))
+    data = with_body(body, count, 1_000, 4)
+    with (
+        EmbeddedBroker(topics={"t": 1}) as broker,
+        connect(broker) as large,
+        connect(broker) as other,
+    ):
+        request = produce_request("t", data)
+        sent = large.send(request, 11)
+        large.socket.setblocking(False)
+        turns = 0
+        while not large_answer_begins(large):
+            other.ask(HeartbeatRequest("g", 1, "m"), 4)
+            turns += 1
+        large.socket.settimeout(20)
+        assert large.answer(request, sent).responses[0].partition_responses[0].error_code == 0
+        assert turns > 10
