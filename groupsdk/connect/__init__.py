@@ -8,26 +8,41 @@ from groupsdk.connect.errors import (
     ConnectorExistsError,
     NotLeaderError,
     RebalancingError,
+    RetriableError,
     StoreError,
     TaskFencedError,
     UnknownConnectorError,
 )
+from groupsdk.connect.log_context import ConnectorContextFilter
 from groupsdk.connect.restart import RestartPolicy
 from groupsdk.connect.status import State, Status
-from groupsdk.connect.task import Connector, StandbyContext, Task, TaskContext
+from groupsdk.connect.task import (
+    AsyncStandbyContext,
+    AsyncTaskContext,
+    Connector,
+    StandbyContext,
+    Task,
+    TaskContext,
+)
+from groupsdk.connect.tolerance import ErrantRecord
 from groupsdk.connect.worker import ConnectWorker
 
 
 __all__ = [
+    "AsyncStandbyContext",
+    "AsyncTaskContext",
     "ConnectError",
     "ConnectWorker",
     "Connector",
     "ConnectorConfigError",
+    "ConnectorContextFilter",
     "ConnectorExistsError",
+    "ErrantRecord",
     "NotLeaderError",
     "RebalancingError",
     "RestartPolicy",
     "RestartRequest",
+    "RetriableError",
     "StandbyContext",
     "State",
     "Status",

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
+from groupsdk.connect.active_topics import TopicTracking
 from groupsdk.connect.config_records import (
     ClusterRequest,
     connector_records,
@@ -17,6 +18,7 @@ from groupsdk.connect.config_records import (
     task_records,
 )
 from groupsdk.connect.config_state import ClusterConfigState, Config, RestartRequest, TargetState
+from groupsdk.connect.connector_config import check_config
 from groupsdk.connect.errors import (
     ConnectorConfigError,
     ConnectorExistsError,
@@ -26,13 +28,13 @@ from groupsdk.connect.errors import (
 )
 from groupsdk.connect.leader import Leader
 from groupsdk.connect.loggers import LoggerLevel, Loggers, level_name
+from groupsdk.connect.secrets import MASK, ConfigProviders, unmasked
 from groupsdk.connect.session_key import SessionKeySettings
-from groupsdk.connect.standby import replicas_of
 from groupsdk.connect.status import Status, status_key
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.supervisor import Supervisor
-from groupsdk.connect.task import CLASS_KEY, Connector, TaskState, check_standby
-from groupsdk.connect.weights import weight_of
+from groupsdk.connect.task import CLASS_KEY, Connector, TaskState
+from groupsdk.connect.worker_metrics import Metric
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -40,11 +42,17 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _STATES_MS: Final = 15_000
+_CATCH_UP_MS: Final = 3_000
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a worker is (KIP-1017)."""
+    """How a worker is (KIP-1017).
+
+    Attributes:
+        status: "starting", "healthy" or "unhealthy".
+        message: why, for people.
+    """
 
     status: Literal["starting", "healthy", "unhealthy"]
     message: str
@@ -64,7 +72,13 @@ class ConnectorAdmin(ABC):
         supervisor: Supervisor,
         leader: Leader,
         session_keys: SessionKeySettings,
+        topic_tracking: TopicTracking,
+        providers: ConfigProviders,
     ) -> None:
+        self.providers = providers
+        """Where the variables of configurations come from."""
+        self.topic_tracking = topic_tracking
+        """Whether this worker keeps which topics connectors use."""
         self.session_keys = session_keys
         """How workers of the group sign what they ask of each other."""
         self.loggers = Loggers()
@@ -96,7 +110,15 @@ class ConnectorAdmin(ABC):
 
     @abstractmethod
     def health(self) -> Health:
-        """Say whether this worker takes part in the group."""
+        """Return whether this worker is ready: takes part in the group, and is in touch with it."""
+
+    @abstractmethod
+    def liveness(self) -> Health:
+        """Return whether this worker runs, with or without Kafka: one that does not is helped by a restart."""
+
+    @abstractmethod
+    def metrics(self) -> list[Metric]:
+        """Return what is measured of this worker, under the names of Kafka Connect's metrics."""
 
     @abstractmethod
     def token_after(self, name: str) -> int | None:
@@ -104,7 +126,21 @@ class ConnectorAdmin(ABC):
 
     @abstractmethod
     def request(self, act: Callable[[], T]) -> "Future[T]":
-        """Run something between two steps of the worker, and return its future result."""
+        """Run something between two steps of the worker, and return its future result.
+
+        A future that is cancelled before its turn has come is left out.
+        """
+
+    @abstractmethod
+    def request_of_leader(self, act: Callable[[], T]) -> "Future[T]":
+        """Run something when the group's leader is known, as Kafka Connect's workers do; see `request`.
+
+        While the group rebalances it waits, for up to 45 seconds, and then raises `RebalancingError`.
+        """
+
+    def cluster_id(self) -> str:
+        """Return the id of the Kafka cluster; "" where there is none."""
+        return self._store.cluster_id()
 
     def connectors(self) -> list[str]:
         """Return the names of all connectors."""
@@ -117,6 +153,16 @@ class ConnectorAdmin(ABC):
     def configs(self) -> ClusterConfigState:
         """Return all configurations, as far as this worker has read them."""
         return self._store.configs()
+
+    def catch_up(self) -> bool:
+        """Read the configurations to their end; return whether there was anything new. Waits for it.
+
+        Raises:
+            StoreError: they could not be read in time.
+        """
+        before = self._store.configs().offset
+        self._store.read_configs(_CATCH_UP_MS)
+        return self._store.configs().offset != before
 
     def statuses(self) -> Mapping[str, Status]:
         """Return what was last said of each connector and task, by whichever worker owns it.
@@ -145,10 +191,7 @@ class ConnectorAdmin(ABC):
         for key, value in config.items():
             if not isinstance(value, str):
                 raise ConnectorConfigError(key, f"must be a text, not {value!r}")
-        weight_of(config)
-        if replicas_of(config):
-            check_standby(kind)
-        kind.validate(config)
+        check_config(kind, config, self.providers)
 
     def put_connector(
         self,
@@ -174,19 +217,26 @@ class ConnectorAdmin(ABC):
             raise ConnectorConfigError(
                 "name", f"{config['name']!r} is not what the connector is called, {name!r}"
             )
-        self.validate(config)
+        # masks that come back stand for what only the stored configuration has
+        if not any(MASK in str(each) for each in config.values()):
+            self.validate(config)
 
         def put() -> bool:
             self._check_leads()
-            created = name not in self._store.configs().connectors
+            before = self._store.configs().connectors.get(name)
+            created = before is None
             if create_only and not created:
                 raise ConnectorExistsError(f"connector {name!r} exists already")
+            kind = self._classes.get(config.get(CLASS_KEY, ""), Connector)
+            whole = unmasked(config, before or {}, kind.secrets)
+            if whole != config:
+                self.validate(whole)
             records = [] if target is None else [target_state_record(name, target)]
-            self._leader.write([*records, *connector_records(name, config)])
+            self._leader.write([*records, *connector_records(name, whole)])
             self._leader.plan([name])
             return created
 
-        return self.request(put)
+        return self.request_of_leader(put)
 
     def delete_connector(self, name: str) -> "Future[None]":
         """Delete a connector; its tasks end, their states are kept."""
@@ -198,8 +248,9 @@ class ConnectorAdmin(ABC):
             self._leader.write(connector_records(name, None))
             for key in (status_key(name), *(status_key(name, each.task) for each in tasks)):
                 self._store.put_status(key, None)
+            self._store.forget_topics(name)
 
-        return self.request(delete)
+        return self.request_of_leader(delete)
 
     def set_target_state(self, name: str, target: TargetState) -> "Future[None]":
         """Pause, stop or resume a connector."""
@@ -214,7 +265,7 @@ class ConnectorAdmin(ABC):
             if target is TargetState.STARTED:
                 self._leader.plan([name])
 
-        return self.request(put)
+        return self.request_of_leader(put)
 
     def restart(self, request: RestartRequest) -> "Future[None]":
         """Restart a connector, and its tasks if that is asked for, on whichever workers run them."""
@@ -224,7 +275,7 @@ class ConnectorAdmin(ABC):
             self._check_known(request.connector)
             self._leader.write([restart_record(request)])
 
-        return self.request(put)
+        return self.request_of_leader(put)
 
     def set_logger_level(self, name: str, level: str) -> "Future[None]":
         """Set the level of a logger on all workers that run at present (KIP-976).
@@ -238,7 +289,7 @@ class ConnectorAdmin(ABC):
             self._check_leads()
             self._leader.write([logger_record(request)])
 
-        return self.request(put)
+        return self.request_of_leader(put)
 
     def restart_task(self, task: ConnectorTaskId) -> "Future[bool]":
         """Restart one task, if this worker runs it; the future tells whether it does."""
@@ -260,6 +311,24 @@ class ConnectorAdmin(ABC):
         """
         self._check_known(name)
         return self._store.states(name)
+
+    def topics(self, name: str) -> Sequence[str]:
+        """Return the topics that a connector's tasks say they have used, sorted (KIP-558).
+
+        Raises:
+            UnknownConnectorError: there is no such connector.
+        """
+        self._check_known(name)
+        return self._store.topics(name)
+
+    def forget_topics(self, name: str) -> None:
+        """Forget the topics that a connector has used; those that it uses still come back soon.
+
+        Raises:
+            UnknownConnectorError: there is no such connector.
+        """
+        self._check_known(name)
+        self._store.forget_topics(name)
 
     def set_task_states(
         self, name: str, states: Mapping[str, TaskState | None] | None
@@ -286,7 +355,7 @@ class ConnectorAdmin(ABC):
                 self._store.put_states(kept, token, _STATES_MS)
             return len(kept)
 
-        return self.request(put)
+        return self.request_of_leader(put)
 
     def put_task_configs(self, name: str, tasks: Sequence[Config]) -> "Future[None]":
         """Set the tasks of a connector that another worker runs and has planned, as Kafka Connect's do."""
@@ -298,7 +367,7 @@ class ConnectorAdmin(ABC):
                 raise ConnectorConfigError("tasks", f"connector {name!r} is stopped and has none")
             self._leader.write(task_records(name, tasks))
 
-        return self.request(put)
+        return self.request_of_leader(put)
 
     def fence_tasks(self, name: str) -> "Future[None]":
         """Shut out the producers of a connector's former tasks, before new ones begin (KIP-618)."""
@@ -310,7 +379,7 @@ class ConnectorAdmin(ABC):
             self._store.fence_producers(name, configs.fenced_tasks.get(name, 0))
             self._leader.write([fencing_record(name, configs.task_counts.get(name, 0))])
 
-        return self.request(fence)
+        return self.request_of_leader(fence)
 
     def _requested(self, request: ClusterRequest) -> None:
         """Do what all workers are asked for; called on any thread."""

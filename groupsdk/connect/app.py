@@ -1,34 +1,38 @@
 """Put a worker together: `Worker`, in the decorator form and in the class form."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, get_args
 
 from typing_extensions import override
 
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.config_state import ClusterConfigState, Config
+from groupsdk.connect.connector_config import check_config
 from groupsdk.connect.coordinator import ConnectCoordinator, RebalanceListener
 from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.group_side import GroupSide
 from groupsdk.connect.local_group import LocalGroup
+from groupsdk.connect.secrets import has_variables
 from groupsdk.connect.standby import REPLICAS_KEY, replicas_of
 from groupsdk.connect.status import owned_before
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.task import (
     CLASS_KEY,
+    AsyncStandbyContext,
+    AsyncTaskContext,
     Connector,
     Host,
+    Kind,
     StandbyContext,
     Task,
     TaskContext,
     check_standby,
     is_async,
 )
-from groupsdk.connect.weights import weight_of
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError
 
@@ -36,8 +40,14 @@ from groupsdk.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 PlanFunction = Callable[[], Iterable[Task]]
-TaskFunction = Callable[[Task, TaskContext], Awaitable[None] | None]
-StandbyFunction = Callable[[Task, StandbyContext], Awaitable[None] | None]
+TaskFunction = (
+    Callable[[Task, TaskContext], None]
+    | Callable[[Task, AsyncTaskContext], Coroutine[Any, Any, None]]
+)
+StandbyFunction = (
+    Callable[[Task, StandbyContext], None]
+    | Callable[[Task, AsyncStandbyContext], Coroutine[Any, Any, None]]
+)
 PlanT = TypeVar("PlanT", bound=PlanFunction)
 TaskT = TypeVar("TaskT", bound=TaskFunction)
 StandbyT = TypeVar("StandbyT", bound=StandbyFunction)
@@ -121,6 +131,10 @@ class Worker:
         """Register a class of connectors; configurations name it in `connector.class` by its name."""
         if kind.__name__ in self._classes:
             raise ConfigError(f"two connectors are called {kind.__name__}")
+        if kind.kind not in get_args(Kind):
+            raise ConfigError(
+                f"{kind.__name__}.kind must be one of {', '.join(get_args(Kind))}, not {kind.kind!r}"
+            )
         self._classes[kind.__name__] = kind
         return kind
 
@@ -133,10 +147,8 @@ class Worker:
         if self._classes.get(kind.__name__) is not kind:
             self.connector(kind)
         whole = {CLASS_KEY: kind.__name__, **{k.replace("_", "."): v for k, v in config.items()}}
-        kind.validate(whole)
-        weight_of(whole)
-        if replicas_of(whole):
-            check_standby(kind)
+        if not has_variables(whole):  # otherwise when they are resolved: where it is planned
+            check_config(kind, whole)
         self._permanent[name] = whole
 
     # Running.
@@ -185,6 +197,8 @@ class Worker:
             sync_timeout_ms=config.worker_sync_timeout_ms,
             plan_interval_ms=config.plan_interval_ms,
             session_keys=config.session_keys,
+            topic_tracking=config.topic_tracking,
+            providers=config.providers,
         )
 
     def start_standalone(
@@ -219,6 +233,8 @@ class Worker:
             policy=config.restart,
             grace_ms=config.task_shutdown_graceful_timeout_ms,
             plan_interval_ms=config.plan_interval_ms,
+            topic_tracking=config.topic_tracking,
+            providers=config.providers,
         )
 
     def _config(
@@ -320,10 +336,10 @@ class _Functions:
 def _method(standby: StandbyFunction) -> Callable[..., Any]:
     """Return a function of two as a method: a coroutine where it is one."""
 
-    def wrapped(_: Connector, task: Task, context: StandbyContext) -> Awaitable[None] | None:
+    def wrapped(_: Connector, task: Task, context: Any) -> Awaitable[None] | None:
         return standby(task, context)
 
-    async def wrapped_async(_: Connector, task: Task, context: StandbyContext) -> None:
+    async def wrapped_async(_: Connector, task: Task, context: Any) -> None:
         awaitable = standby(task, context)
         assert awaitable is not None
         await awaitable
@@ -346,7 +362,7 @@ class FunctionConnector(Connector):
     ) -> type[Connector]:
         """Return a class for these functions."""
 
-        async def run_async(self: FunctionConnector, task: Task, context: TaskContext) -> None:
+        async def run_async(self: FunctionConnector, task: Task, context: Any) -> None:
             awaitable = run(task, context)
             assert awaitable is not None
             await awaitable
@@ -368,5 +384,5 @@ class FunctionConnector(Connector):
         return self.functions[0]()
 
     @override
-    def run(self, task: Task, context: TaskContext) -> Awaitable[None] | None:
+    def run(self, task: Task, context: Any) -> Awaitable[None] | None:
         return self.functions[1](task, context)

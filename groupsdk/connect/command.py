@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from groupsdk.connect.app import Worker
+from groupsdk.connect.java_settings import parse_properties, rest_settings
+from groupsdk.connect.log_context import FIELD, ConnectorContextFilter
 from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError, GroupSdkError
@@ -39,6 +41,7 @@ _HINTS: Final = {
 }
 """What to do, in the command's words."""
 _TICK_S: Final = 0.2
+_FORMAT: Final = f"%(asctime)s %(levelname)s %({FIELD})s%(name)s %(message)s"
 
 
 def add_arguments(
@@ -60,7 +63,10 @@ def add_arguments(
     parser.add_argument("app", metavar="module:app", help="where the program's Worker is")
     option("--group", help="the group of workers")
     option("--bootstrap-servers", help="host:port,host:port of Kafka")
-    option("--config", help="a file of further settings, one key=value on a line")
+    option(
+        "--config",
+        help="a file of further settings, one key=value on a line; Connect's worker.properties too",
+    )
     option(
         "--standalone", metavar="FILE", help="run alone, without Kafka, and keep everything in FILE"
     )
@@ -71,6 +77,10 @@ def add_arguments(
         "--rest", metavar="HOST:PORT", help="answer to HTTP here; needs the extra groupsdk[rest]"
     )
     option("--rest-advertised-url", help="where other workers reach that")
+    option(
+        "--rest-allowed-hosts",
+        help="further names, host,host, by which requests may address this worker",
+    )
     option("--rest-user", help="who may use it; GROUPSDK_REST_PASSWORD holds the password")
     parser.set_defaults(rest_password=given.get("GROUPSDK_REST_PASSWORD"))
     parser.add_argument(
@@ -88,23 +98,26 @@ def run(arguments: argparse.Namespace) -> int:
     level = str(arguments.log_level).upper()
     if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         return _wrong(f"--log-level must be debug, info, warning or error, not {level.lower()!r}")
-    logging.basicConfig(
-        level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(ConnectorContextFilter())
+    logging.basicConfig(level=level, format=_FORMAT, handlers=[handler])
     signals = _Signals()
     signals.take()
     try:
         timeout_s = _seconds(arguments.shutdown_timeout)
+        settings = _settings(arguments)
+        listener, announced = rest_settings(settings)
         rest = RestSettings.of(
-            arguments.rest,
-            arguments.rest_advertised_url,
+            arguments.rest or listener,
+            arguments.rest_advertised_url or announced,
             arguments.rest_user,
             arguments.rest_password,
+            arguments.rest_allowed_hosts,
         )
         if rest is not None and importlib.util.find_spec("uvicorn") is None:
             return _wrong("--rest needs more packages: pip install 'groupsdk[rest]'")
         app = load(arguments.app)
-        worker = _start(app, arguments, "" if rest is None else rest.url)
+        worker = _start(app, arguments, settings, "" if rest is None else rest.url)
     except ConfigError as error:
         return _wrong(f"{error}{_HINTS.get(str(error), '')}")
     except GroupSdkError as error:
@@ -161,20 +174,16 @@ def load(place: str) -> Worker:
 
 
 def read_settings(path: Path) -> dict[str, str]:
-    """Read a file of settings: a key=value on each line; # begins a comment.
+    """Read a file of settings: a key=value on each line, as worker.properties of Kafka Connect has them.
 
     Raises:
         ConfigError: it cannot be read, or a line is none of that.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"--config {path} cannot be read: {error}") from None
-    return dict(
-        _setting(line, f"{path}, line {number}")
-        for number, line in enumerate(lines, 1)
-        if line.strip() and not line.lstrip().startswith("#")
-    )
+    return parse_properties(text, str(path))
 
 
 class _Signals:
@@ -194,7 +203,7 @@ class _Signals:
         self.first.set()
 
 
-def _start(app: Worker, arguments: argparse.Namespace, url: str) -> ConnectWorker:
+def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     settings = {} if arguments.config is None else read_settings(Path(arguments.config))
     settings |= dict(_setting(each, "--set") for each in arguments.settings)
     for key, value in (
@@ -204,6 +213,12 @@ def _start(app: Worker, arguments: argparse.Namespace, url: str) -> ConnectWorke
     ):
         if value is not None:
             settings[key] = value
+    return settings
+
+
+def _start(
+    app: Worker, arguments: argparse.Namespace, settings: dict[str, str], url: str
+) -> ConnectWorker:
     if arguments.standalone is not None:
         return app.start_standalone(arguments.standalone, settings)
     return app.start(settings, url=url)

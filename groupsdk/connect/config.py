@@ -5,12 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from groupsdk.clock import SystemClock
 from groupsdk.config import MemberConfig
+from groupsdk.connect.active_topics import TopicTracking
 from groupsdk.connect.coordinator import MODES
+from groupsdk.connect.java_settings import take_java
 from groupsdk.connect.restart import RestartPolicy
+from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.session_key import SessionKeySettings
 from groupsdk.errors import ConfigError
-from groupsdk.librdkafka import librdkafka_settings
+from groupsdk.librdkafka import LibrdkafkaLog, librdkafka_settings
 from groupsdk.limits import MAX_INT32
 
 
@@ -62,6 +66,16 @@ class ConnectConfig:
     """How many partitions that topic is made with."""
     storage_replication_factor: int = -1
     """How many copies the topics are made with; -1: the brokers' default."""
+    config_storage_replication_factor: int | None = None
+    """How many copies that topic is made with; None: `storage_replication_factor`."""
+    offset_storage_replication_factor: int | None = None
+    """How many copies that topic is made with; None: likewise."""
+    status_storage_replication_factor: int | None = None
+    """How many copies that topic is made with; None: likewise."""
+    topic_tracking_enable: bool = True
+    """Whether to keep which topics tasks say they use (KIP-558)."""
+    topic_tracking_allow_reset: bool = True
+    """Whether those may be forgotten on request."""
     plan_interval_ms: int = 0
     """How often the leader asks connectors for their tasks, besides at each rebalance; 0: not at all."""
     worker_id: str = ""
@@ -70,6 +84,8 @@ class ConnectConfig:
     """How failed tasks are restarted: task.restart.max, task.restart.backoff.ms, ..."""
     session_keys: SessionKeySettings = field(default_factory=SessionKeySettings)
     """How workers sign what they ask of each other: inter.worker.key.ttl.ms, ... (KIP-507)."""
+    providers: ConfigProviders = NO_PROVIDERS
+    """Where the variables of configurations come from: config.providers, ... (KIP-297)."""
 
     def __post_init__(self) -> None:
         if self.connect_protocol not in MODES:
@@ -82,6 +98,9 @@ class ConnectConfig:
             name = f"{kind}_storage_topic"
             if not getattr(self, name):
                 object.__setattr__(self, name, f"{self.member.group_id}-connect-{suffix}")
+            copies = f"{kind}_storage_replication_factor"
+            if getattr(self, copies) is None:
+                object.__setattr__(self, copies, self.storage_replication_factor)
         for each in fields(self):
             value = getattr(self, each.name)
             least = _LEAST.get(each.name)
@@ -107,19 +126,49 @@ class ConnectConfig:
         }
         own: dict[str, Any] = {}
         restart: dict[str, Any] = {}
-        names = {each.name for each in fields(cls)} - {"member", "restart", "session_keys"}
+        names = {each.name for each in fields(cls)} - {
+            "member",
+            "restart",
+            "session_keys",
+            "providers",
+        }
         for key in list(given):
             name = key.replace(".", "_")
-            if name in names:
+            if name in _FLAGS:
+                own[name] = _flag(key, given.pop(key))
+            elif name in names:
                 own[name] = _number(key, given.pop(key), _LEAST.get(name))
             elif name in _RESTART:
                 restart[_RESTART[name]] = _number(key, given.pop(key), 0)
         keys = SessionKeySettings.take(given)
+        providers = ConfigProviders.take(given)
+        given = take_java(given)
         try:
             member = MemberConfig.of({**_DEFAULTS, **given})
         except ConfigError as error:
             raise ConfigError(f"{error}{_suggestion(error, given, names)}") from None
-        return cls(member=member, restart=RestartPolicy(**restart), session_keys=keys, **own)
+        return cls(
+            member=member,
+            restart=RestartPolicy(**restart),
+            session_keys=keys,
+            providers=providers,
+            **own,
+        )
+
+    @property
+    def topic_tracking(self) -> TopicTracking:
+        """Whether to keep which topics tasks use."""
+        return TopicTracking(self.topic_tracking_enable, self.topic_tracking_allow_reset)
+
+    @property
+    def replication_factors(self) -> dict[str, int]:
+        """How many copies each topic is made with; -1: the brokers' default."""
+        return {
+            getattr(self, f"{kind}_storage_topic"): getattr(
+                self, f"{kind}_storage_replication_factor"
+            )
+            for kind in ("config", "offset", "status")
+        }
 
     def librdkafka(self) -> dict[str, Any]:
         """Return what clients of confluent-kafka have to be made with; may hold secrets."""
@@ -127,7 +176,7 @@ class ConnectConfig:
         return {
             "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
             "client.id": self.member.client_id,
-            "logger": logger,
+            "logger": LibrdkafkaLog(logger, f"group={self.member.group_id}", SystemClock()),
             **librdkafka_settings(self.member.security),
         }
 
@@ -139,8 +188,21 @@ _LEAST: Final = {
     "offset_storage_partitions": 1,
     "status_storage_partitions": 1,
     "storage_replication_factor": -1,
+    "config_storage_replication_factor": -1,
+    "offset_storage_replication_factor": -1,
+    "status_storage_replication_factor": -1,
     "plan_interval_ms": 0,
 }
+
+
+_FLAGS: Final = frozenset({"topic_tracking_enable", "topic_tracking_allow_reset"})
+
+
+def _flag(key: str, value: Any) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"{key} must be true or false, not {value!r}")
+    return text == "true"
 
 
 def _suggestion(error: ConfigError, given: Mapping[str, Any], names: set[str]) -> str:

@@ -161,3 +161,33 @@ def _same_work(old: Config, new: Config) -> bool:
 
 def _work(config: Config) -> Config:
     return {key: value for key, value in config.items() if key not in (WEIGHT_KEY, REPLICAS_KEY)}
+
+
+def flag_of(config: Config, key: str, *, default: bool) -> bool:
+    """Return whether a key is true.
+
+    Raises:
+        ConnectorConfigError: it is neither true nor false.
+    """
+    text = config.get(key, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise ConnectorConfigError(key, f"must be true or false, not {config[key]!r}")
+    return text == "true"
+
+
+def number_of(key: str, text: str, least: int, most: int) -> int:
+    """Return a whole number.
+
+    Raises:
+        ConnectorConfigError: it is none, or out of bounds.
+    """
+    number: int | None
+    try:
+        number = int(text)
+    except ValueError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise ConnectorConfigError(
+            key, f"must be a whole number of {least} to {most}, not {text!r}"
+        )
+    return number

@@ -244,6 +244,34 @@ class ConnectCoordinator(AbstractCoordinator):
         """Return until when the group cannot go on without this worker; any thread may ask."""
         return self._member.held_until_ms()
 
+    def out_of_touch(self) -> str | None:
+        """Return why this worker is not in touch with its group at present; None: it is."""
+        snapshot = self.snapshot()
+        if snapshot.coordinator is None:
+            return snapshot.trouble or "the group's coordinator is not known"
+        if not self.holds_for(self.margin_ms):
+            return snapshot.trouble or "the group's coordinator does not answer"
+        return None
+
+    def rebalance_metrics(self) -> dict[str, float | str]:
+        """Return `connect-worker-rebalance-metrics` of Kafka Connect, by their names; any thread may ask."""
+        measured, snapshot = self.metrics(), self.snapshot()
+        if not measured:
+            return {}
+        # NaN before the first
+        longest, average = (measured[f"rebalance-latency-{which}"] for which in ("max", "avg"))
+        seconds = measured["last-rebalance-seconds-ago"]
+        return {
+            "connect-protocol": self.protocol,
+            "leader-name": self.leader_url or "",
+            "epoch": snapshot.generation.generation_id,
+            "completed-rebalances-total": measured["rebalance-total"],
+            "rebalancing": float(snapshot.rejoin_pending),
+            "rebalance-max-time-ms": longest,
+            "rebalance-avg-time-ms": average,
+            "time-since-last-rebalance-ms": seconds * 1000 if seconds >= 0 else -1.0,
+        }
+
     def _revoke_what_is_lost(self) -> None:
         now_ms = self._time.now_ms()
         if not self.holds_work or self.snapshot().coordinator is not None:

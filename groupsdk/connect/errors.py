@@ -70,6 +70,12 @@ class TaskFencedError(ConnectError):
     """The task is no longer this worker's: what it commits now is refused."""
 
 
+class RetriableError(ConnectError):
+    """Raise it where a record could not be handled for a reason that may pass: it is tried again (KIP-298)."""
+
+    retriable = True
+
+
 class RequestSignatureError(ConnectError):
     """What was asked as by another worker is not signed as by one (KIP-507).
 

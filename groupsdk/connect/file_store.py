@@ -5,9 +5,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from groupsdk.connect.active_topics import ActiveTopics, TopicUse, topic_key
 from groupsdk.connect.config_records import ClusterRequest, ConfigLog, Record
 from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.errors import StoreError, TaskFencedError
@@ -15,6 +17,7 @@ from groupsdk.connect.standby import StandbyRecord
 from groupsdk.connect.status import Status
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
+from groupsdk.connect.tolerance import ErrantRecord
 
 
 logger = logging.getLogger(__name__)
@@ -49,7 +52,9 @@ class FileStore:
         self._offset = 0
         self._states: dict[StateKey, tuple[int, TaskState | None]] = {}
         self._statuses: dict[str, Status] = {}
+        self._topics = ActiveTopics()
         self._journal: Any = None
+        self._committer: ThreadPoolExecutor | None = None
         self._lines = 0
 
     def start(self) -> None:
@@ -66,6 +71,10 @@ class FileStore:
     def close(self) -> None:
         """Close the file."""
         with self._lock:
+            committer, self._committer = self._committer, None
+        if committer is not None:
+            committer.shutdown()
+        with self._lock:
             journal, self._journal = self._journal, None
             if journal is not None:
                 journal.close()
@@ -77,6 +86,10 @@ class FileStore:
 
     def read_configs(self, timeout_ms: int) -> None:
         """Return at once: nobody else writes."""
+
+    def cluster_id(self) -> str:
+        """Return "": there is no Kafka."""
+        return ""
 
     def failing_ms(self) -> int:
         """Return 0: nobody else writes."""
@@ -110,6 +123,30 @@ class FileStore:
         """Return all statuses."""
         with self._lock:
             return dict(self._statuses)
+
+    def put_topic(self, use: TopicUse) -> None:
+        """Keep that a connector uses a topic, in memory."""
+        with self._lock:
+            self._topics.apply(use.key, use.record())
+
+    def topics(self, connector: str) -> Sequence[str]:
+        """Return the topics that a connector has used since this worker began."""
+        with self._lock:
+            return self._topics.of(connector)
+
+    def forget_topics(self, connector: str) -> None:
+        """Forget the topics that a connector has used."""
+        with self._lock:
+            for topic in self._topics.of(connector):
+                self._topics.apply(topic_key(topic, connector), None)
+
+    def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
+        """Refuse to write dead letters.
+
+        Raises:
+            StoreError: there is no Kafka.
+        """
+        raise StoreError(f"a worker without Kafka has no topic {topic} to write dead letters to")
 
     def put_standbys(self, record: StandbyRecord) -> None:
         """Do nothing: nobody else is there to keep anything warm."""
@@ -172,6 +209,14 @@ class FileStore:
         with self._lock:
             self._check_token(key, token)
             self._keep(key, token, dict(state))
+
+    def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
+        """Begin to keep a task's state, on a thread that may wait for the disk."""
+        with self._lock:
+            if self._committer is None:
+                self._committer = ThreadPoolExecutor(1, "groupsdk-store")
+            # as it is now, whatever its owner makes of it meanwhile
+            return self._committer.submit(self.commit, key, token, dict(state))
 
     def last_token(self) -> int:
         """Return the greatest token so far."""

@@ -1,12 +1,13 @@
 """Read compacted topics to their end and keep reading them, through confluent-kafka (Kafka's `KafkaBasedLog`)."""
 
 import contextlib
+import heapq
 import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 OnRecord = Callable[[str, int, bytes, bytes | None, int], None]
 """Topic, partition, key, value and offset of a record; on the reader's thread."""
 
+WhenRead = Callable[[str | None], None]
+"""Told None when a record has been read, or why it cannot be."""
 START_TIMEOUT_MS: Final = 60_000
 """How long creating and first reading of the topics may take."""
 _POLL_S: Final = 0.2
@@ -42,6 +45,8 @@ _BATCH: Final = 500
 _CALL_S: Final = 15.0
 _ATTEMPT_MS: Final = 5_000
 _RETRY_S: Final = 0.1
+_GIVE_UP_MS: Final = 4_000
+"""After how long of trouble nobody waits for a record any more; less than tasks have to end."""
 _BACKOFF: Final = ExponentialBackoff(100, 5_000)
 
 
@@ -53,7 +58,7 @@ class KafkaLog:
     Args:
         settings: what librdkafka's clients are made with.
         topics: the topics, each with the partitions that it is made with where it is missing.
-        replication_factor: how many copies then; -1: the brokers' default.
+        replication_factors: how many copies of each then; -1, or none said: the brokers' default.
         on_record: told each record.
         idle: called on the reader's thread every now and then.
         clock: the time.
@@ -63,23 +68,29 @@ class KafkaLog:
         self,
         settings: Mapping[str, Any],
         topics: Mapping[str, int],
-        replication_factor: int,
+        replication_factors: Mapping[str, int],
         on_record: OnRecord,
         idle: Callable[[], None],
         clock: Clock | None = None,
     ) -> None:
         self.partitions: dict[str, int] = {}
         """How many partitions each topic has."""
+        self.cluster_id = ""
+        """The id of the cluster, from the start on."""
         self._settings = dict(settings)
         self._topics = dict(topics)
-        self._replication_factor = replication_factor
+        self._replication_factors = dict(replication_factors)
         self._on_record = on_record
         self._idle = idle
         self._clock = clock or SystemClock()
         self._admin: AdminClient | None = None
+        self._ensured: set[str] = set()
         self._consumer: Consumer | None = None
         self._positions: dict[tuple[str, int], int] = {}
         self._moved = threading.Condition()
+        self._waiting: dict[tuple[str, int], list[tuple[int, int, int, WhenRead]]] = {}
+        """What is called when a partition is read past an offset: heaps of offset, number, since when, function."""
+        self._waiting_count = 0
         self._troubles: dict[str, tuple[int, str]] = {}
         """Since when a topic cannot be read, and why."""
         self._unheard: set[tuple[str, int]] = set()
@@ -128,15 +139,32 @@ class KafkaLog:
         deadline = Deadline(self._clock, timeout_ms)
         self._await(self._ends(topics, deadline), deadline, timeout_ms)
 
-    def read_to(self, topic: str, offset: int, timeout_ms: int) -> None:
-        """Return when the record before this offset has been handed on.
+    def read_to(self, ends: Mapping[tuple[str, int], int], timeout_ms: int) -> None:
+        """Return when the records before these offsets have been handed on, by topic and partition.
 
         Kafka answers that a transaction is committed before its records can be read.
 
         Raises:
-            StoreError: it was not read in time.
+            StoreError: they were not read in time.
         """
-        self._await({(topic, 0): offset}, Deadline(self._clock, timeout_ms), timeout_ms)
+        self._await(ends, Deadline(self._clock, timeout_ms), timeout_ms)
+
+    def when_read(self, topic: str, number: int, offset: int, act: WhenRead) -> None:
+        """Call `act` when the record at this offset has been handed on; at once where it has been.
+
+        Args:
+            topic: the topic.
+            number: the partition.
+            offset: the record's.
+            act: called on this thread or on the reader's; it must neither wait nor raise.
+        """
+        with self._moved:
+            if self._positions.get((topic, number), 0) <= offset:
+                self._waiting_count += 1
+                entry = offset, self._waiting_count, self._clock.now_ms(), act
+                heapq.heappush(self._waiting.setdefault((topic, number), []), entry)
+                return
+        act(None)
 
     def _await(
         self, ends: Mapping[tuple[str, int], int], deadline: Deadline, timeout_ms: int
@@ -155,6 +183,21 @@ class KafkaLog:
         if not reached:
             why = f"; {', '.join(whys)}" if whys else ""
             raise StoreError(f"not read within {timeout_ms} ms (read, end): {behind}{why}")
+
+    def ensure_topic(self, topic: str, copies: int) -> None:
+        """Create another topic, with one partition, where it is missing; any thread may call.
+
+        Raises:
+            StoreError: it cannot be created.
+        """
+        if topic in self._ensured or self._admin is None:
+            return
+        try:
+            if topic not in self._admin.list_topics(timeout=_CALL_S).topics:
+                self._make(self._admin, [NewTopic(topic, 1, replication_factor=copies)])
+        except KafkaException as error:
+            raise StoreError(f"topic {topic} cannot be created: {_text(error)}") from error
+        self._ensured.add(topic)
 
     def close(self) -> None:
         """End reading."""
@@ -191,6 +234,22 @@ class KafkaLog:
                 raise StoreError(f"the ends of {', '.join(topics)}: {why}")
             logger.debug("the ends of %s: %s", ", ".join(topics), why)
             self._closing.wait(_RETRY_S)
+            self._learn_leaders(self._admin, topics, deadline)
+
+    def _learn_leaders(self, admin: AdminClient, topics: Sequence[str], deadline: Deadline) -> None:
+        """Fetch the topics' metadata: librdkafka's `list_offsets` keeps a leader epoch that brokers refuse.
+
+        Brokers raise it at each restart and each change of leaders (KIP-320). librdkafka asks for it again on
+        FENCED_LEADER_EPOCH, but `list_offsets` goes on with the epoch that it has cached.
+        """
+        for topic in topics:
+            try:
+                # one attempt at least, as above
+                admin.list_topics(
+                    topic, timeout=max(1.0, deadline.remaining_ms(_ATTEMPT_MS) / 1000)
+                )
+            except KafkaException as error:
+                logger.debug("metadata of %s: %s", topic, _text(error))
 
     def _create(self, admin: AdminClient, deadline: Deadline) -> None:
         """Create topics that are missing, and learn how many partitions each has."""
@@ -198,13 +257,15 @@ class KafkaLog:
             NewTopic(
                 topic,
                 count,
-                replication_factor=self._replication_factor,
+                replication_factor=self._replication_factors.get(topic, -1),
                 config={"cleanup.policy": "compact"},
             )
             for topic, count in self._topics.items()
         ]
-        present = admin.list_topics(timeout=_CALL_S).topics
-        missing = [each for each in wanted if each.topic not in present]
+        about_all = admin.list_topics(timeout=_CALL_S)
+        # None where a broker does not say
+        self.cluster_id = cast("str | None", about_all.cluster_id) or ""
+        missing = [each for each in wanted if each.topic not in about_all.topics]
         if missing:
             self._make(admin, missing)
         while self._topics.keys() - self.partitions.keys():
@@ -223,7 +284,8 @@ class KafkaLog:
                 logger.info("created topic %s", topic)
             except KafkaException as error:
                 code = error.args[0].code()
-                if code == KafkaError._UNSUPPORTED_FEATURE and self._replication_factor < 0:  # noqa: SLF001 - its public name
+                default = self._replication_factors.get(topic, -1) < 0
+                if code == KafkaError._UNSUPPORTED_FEATURE and default:  # noqa: SLF001 - its public name
                     raise StoreError(
                         f"topic {topic}: brokers before Kafka 2.4 have no default number of copies"
                         " (KIP-464); set storage.replication.factor"
@@ -279,6 +341,7 @@ class KafkaLog:
                 logger.debug("reading %s", ", ".join(self._topics), exc_info=True)
                 self._trouble(self._topics, _text(error))
                 self._closing.wait(_POLL_S)
+            self._give_up()
         self._drop_consumer()
 
     def _read_on(self) -> None:
@@ -296,6 +359,8 @@ class KafkaLog:
         if messages:
             with self._moved:
                 self._moved.notify_all()
+        if self._admin is not None:
+            self._admin.poll(0)  # its log lines come with that, and pile up in an outage without
         self._idle()
 
     def _drop_consumer(self) -> None:
@@ -359,8 +424,40 @@ class KafkaLog:
                     topic, number, _bytes(key), None if value is None else _bytes(value), offset
                 )
             offset += 1
-        self._positions[topic, number] = offset
+        self._moved_to(topic, number, offset)
         self._heard(topic, number)
+
+    def _moved_to(self, topic: str, number: int, position: int) -> None:
+        """Take note of how far a partition is read, and tell those that wait for just that."""
+        reached = []
+        with self._moved:
+            self._positions[topic, number] = position
+            waiting = self._waiting.get((topic, number), [])
+            while waiting and waiting[0][0] < position:
+                reached.append(heapq.heappop(waiting)[-1])
+        for act in reached:
+            act(None)
+
+    def _give_up(self) -> None:
+        """Tell those that have waited for long that what they wait for cannot be read.
+
+        A task that waits has to end in time when its worker leaves the group for the same reason.
+        """
+        if not self._troubles:
+            return
+        before_ms = self._clock.now_ms() - _GIVE_UP_MS
+        given_up = []
+        with self._moved:
+            for (topic, number), waiting in self._waiting.items():
+                since_ms, why = self._troubles.get(topic, (before_ms + 1, ""))
+                if since_ms > before_ms:
+                    continue
+                given_up += [(each[-1], why) for each in waiting if each[2] <= before_ms]
+                kept = [each for each in waiting if each[2] > before_ms]
+                heapq.heapify(kept)
+                self._waiting[topic, number] = kept
+        for act, why in given_up:
+            act(why)
 
 
 def _bytes(data: str | bytes) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 from groupsdk.clock import Clock
+from groupsdk.connect.active_topics import PREFIX as TOPIC_PREFIX, ActiveTopics
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.config_records import ClusterRequest, ConfigLog, decode_value
 from groupsdk.connect.errors import StoreError
@@ -32,7 +33,7 @@ _SHARED_LOCK: Final = threading.Lock()
 
 
 class KafkaState:
-    """What the topics say, and what writes to two of them. `lock` guards the first four of its fields.
+    """What the topics say, and what writes to two of them. `lock` guards the first five of its fields.
 
     Args:
         config: the settings of the first worker.
@@ -45,6 +46,7 @@ class KafkaState:
         self.states = StateLog()
         self.statuses: dict[str, Status] = {}
         self.standbys = StandbyRecord()
+        self.topics = ActiveTopics()
         self.producer: Producer | None = None
         """Writes states and statuses; None before the start and after the end."""
         self.log = KafkaLog(
@@ -54,7 +56,7 @@ class KafkaState:
                 config.offset_storage_topic: config.offset_storage_partitions,
                 config.status_storage_topic: config.status_storage_partitions,
             },
-            config.storage_replication_factor,
+            config.replication_factors,
             self._take,
             self._tell,
             clock,
@@ -134,7 +136,7 @@ class KafkaState:
         return (
             *(member.bootstrap_servers, member.client_id, member.security),
             *(config.config_storage_topic, config.offset_storage_topic),
-            *(config.status_storage_topic, config.storage_replication_factor),
+            *(config.status_storage_topic, tuple(config.replication_factors.values())),
             *(config.offset_storage_partitions, config.status_storage_partitions),
             type(self._clock),
             # a process that was forked has the object, and not the threads that read for it
@@ -166,7 +168,13 @@ class KafkaState:
                 " configurations counts"
             )
         self.producer = Producer(
-            {**self._config.librdkafka(), "enable.idempotence": True, "linger.ms": 2}
+            {
+                **self._config.librdkafka(),
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                # as workers in Java: what is said of one thing stands in one partition, in order
+                "partitioner": "murmur2_random",
+            }
         )
         self._poller.start()
 
@@ -214,6 +222,8 @@ class KafkaState:
                     self._requests.append(request)
             elif name == STANDBYS_KEY:
                 self._take_standbys(content)
+            elif name.startswith(TOPIC_PREFIX):
+                self.topics.apply(name, content)
             else:
                 self._take_status(name, content)
 

@@ -5,11 +5,13 @@ import logging
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from groupsdk.clock import Clock, Deadline, SystemClock
+from groupsdk.connect.active_topics import TopicUse, topic_key
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.config_records import ClusterRequest, Record
 from groupsdk.connect.config_state import ClusterConfigState
@@ -21,6 +23,7 @@ from groupsdk.connect.state_log import FORGET, state_key, state_value
 from groupsdk.connect.status import Status
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
+from groupsdk.connect.tolerance import ErrantRecord
 
 
 logger = logging.getLogger(__name__)
@@ -92,6 +95,10 @@ class KafkaStore:
         """Read the configurations to their end."""
         self._log.read_to_end([self._config.config_storage_topic], timeout_ms)
 
+    def cluster_id(self) -> str:
+        """Return the id of the Kafka cluster; "" before the start."""
+        return self._log.cluster_id
+
     def failing_ms(self) -> int:
         """Return for how long configurations could not be read; 0 while they can."""
         return self._log.failing_ms(self._config.config_storage_topic)
@@ -132,7 +139,7 @@ class KafkaStore:
             self._abandon(writer, error)
             raise _store_error("writing configurations", error) from error
         if written:
-            self._log.read_to(topic, max(written) + 1, _WRITE_MS)
+            self._log.read_to({(topic, 0): max(written) + 1}, _WRITE_MS)
 
     def fence_producers(self, connector: str, count: int) -> None:
         """Shut out the producers of a connector's tasks, by taking each one's id for a moment."""
@@ -164,6 +171,56 @@ class KafkaStore:
         """Return what was last said of each."""
         with self._state.lock:
             return dict(self._state.statuses)
+
+    def put_topic(self, use: TopicUse) -> None:
+        """Say that a connector uses a topic; does not wait."""
+        producer = self._producer
+        if producer is not None:
+            data = json.dumps(use.record()).encode()
+            self._produce(producer, self._config.status_storage_topic, use.key.encode(), data)
+
+    def topics(self, connector: str) -> Sequence[str]:
+        """Return the topics that a connector has used, by all workers."""
+        with self._state.lock:
+            return self._state.topics.of(connector)
+
+    def forget_topics(self, connector: str) -> None:
+        """Forget the topics that a connector has used; does not wait."""
+        producer = self._producer
+        for topic in self.topics(connector):
+            if producer is not None:
+                key = topic_key(topic, connector).encode()
+                self._produce(producer, self._config.status_storage_topic, key, None)
+
+    def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
+        """Write a record that could not be handled to a topic, and return when Kafka has it.
+
+        Not under its own time: that of an old record would have it deleted at once.
+        """
+        producer = self._producer
+        if producer is None:
+            raise StoreError("the store is closed")
+        self._log.ensure_topic(topic, copies)
+        kept: Future[None] = Future()
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                kept.set_result(None)
+            else:
+                kept.set_exception(StoreError(f"a dead letter for {topic}: {error.str()}"))
+
+        self._produce(
+            producer,
+            topic,
+            record.key,
+            record.value,
+            headers=list(record.headers) or None,
+            on_delivery=delivered,
+        )
+        try:
+            kept.result(_WRITE_MS / 1000)
+        except TimeoutError:
+            raise StoreError(f"a dead letter for {topic} could not be written in time") from None
 
     def put_standbys(self, record: StandbyRecord) -> None:
         """Say who keeps which task warm; does not wait."""
@@ -202,8 +259,7 @@ class KafkaStore:
             [(key, token, FORGET if state is None else state) for key, state in states.items()],
             deadline,
         )
-        topic = self._config.offset_storage_topic
-        self._log.read_to_end([topic], max(1, deadline.remaining_ms(timeout_ms)))
+        self._check_owned(states, token)
 
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
@@ -215,38 +271,38 @@ class KafkaStore:
         """
         wanted = list(keys)
         deadline = Deadline(self._clock, timeout_ms)
+        # read to where the fences stand: what counts of former owners comes before them
         self._write_states([(key, token, None) for key in wanted], deadline)
-        topic = self._config.offset_storage_topic
-        self._log.read_to_end([topic], max(1, deadline.remaining_ms(timeout_ms)))
-        found: dict[StateKey, TaskState] = {}
-        outdated: list[tuple[StateKey, int]] = []
+        self._check_owned(wanted, token)
         with self._state.lock:
-            for key in wanted:
-                owner, state = self._state.states.get(key)
-                if owner > token:
-                    raise TaskFencedError(
-                        f"task {key[1]!r} of connector {key[0]!r} was taken over under {owner}, after {token}"
-                    )
-                if state is not None:
-                    found[key] = state
-                outdated += [(key, old) for old in self._state.states.outdated(key)]
-        # once the state is kept under our token as well, the records of former owners can go
+            kept = {key: self._state.states.get(key)[1] for key in wanted}
+            outdated = [(key, old) for key in wanted for old in self._state.states.outdated(key)]
+        found = {key: state for key, state in kept.items() if state is not None}
+        # once the state counts under our token as well, the records of former owners can go; where somebody
+        # has fenced us off meanwhile it does not count, and those records are all there is
         self._write_states([(key, token, state) for key, state in found.items()], deadline)
+        self._check_owned(wanted, token)
         for key, old in outdated:
             self._produce_state(key, old, None, delete=True)
         return found
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
-        """Keep a task's state, and return when Kafka has it.
+        """Keep a task's state, and return when Kafka has it and no later owner came before.
 
         Raises:
-            TaskFencedError: it is owned under a greater token, as far as was read here.
+            TaskFencedError: it is owned under a greater token.
+            StoreError: that took too long.
         """
-        with self._state.lock:
-            owner, _ = self._state.states.get(key)
-        if owner > token:
-            raise TaskFencedError(f"task {key[1]!r} was taken over under {owner}, after {token}")
-        self._write_states([(key, token, state)], Deadline(self._clock, _WRITE_MS))
+        deadline = Deadline(self._clock, _WRITE_MS)
+        kept = self._commit(key, token, state, _WRITE_MS)
+        try:
+            kept.result(deadline.remaining_ms(_WRITE_MS) / 1000)
+        except TimeoutError:
+            raise StoreError(f"the state of task {key[1]!r} could not be written in time") from None
+
+    def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
+        """Begin to keep a task's state, without waiting; the future raises what `commit` raises."""
+        return self._commit(key, token, state, 0)
 
     def last_token(self) -> int:
         """Return the greatest token that a task's state was fenced with."""
@@ -255,21 +311,69 @@ class KafkaStore:
 
     # Details.
 
+    def _commit(self, key: StateKey, token: int, state: TaskState, wait_ms: int) -> "Future[None]":
+        """Write a state, and read it with all that comes before it.
+
+        An owner that was stopped at any point of this finds the fence of the next one before its own record.
+        """
+        future: Future[None] = Future()
+        # under way from here on: nobody can cancel it
+        future.set_running_or_notify_cancel()
+
+        def read(trouble: str | None) -> None:
+            if trouble is not None:
+                why = f"the state of task {key[1]!r} was written, but cannot be read: {trouble}"
+                future.set_exception(StoreError(why))
+                return
+            try:
+                self._check_owned([key], token)
+            except TaskFencedError as error:
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            try:
+                topic, number, offset = _written(error, message)
+            except StoreError as failure:
+                future.set_exception(failure)
+            else:
+                self._log.when_read(topic, number, offset, read)
+
+        self._check_owned([key], token)
+        self._produce_state(key, token, state, on_delivery=delivered, wait_ms=wait_ms)
+        return future
+
+    def _check_owned(self, keys: Iterable[StateKey], token: int) -> None:
+        """Refuse to go on where a task has a later owner, as far as the log is read."""
+        with self._state.lock:
+            for key in keys:
+                owner, _ = self._state.states.get(key)
+                if owner > token:
+                    raise TaskFencedError(
+                        f"task {key[1]!r} of connector {key[0]!r} was taken over under {owner}, after {token}"
+                    )
+
     def _write_states(
         self, states: Sequence[tuple[StateKey, int, TaskState | bytes | None]], deadline: Deadline
     ) -> None:
-        """Write states and return when all are kept."""
+        """Write states and return when all are kept, and have been read here with all that comes before them."""
         left = len(states)
-        failures: list[KafkaError] = []
+        failures: list[StoreError] = []
+        ends: dict[tuple[str, int], int] = {}
         done = threading.Event()
         lock = threading.Lock()
 
-        def delivered(error: KafkaError | None, _: object) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
             nonlocal left
             with lock:
                 left -= 1
-                if error is not None:
-                    failures.append(error)
+                try:
+                    topic, number, offset = _written(error, message)
+                except StoreError as failure:
+                    failures.append(failure)
+                else:
+                    ends[topic, number] = max(offset + 1, ends.get((topic, number), 0))
                 if left == 0:
                     done.set()
 
@@ -278,7 +382,8 @@ class KafkaStore:
         if states and not done.wait(deadline.remaining_ms(_WRITE_MS) / 1000):
             raise StoreError(f"{left} of {len(states)} task states could not be written in time")
         if failures:
-            raise StoreError(f"task states could not be written: {failures[0].str()}")
+            raise failures[0]
+        self._log.read_to(ends, max(1, deadline.remaining_ms(_WRITE_MS)))
 
     def _produce_state(
         self,
@@ -287,7 +392,8 @@ class KafkaStore:
         state: TaskState | bytes | None,
         *,
         delete: bool = False,
-        on_delivery: Callable[[KafkaError | None, object], None] | None = None,
+        on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
+        wait_ms: int = _WRITE_MS,
     ) -> None:
         producer = self._producer
         if producer is None:
@@ -300,15 +406,20 @@ class KafkaStore:
         # all of a task's records in one partition, whatever their tokens: their order counts
         named = "\0".join(key).encode(errors="surrogatepass")  # names of files may be no UTF-8
         number = zlib.crc32(named) % self._log.partitions[topic]
-        self._produce(
-            producer, topic, state_key(key, token), data, partition=number, on_delivery=on_delivery
-        )
+        record = state_key(key, token), data
+        self._produce(producer, topic, *record, wait_ms, partition=number, on_delivery=on_delivery)
 
     def _produce(
-        self, producer: Producer, topic: str, key: bytes, value: bytes | None, **options: Any
+        self,
+        producer: Producer,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        wait_ms: int = _WRITE_MS,
+        **options: Any,
     ) -> None:
         given = {name: each for name, each in options.items() if each is not None}
-        deadline = Deadline(self._clock, _WRITE_MS)
+        deadline = Deadline(self._clock, wait_ms)
         while True:
             try:
                 producer.produce(topic, value=value, key=key, **given)
@@ -320,6 +431,21 @@ class KafkaStore:
                 raise _store_error(f"writing to {topic}", error) from error
             else:
                 return
+
+
+def _written(error: KafkaError | None, message: Message) -> tuple[str, int, int]:
+    """Return where a task's state was written: topic, partition and offset.
+
+    Raises:
+        StoreError: it was not, or that is not known.
+    """
+    if error is not None:
+        raise StoreError(f"task states could not be written: {error.str()}")
+    topic, number, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or number is None or offset is None or offset < 0:
+        # a retry that the broker knew already, from too long ago to say where
+        raise StoreError("a task's state was written, but the broker does not say where")
+    return topic, number, offset
 
 
 def _store_error(what: str, error: Exception) -> StoreError | StoreFencedError:

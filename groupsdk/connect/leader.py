@@ -1,5 +1,6 @@
 """Do what only the group's leader does: write configurations, and keep each connector's tasks as it plans them."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
@@ -13,9 +14,10 @@ from groupsdk.connect.config_records import (
 from groupsdk.connect.config_state import ClusterConfigState, Config, TargetState
 from groupsdk.connect.errors import ConnectorConfigError, StoreError, StoreFencedError
 from groupsdk.connect.planner import Plan, Planner
+from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, secrets_of
 from groupsdk.connect.session_key import SessionKeySettings
 from groupsdk.connect.standby import StandbyRecord, choose_standbys
-from groupsdk.connect.status import State, Status, stack_trace, status_key
+from groupsdk.connect.status import State, Status, for_log, stack_trace, status_key
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.task import CLASS_KEY, Connector, numbered
 from groupsdk.connect.work import Work
@@ -42,6 +44,7 @@ class Leader:
         worker_id: what this worker is called in statuses.
         plan_interval_ms: how often to ask connectors for their tasks; 0: only at rebalances.
         wake: called from any thread when `lead` has something to do.
+        providers: where the variables of configurations come from.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Leader:
         worker_id: str,
         plan_interval_ms: int,
         wake: Callable[[], None],
+        providers: ConfigProviders = NO_PROVIDERS,
     ) -> None:
         self.plan_at_ms: int | None = None
         """When connectors are asked next; None: not by themselves."""
@@ -62,8 +66,9 @@ class Leader:
         self._classes = classes
         self._standbys_of: tuple[int, Mapping[str, Work], int] | None = None
         self._standbys_at_ms = 0
-        self._planner = Planner(classes, wake)
+        self._planner = Planner(classes, wake, providers)
         self._claimed = False
+        self._providers = providers
 
     def follow(self) -> None:
         """Take note that another worker leads."""
@@ -161,6 +166,14 @@ class Leader:
         """Ask no more."""
         self._planner.close()
 
+    def _secrets(self, plan: Plan) -> set[str]:
+        kind = self._classes.get(plan.config.get(CLASS_KEY, ""), Connector)
+        found = secrets_of(plan.config, kind.secrets)
+        with contextlib.suppress(ConnectorConfigError):
+            resolved = self._providers.resolve(plan.config)
+            found |= {*resolved.variables, *secrets_of(resolved.config, kind.secrets)}
+        return found
+
     def _claim(self) -> None:
         self._store.claim()
         self._claimed = True
@@ -187,7 +200,8 @@ class Leader:
             # a worker in Java may know it: who owns it runs it and sends its tasks, or says that it cannot
             logger.info("connector %s is of a class unknown to this leader: %r", plan.name, kind)
             return
-        logger.warning("connector %s cannot say what its tasks are: %s", plan.name, error)
+        trace = stack_trace(error, self._secrets(plan))
+        logger.warning("connector %s cannot say what its tasks are: %s", plan.name, for_log(trace))
         token = fencing_token(configs, generation)
-        status = Status(State.FAILED, self._worker_id, token, stack_trace(error))
+        status = Status(State.FAILED, self._worker_id, token, trace)
         self._store.put_status(status_key(plan.name), status)

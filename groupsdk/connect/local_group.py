@@ -92,6 +92,14 @@ class LocalGroup:
         """Return until when nobody else can have the work: for ever."""
         return MAX_INT64
 
+    def out_of_touch(self) -> None:
+        """Return why the group is out of reach: it never is."""
+        return
+
+    def rebalance_metrics(self) -> dict[str, float | str]:
+        """Return nothing: there is no group that could rebalance."""
+        return {}
+
     def generation_if_stable(self) -> Generation | None:
         """Return the generation; None before the first."""
         if self._generation == -1:

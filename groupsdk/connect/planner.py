@@ -1,14 +1,20 @@
 """Ask connectors what their tasks are, in a thread of their own: their code may take as long as it likes."""
 
+import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from groupsdk.connect.config_records import MAX_TASKS
 from groupsdk.connect.config_state import Config
+from groupsdk.connect.connector_config import check_count
 from groupsdk.connect.errors import ConnectorConfigError
+from groupsdk.connect.log_context import connector_context
+from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.task import CLASS_KEY, Connector, Task
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +35,16 @@ class Planner:
     Args:
         classes: connectors' classes by the names that configurations use.
         notify: called when an answer can be taken.
+        providers: where the variables of configurations come from.
     """
 
-    def __init__(self, classes: Mapping[str, type[Connector]], notify: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        classes: Mapping[str, type[Connector]],
+        notify: Callable[[], None],
+        providers: ConfigProviders = NO_PROVIDERS,
+    ) -> None:
+        self._providers = providers
         self._classes = classes
         self._notify = notify
         self._lock = threading.Lock()
@@ -80,10 +93,18 @@ class Planner:
             wrong = ConnectorConfigError(CLASS_KEY, f"no {config.get(CLASS_KEY)!r} is known here")
             return Plan(name, config, error=wrong)
         try:
-            tasks = tuple(kind(name, config).plan())
+            with connector_context(name):
+                resolved = self._providers.resolve(config)
+                tasks = tuple(kind(name, resolved.config).plan())
+            if resolved.variables:
+                # what is resolved is never kept: whoever runs a task resolves its payload again
+                tasks = tuple(replace(t, payload=resolved.unresolved(t.payload)) for t in tasks)
         except Exception as error:  # noqa: BLE001  # the user's, told by the worker
             return Plan(name, config, error=error)
-        if len(tasks) > MAX_TASKS:
-            wrong = ConnectorConfigError("tasks", f"{len(tasks)} are more than {MAX_TASKS}")
+        try:
+            excess = check_count(name, config, len(tasks))
+        except ConnectorConfigError as wrong:
             return Plan(name, config, error=wrong)
+        if excess is not None:
+            logger.warning(excess)
         return Plan(name, config, tasks)

@@ -15,10 +15,11 @@ from typing_extensions import override
 
 from groupsdk.connect.errors import ConnectError, TaskFencedError
 from groupsdk.connect.lease import SharedLease
-from groupsdk.connect.runs import Commit, Ended, Run, TaskJob
+from groupsdk.connect.runs import NO_LINKS, Commit, Ended, Run, TaskJob, TaskLinks
 from groupsdk.connect.status import stack_trace
 from groupsdk.connect.stop_signal import LeasedStop
 from groupsdk.connect.task import Connector, TaskState
+from groupsdk.connect.tolerance import RecordFailure
 
 
 _DEAD: Final = "the process of the task ended with status {}"
@@ -45,6 +46,7 @@ class ProcessRun(Run):
         ended: told when it is over.
         lease: until when it may go on.
         lapsed: told, before `ended`, that it ended as that was over.
+        links: what else the task tells.
     """
 
     def __init__(
@@ -54,7 +56,9 @@ class ProcessRun(Run):
         ended: Ended,
         lease: SharedLease | None = None,
         lapsed: Callable[[], None] = _nothing,
+        links: TaskLinks = NO_LINKS,
     ) -> None:
+        self._links = links
         # not forked: this process has threads
         spawn = multiprocessing.get_context("spawn")
         self._here, there = spawn.Pipe()
@@ -99,7 +103,11 @@ class ProcessRun(Run):
             while kind not in ("ended", "lapsed"):
                 kind, value = self._here.recv()
                 if kind == "commit":
-                    self._send(("committed", self._committed(value)))
+                    self._send(("committed", _raised(lambda: self._commit(value))))  # noqa: B023  # called at once
+                elif kind == "topic":
+                    self._links.uses_topic(value)
+                elif kind == "failure":
+                    self._send(("reported", _raised(lambda: self._links.report(value))))  # noqa: B023  # called at once
                 else:
                     trace = value
         self._process.join()
@@ -111,14 +119,16 @@ class ProcessRun(Run):
         self._over.set()
         self._ended(trace)
 
-    def _committed(self, state: TaskState) -> Exception | None:
-        try:
-            self._commit(state)
-        except ConnectError as error:
-            return error
-        except Exception as error:  # noqa: BLE001  # raised in the child, which may not know its class
-            return ConnectError(f"{type(error).__name__}: {error}")
-        return None
+
+def _raised(act: Callable[[], None]) -> Exception | None:
+    """Return what something raises, as the child can raise it."""
+    try:
+        act()
+    except ConnectError as error:
+        return error
+    except Exception as error:  # noqa: BLE001  # raised in the child, which may not know its class
+        return ConnectError(f"{type(error).__name__}: {error}")
+    return None
 
 
 class _ChildLink:
@@ -129,6 +139,7 @@ class _ChildLink:
         self._lease = lease
         self._pipe = pipe
         self._sending = threading.Lock()
+        self._asking = threading.Lock()
         self._answered = threading.Condition()
         self._answers: list[Exception | None] = []
         for target in (self._listen, self._watch):
@@ -139,17 +150,29 @@ class _ChildLink:
             self._pipe.send((kind, value))
 
     def commit(self, state: TaskState) -> None:
-        if self.stop.holds():
-            self.send("commit", dict(state))
+        self._ask("commit", dict(state))
+
+    def report(self, failure: RecordFailure) -> None:
+        self._ask("failure", failure)
+
+    def _ask(self, kind: str, value: object) -> None:
+        """Have the worker do something, and wait until it has."""
+        # one after the other, as answers do not say what to
+        with self._asking:
+            if self.stop.holds():
+                self.send(kind, value)
+            error = self._answer()
+        if error is not None:
+            raise error
+
+    def _answer(self) -> Exception | None:
         with self._answered:
             while not self._answers:
                 if not self.stop.holds():
                     raise TaskFencedError("the worker's session is over: the state is not kept")
                 # a worker that is suspended does not answer
                 self._answered.wait(_WATCH_S)
-            error = self._answers.pop()
-        if error is not None:
-            raise error
+            return self._answers.pop()
 
     def _listen(self) -> None:
         try:
@@ -193,11 +216,14 @@ def _in_child(
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     link = _ChildLink(pipe, lease)
     trace = None
+    secrets: set[str] = fields["secrets"]
     try:
         job = TaskJob(connector=make(*arguments), **fields)
-        job.begin(link.stop, link.commit)
+        with job.logged():
+            links = TaskLinks(lambda topic: link.send("topic", topic), link.report)
+            job.begin(link.stop, link.commit, links)
     except BaseException as error:  # noqa: BLE001  # reported as the task's failure
-        trace = stack_trace(error)
+        trace = stack_trace(error, secrets)
     link.send("ended" if link.stop.holds() else "lapsed", trace)
     # without waiting for threads of the user's, which have no task any more
     os._exit(0)

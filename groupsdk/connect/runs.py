@@ -1,24 +1,57 @@
 """Run one task once, in a thread or as a coroutine; `ProcessRun` does it in a process."""
 
 import asyncio
+import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Final, NoReturn, TypeVar
 
 from typing_extensions import override
 
+from groupsdk.clock import SystemClock
+from groupsdk.connect.active_topics import check_topic
 from groupsdk.connect.config_state import Config
-from groupsdk.connect.errors import TaskFencedError
+from groupsdk.connect.errors import StoreError, TaskFencedError
+from groupsdk.connect.log_context import connector_context
+from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, secrets_of
 from groupsdk.connect.status import stack_trace
 from groupsdk.connect.stop_signal import AsyncStop, LeasedSignal, LeasedStop, always
 from groupsdk.connect.task import Connector, StopSignal, Task, TaskState
+from groupsdk.connect.tolerance import Attempts, ErrorPolicy, RecordFailure
 
 
 Commit = Callable[[TaskState], None]
+"""Keeps a state, and returns when it is kept."""
+BeginCommit = Callable[[TaskState], "Future[None]"]
+"""Begins to keep a state, without waiting."""
+R = TypeVar("R")
+_COMMIT_S: Final = 15.0
+_TELL_MS: Final = 5_000
+_CLOCK: Final = SystemClock()
+_RANDOM: Final = Random()
 Ended = Callable[[str | None], None]
 """Told once, from whatever thread, that a run is over: with its stack trace, or None where it returned."""
+
+
+def _ignore(_: object) -> None:
+    """Be a link that nobody listens to."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLinks:
+    """What a running task tells its worker, besides its states; each may be called from any thread."""
+
+    uses_topic: Callable[[str], None] = _ignore
+    report: Callable[[RecordFailure], None] = _ignore
+    """Told what became of a record that could not be handled at first; returns when its dead letter is written."""
+
+
+NO_LINKS: Final = TaskLinks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +66,29 @@ class TaskJob:
     state: TaskState | None
     warm: Any = None
     """What this worker's standby of the task has loaded; None where there was none."""
+    number: int = 0
+    """The task's number in its connector."""
+    providers: ConfigProviders = NO_PROVIDERS
+    """Where the variables of the configuration come from."""
+    secrets: set[str] = field(default_factory=set, repr=False)
+    """What must not show in errors; filled when the run begins."""
 
-    def begin(self, stop: Any, commit: Commit) -> Awaitable[None] | None:
+    def logged(self) -> AbstractContextManager[None]:
+        """Have what is logged say which task it is about."""
+        return connector_context(self.name, self.number)
+
+    def begin(self, stop: Any, commit: Commit, links: TaskLinks) -> Awaitable[None] | None:
         """Make the connector and run the task."""
-        context = _Context(self, stop, commit)
-        return self.connector(self.name, self.config).run(self.task, context)
+        return self._run(_Context(self, stop, commit, links))
+
+    def begin_async(
+        self, stop: Any, commit: BeginCommit, links: TaskLinks
+    ) -> Awaitable[None] | None:
+        """Make the connector and begin its coroutine."""
+        return self._run(_AsyncContext(self, stop, commit, links))
+
+    def _run(self, context: Any) -> Awaitable[None] | None:
+        return _made(self).run(_resolved_task(self), context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +101,58 @@ class StandbyJob:
     task: Task
     read: Callable[[], TaskState | None]
     keep: Callable[[Any], None]
+    number: int = 0
+    """The task's number in its connector."""
+    providers: ConfigProviders = NO_PROVIDERS
+    """Where the variables of the configuration come from."""
+    secrets: set[str] = field(default_factory=set, repr=False)
+    """What must not show in errors; filled when the run begins."""
 
-    def begin(self, stop: Any, commit: Commit) -> Awaitable[None] | None:
+    def logged(self) -> AbstractContextManager[None]:
+        """Have what is logged say which standby it is about."""
+        return connector_context(self.name, self.number, "standby")
+
+    def begin(self, stop: Any, commit: Commit, links: TaskLinks) -> Awaitable[None] | None:
         """Make the connector and have it keep the task warm."""
         context = _StandbyContext(stop, self)
-        return self.connector(self.name, self.config).standby(self.task, context)
+        return _made(self).standby(_resolved_task(self), context)
+
+    def begin_async(
+        self, stop: Any, commit: BeginCommit, links: TaskLinks
+    ) -> Awaitable[None] | None:
+        """Make the connector and begin its coroutine."""
+        return self.begin(stop, fenced, links)
 
 
 Job = TaskJob | StandbyJob
 
 
-class _Context:
-    """The context of a task."""
+def _made(job: Job) -> Connector:
+    """Make the connector of a run, with the variables of its configuration resolved."""
+    job.secrets.update(secrets_of(job.config, job.connector.secrets))
+    resolved = job.providers.resolve(job.config)
+    job.secrets.update(resolved.variables, secrets_of(resolved.config, job.connector.secrets))
+    return job.connector(job.name, resolved.config)
 
-    def __init__(self, job: TaskJob, stop: Any, commit: Commit) -> None:
-        self.stop: StopSignal = stop
+
+def _resolved_task(job: Job) -> Task:
+    return replace(job.task, payload=job.providers.resolve_payload(job.task.payload))
+
+
+class _Held:
+    """What the contexts of all tasks have."""
+
+    def __init__(self, job: TaskJob, stop: Any, links: TaskLinks) -> None:
+        self.stop = stop
+        self._links = links
+        self._policy = ErrorPolicy.of(job.config)
+        self._secrets = job.secrets
+        self._told_ms: dict[str, int] = {}
+        """When to say again that the task uses a topic."""
         self._lease: LeasedSignal[Any] = stop
         self._generation = job.generation
         self.state = job.state
         self.warm = job.warm
-        self._commit = commit
 
     @property
     def generation(self) -> int:
@@ -78,10 +161,111 @@ class _Context:
             raise TaskFencedError("the worker's session is over: the task may be another's by now")
         return self._generation
 
+    def uses_topic(self, topic: str) -> None:
+        """Say that the task uses a topic; cheap enough to be called for each record."""
+        now_ms = _CLOCK.now_ms()
+        # not each time, and again after a while, as it may have been forgotten
+        if now_ms >= self._told_ms.get(topic, now_ms):
+            self._links.uses_topic(check_topic(topic))
+            self._told_ms[topic] = now_ms + _TELL_MS
+
+    def _attempts(self, record: object) -> Attempts:
+        return Attempts(self._policy, record, _CLOCK.now_ms(), _RANDOM, self._secrets)
+
+    def _committed(self, state: TaskState) -> None:
+        """Take note of a state that is kept; only now, as the task may have been stopped on the way."""
+        if not self._lease.holds():
+            raise TaskFencedError("the worker's session is over: the state may not be kept")
+        self.state = state
+
+
+class _Context(_Held):
+    """The context of a task that runs in a thread or a process (`TaskContext`)."""
+
+    def __init__(self, job: TaskJob, stop: Any, commit: Commit, links: TaskLinks) -> None:
+        super().__init__(job, stop, links)
+        self._commit = commit
+
     def commit(self, state: TaskState) -> None:
         """Keep a state."""
         self._commit(state)
-        self.state = state
+        self._committed(state)
+
+    def attempt(self, record: R, act: Callable[[R], object]) -> bool:
+        """Handle a record, as far as the connector's configuration tolerates errors."""
+        attempts = self._attempts(record)
+        while True:
+            try:
+                act(record)
+            except Exception as error:
+                wait_ms = attempts.failed(error, _CLOCK.now_ms())
+                if wait_ms is None:
+                    failure = attempts.outcome()
+                    assert failure is not None
+                    self._links.report(failure)
+                    if failure.outcome == "fatal":
+                        raise
+                    return False
+                if self.stop.wait(wait_ms / 1000):
+                    # whoever has the task next tries again
+                    raise
+            else:
+                break
+        if (failure := attempts.outcome(recovered=True)) is not None:
+            self._links.report(failure)
+        return True
+
+
+class _AsyncContext(_Held):
+    """The context of a task that is a coroutine (`AsyncTaskContext`)."""
+
+    def __init__(self, job: TaskJob, stop: Any, commit: BeginCommit, links: TaskLinks) -> None:
+        super().__init__(job, stop, links)
+        self._commit = commit
+        self._keeping: set[asyncio.Task[None]] = set()
+
+    def commit(self, state: TaskState) -> Awaitable[None]:
+        """Keep a state; it is under way whether it is awaited or not."""
+        keeping = asyncio.ensure_future(self._kept(state, self._commit(state)))
+        # loops hold tasks by weak references
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._keeping.discard)
+        return keeping
+
+    async def attempt(self, record: R, act: Callable[[R], object]) -> bool:
+        """Handle a record, as far as the connector's configuration tolerates errors."""
+        attempts = self._attempts(record)
+        while True:
+            try:
+                done = act(record)
+                if inspect.isawaitable(done):
+                    await done
+            except Exception as error:
+                wait_ms = attempts.failed(error, _CLOCK.now_ms())
+                if wait_ms is None:
+                    failure = attempts.outcome()
+                    assert failure is not None
+                    await asyncio.to_thread(self._links.report, failure)
+                    if failure.outcome == "fatal":
+                        raise
+                    return False
+                if await self.stop.wait(wait_ms / 1000):
+                    # whoever has the task next tries again
+                    raise
+            else:
+                break
+        if (failure := attempts.outcome(recovered=True)) is not None:
+            await asyncio.to_thread(self._links.report, failure)
+        return True
+
+    async def _kept(self, state: TaskState, future: "Future[None]") -> None:
+        wrapped = asyncio.wrap_future(future)
+        # not `wait_for`, which may swallow that the task is cancelled
+        done, _ = await asyncio.wait([wrapped], timeout=_COMMIT_S)
+        if not done:
+            raise StoreError(f"a state was not written within {_COMMIT_S:g} s")
+        wrapped.result()
+        self._committed(state)
 
 
 class _StandbyContext:
@@ -125,8 +309,14 @@ class ThreadRun(Run):
     """Runs in a thread of this process, which nothing can end by force."""
 
     def __init__(
-        self, job: Job, commit: Commit, ended: Ended, holds: Callable[[], bool] = always
+        self,
+        job: Job,
+        commit: Commit,
+        ended: Ended,
+        holds: Callable[[], bool] = always,
+        links: TaskLinks = NO_LINKS,
     ) -> None:
+        self._links = links
         self._stop = LeasedStop(holds)
         self._job = job
         self._commit = commit
@@ -155,9 +345,10 @@ class ThreadRun(Run):
     def _run(self) -> None:
         trace = None
         try:
-            self._job.begin(self._stop, self._commit)
+            with self._job.logged():
+                self._job.begin(self._stop, self._commit, self._links)
         except BaseException as error:  # noqa: BLE001  # reported as the task's failure
-            trace = stack_trace(error)
+            trace = stack_trace(error, self._job.secrets)
         self._ended(trace)
 
 
@@ -202,11 +393,13 @@ class CoroutineRun(Run):
     def __init__(
         self,
         job: Job,
-        commit: Commit,
+        commit: BeginCommit,
         ended: Ended,
         loop: LoopThread,
         holds: Callable[[], bool] = always,
+        links: TaskLinks = NO_LINKS,
     ) -> None:
+        self._links = links
         self._job = job
         self._loop = loop.loop()
         self._stop = AsyncStop(holds)
@@ -242,15 +435,16 @@ class CoroutineRun(Run):
     async def _run(self) -> None:
         trace = None
         try:
-            awaitable = self._job.begin(self._stop, self._commit)
-            if awaitable is not None:
-                await awaitable
+            with self._job.logged():
+                awaitable = self._job.begin_async(self._stop, self._commit, self._links)
+                if awaitable is not None:
+                    await awaitable
         except BaseException as error:  # noqa: BLE001  # reported as the task's failure
-            trace = stack_trace(error)
+            trace = stack_trace(error, self._job.secrets)
         self._over.set()
         self._ended(trace)
 
 
-def fenced(state: TaskState) -> None:
-    """Be the `Commit` of a task that is another's by now."""
+def fenced(state: TaskState) -> NoReturn:
+    """Be the `Commit` and the `BeginCommit` of a task that is another's by now."""
     raise TaskFencedError("the task is no longer this worker's: its state is not kept")

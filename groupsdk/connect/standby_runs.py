@@ -11,7 +11,8 @@ from groupsdk.clock import Clock, Deadline
 from groupsdk.connect.config_state import ClusterConfigState, Config, TargetState
 from groupsdk.connect.restart import RestartPolicy, RestartTracker
 from groupsdk.connect.runs import CoroutineRun, LoopThread, Run, StandbyJob, ThreadRun, fenced
-from groupsdk.connect.status import last_line
+from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
+from groupsdk.connect.status import for_log
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.task import CLASS_KEY, Connector, Task, TaskState, is_async
 from groupsdk.wire.connect_protocol import ConnectorTaskId
@@ -59,7 +60,9 @@ class StandbyRuns:
         clock: Clock,
         notify: Callable[[], None],
         random: Random | None = None,
+        providers: ConfigProviders = NO_PROVIDERS,
     ) -> None:
+        self._providers = providers
         self._store = store
         self._classes = classes
         self._policy = policy
@@ -143,7 +146,9 @@ class StandbyRuns:
             self._ended.put((standby, made[0], trace))
             self._notify()
 
-        job = StandbyJob(kind, name, config, task, read, keep)
+        job = StandbyJob(
+            kind, name, config, task, read, keep, standby.task_id.task, self._providers
+        )
         run: Run
         if is_async(kind.standby):
             run = CoroutineRun(job, fenced, ended, self._loop)
@@ -164,10 +169,10 @@ class StandbyRuns:
         wait_ms = standby.tracker.failed(now_ms - standby.started_ms)
         if wait_ms is None:
             logger.error(
-                "the standby of task %s failed for good: %s", standby.task_id, last_line(trace)
+                "the standby of task %s failed for good: %s", standby.task_id, for_log(trace)
             )
             return
-        logger.warning("the standby of task %s failed: %s", standby.task_id, last_line(trace))
+        logger.warning("the standby of task %s failed: %s", standby.task_id, for_log(trace))
         standby.restart_at_ms = now_ms + wait_ms
 
     def _end(self, standbys: list[_Standby]) -> set[ConnectorTaskId]:

@@ -1,28 +1,34 @@
 """Say what a connector or task is doing, and where: what every worker can tell of every other's."""
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.secrets import conceal
 from groupsdk.connect.work import Work
 from groupsdk.limits import MAX_INT64
 
 
+UNDEFINED: Final = "undefined"
+"""The version of what has none, in Kafka Connect's word."""
 MAX_TRACE = 20_000
 """How much of a stack trace is kept; the end says what was raised."""
 
 
-def stack_trace(error: BaseException) -> str:
-    """Return the stack trace of what was raised, as much of it as is kept."""
-    return "".join(traceback.format_exception(error))[-MAX_TRACE:]
+def stack_trace(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    """Return the stack trace of what was raised, as much of it as is kept, without these secrets."""
+    # before it is cut, which may cut through one
+    return conceal("".join(traceback.format_exception(error)), secrets)[-MAX_TRACE:]
 
 
-def last_line(trace: str) -> str:
-    """Return what a stack trace comes to: its last line, for logs."""
-    return trace.strip().rsplit("\n", 1)[-1]
+def for_log(trace: str) -> str:
+    """Return a stack trace as a log shows it: what was raised first, then the whole."""
+    lines = trace.strip()
+    last = lines.rsplit("\n", 1)[-1]
+    return last if last == lines else f"{last}\n{lines}"
 
 
 class State(Enum):
@@ -54,13 +60,13 @@ class Status:
     """The fencing token under which it says so; the newer one is right."""
     trace: str | None = None
     """The stack trace, where it failed."""
+    version: str | None = None
+    """The version of the class that runs (KIP-891); None where it has none."""
 
     def record(self) -> dict[str, Any]:
         """Return it as the status topic keeps it."""
         fields = asdict(self) | {"state": self.state.value}
-        if self.trace is None:
-            del fields["trace"]
-        return fields
+        return {key: value for key, value in fields.items() if value is not None}
 
     @classmethod
     def of(cls, value: object) -> Self | None:
@@ -75,12 +81,13 @@ class Status:
             state = State(value.get("state"))
         except ValueError:
             return None
-        trace = value.get("trace")
+        trace, version = value.get("trace"), value.get("version")
         return cls(
             state,
             str(value.get("worker_id", "")),
             generation,
             None if trace is None else str(trace)[-MAX_TRACE:],
+            version if isinstance(version, str) and version != UNDEFINED else None,
         )
 
 

@@ -1,13 +1,16 @@
 """Define where configurations, task states and statuses are kept."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Protocol
 
+from groupsdk.connect.active_topics import TopicUse
 from groupsdk.connect.config_records import ClusterRequest, Record
 from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.standby import StandbyRecord
 from groupsdk.connect.status import Status
 from groupsdk.connect.task import TaskState
+from groupsdk.connect.tolerance import ErrantRecord
 
 
 StateKey = tuple[str, str]
@@ -41,6 +44,10 @@ class ConnectStore(Protocol):
         """Return when all configurations are read that were there at the time of the call."""
         ...
 
+    def cluster_id(self) -> str:
+        """Return the id of the Kafka cluster; "" where there is none, or it is not known yet."""
+        ...
+
     def failing_ms(self) -> int:
         """Return for how long configurations could not be read, as an error says; 0 while they can."""
         ...
@@ -67,6 +74,28 @@ class ConnectStore(Protocol):
 
     def statuses(self) -> Mapping[str, Status]:
         """Return what was last said of each, by all workers."""
+        ...
+
+    def put_topic(self, use: TopicUse) -> None:
+        """Say that a connector uses a topic. Does not wait."""
+        ...
+
+    def topics(self, connector: str) -> Sequence[str]:
+        """Return the topics that a connector has used, by all workers, sorted."""
+        ...
+
+    def forget_topics(self, connector: str) -> None:
+        """Forget the topics that a connector has used. Does not wait."""
+        ...
+
+    def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
+        """Write a record that could not be handled to a topic, and return when it is kept.
+
+        Args:
+            topic: the topic, which is made where it is missing.
+            copies: how many copies it is made with; -1: the brokers' default.
+            record: its key, value and headers; where it is from does not matter.
+        """
         ...
 
     def put_standbys(self, record: StandbyRecord) -> None:
@@ -102,7 +131,19 @@ class ConnectStore(Protocol):
         ...
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
-        """Keep a task's state, and return when it is kept."""
+        """Keep a task's state, and return when it is kept, before anything of a later owner.
+
+        Raises:
+            TaskFencedError: the task has a later owner; perhaps only since this call began.
+        """
+        ...
+
+    def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
+        """Begin to keep a task's state, without waiting; the future raises what `commit` raises.
+
+        What is known to be wrong beforehand is raised at once. States of one task are kept in the order of the
+        calls.
+        """
         ...
 
     def last_token(self) -> int:

@@ -2,30 +2,46 @@
 
 import logging
 import queue
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from groupsdk.clock import Clock, Deadline
+from groupsdk.clock import Clock, Deadline, WallClock
+from groupsdk.connect.active_topics import TopicUse
 from groupsdk.connect.config_state import ClusterConfigState, Config, RestartRequest, TargetState
-from groupsdk.connect.errors import ConnectError
+from groupsdk.connect.errors import ConnectError, TaskFencedError
 from groupsdk.connect.lease import SharedLease
 from groupsdk.connect.process_run import ProcessRun
 from groupsdk.connect.restart import RestartPolicy, RestartTracker
 from groupsdk.connect.runs import (
+    BeginCommit,
+    Commit,
     CoroutineRun,
     LoopThread,
     Run,
     TaskJob,
+    TaskLinks,
     ThreadRun,
     fenced,
 )
+from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.standby_runs import StandbyRuns
-from groupsdk.connect.status import MAX_TRACE, State, Status, last_line, status_key
+from groupsdk.connect.status import MAX_TRACE, UNDEFINED, State, Status, for_log, status_key
 from groupsdk.connect.store import ConnectStore, StateKey
 from groupsdk.connect.task import CLASS_KEY, Connector, Task, TaskState, is_async
+from groupsdk.connect.tolerance import ErrorCounts, ErrorPolicy, RecordFailure, context_headers
 from groupsdk.connect.work import Work
+from groupsdk.connect.worker_metrics import (
+    CommitTimes,
+    ConnectorView,
+    Metric,
+    Startups,
+    TaskView,
+    work_metrics,
+)
 from groupsdk.limits import MAX_INT64
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
@@ -53,6 +69,8 @@ class _Slot:
     stopping: bool = False
     warm: Any = None
     """What its standby here has loaded, for the first run."""
+    errors: ErrorCounts = field(default_factory=ErrorCounts)
+    commits: CommitTimes = field(default_factory=CommitTimes)
 
 
 class Supervisor:
@@ -70,6 +88,8 @@ class Supervisor:
         holds: tells, from any thread, whether tasks may go on; it calls `halt` before it says no.
         lease: returns until when processes may go on, and until when they must have ended.
         lapsed: called from any thread when a process found that it may not; it calls `halt`.
+        tracks_topics: whether to keep which topics tasks use: `topic.tracking.enable`.
+        providers: where the variables of configurations come from.
     """
 
     def __init__(
@@ -85,7 +105,14 @@ class Supervisor:
         holds: Callable[[], bool] = lambda: True,
         lease: Callable[[], tuple[int, int]] = lambda: (MAX_INT64, MAX_INT64),
         lapsed: Callable[[], None] = lambda: None,
+        tracks_topics: bool = True,
+        providers: ConfigProviders = NO_PROVIDERS,
     ) -> None:
+        self._tracks_topics = tracks_topics
+        self._providers = providers
+        self._date = WallClock(clock)
+        self._counting = threading.Lock()
+        self._connector_starts, self._task_starts = Startups(), Startups()
         self._store = store
         self._classes = classes
         self._worker_id = worker_id
@@ -99,7 +126,9 @@ class Supervisor:
         self._lease: SharedLease | None = None
         self._random = random or Random()
         self._loop = LoopThread()
-        self._standbys = StandbyRuns(store, classes, policy, grace_ms, clock, notify, self._random)
+        self._standbys = StandbyRuns(
+            store, classes, policy, grace_ms, clock, notify, self._random, providers
+        )
         self._slots: dict[ConnectorTaskId, _Slot] = {}
         self._connectors: dict[str, State] = {}
         self._ended: queue.SimpleQueue[tuple[_Slot, Run, str | None]] = queue.SimpleQueue()
@@ -145,6 +174,34 @@ class Supervisor:
         """Return what this worker owns, whatever state it is in."""
         return Work(tuple(self._connectors), tuple(self._slots))
 
+    def error_counts(self) -> dict[ConnectorTaskId, ErrorCounts]:
+        """Return what was counted of the records of each task that is owned; any thread may ask."""
+        with self._counting:
+            return {slot.task_id: replace(slot.errors) for slot in list(self._slots.values())}
+
+    def metrics(self) -> list[Metric]:
+        """Return what is measured of what is owned, and of what was started; any thread may ask."""
+        with self._counting:
+            tasks = [
+                TaskView(each.task_id, each.state, replace(each.commits), replace(each.errors))
+                for each in list(self._slots.values())
+            ]
+            started = self._connector_starts.metrics("connector") + self._task_starts.metrics(
+                "task"
+            )
+        owned = dict(self._connectors)
+        names = dict.fromkeys([*owned, *(each.task_id.connector for each in tasks)])
+        configs = self._store.configs().connectors
+        views = [self._view(name, owned.get(name), configs.get(name, {})) for name in names]
+        return started + work_metrics(views, tasks)
+
+    def _view(self, name: str, state: State | None, config: Config) -> ConnectorView:
+        class_name = config.get(CLASS_KEY, "")
+        kind = self._classes.get(class_name)
+        if kind is None:
+            return ConnectorView(name, state, class_name, "unknown", UNDEFINED)
+        return ConnectorView(name, state, class_name, kind.kind, kind.version)
+
     def stop(self, work: Work, *, unassigned: bool = True) -> None:
         """Own this no more, and return when its tasks have ended, or are fenced and abandoned.
 
@@ -166,7 +223,7 @@ class Supervisor:
             if not configs.contains(name):
                 self._store.put_status(status_key(name), None)
             elif unassigned:
-                self._put(status_key(name), State.UNASSIGNED, self._token)
+                self._put(status_key(name), State.UNASSIGNED, self._token, name=name)
 
     def halt(self) -> None:
         """Tell all tasks to end, and keep nothing more of them; at once, from any thread."""
@@ -238,6 +295,8 @@ class Supervisor:
             slot, run, trace = self._ended.get()
             if slot.run is run and slot.task_id in self._slots:
                 self._run_ended(slot, trace, now_ms)
+            else:
+                _log_end(slot, trace)
         due = [
             slot
             for slot in self._slots.values()
@@ -265,8 +324,12 @@ class Supervisor:
         kind = configs.connectors.get(name, {}).get(CLASS_KEY, "")
         # as in Kafka Connect it is the owner who says so: a leader needs no class
         unknown = None if kind in self._classes else self._unknown(kind)
+        if name not in self._connectors:
+            with self._counting:
+                self._connector_starts.attempts += 1
+                self._connector_starts.failures += unknown is not None
         self._connectors[name] = state = state if unknown is None else State.FAILED
-        self._put(status_key(name), state, self._token, unknown)
+        self._put(status_key(name), state, self._token, unknown, name)
 
     def _unknown(self, kind: str) -> str:
         known = ", ".join(sorted(self._classes)) or "none"
@@ -294,29 +357,83 @@ class Supervisor:
         config = configs.connectors.get(name, {})
         name_of_class = config.get(CLASS_KEY, "")
         kind = self._classes.get(name_of_class)
+        with self._counting:
+            self._task_starts.attempts += 1
+            self._task_starts.failures += kind is None
         if kind is None:
             self._say(slot, State.FAILED, self._unknown(name_of_class))
             return
         slot.started_ms = self._clock.now_ms()
         warm, slot.warm = slot.warm, None
-        job = TaskJob(kind, name, config, slot.task, slot.token, state, warm)
+        number = slot.task_id.task
+        job = TaskJob(
+            kind, name, config, slot.task, slot.token, state, warm, number, self._providers
+        )
         try:
             slot.run = run = self._make_run(slot, job)
             slot.open, slot.stopping = True, False
             run.start()
         except Exception as error:  # noqa: BLE001  # reported as the task's failure
             slot.run = None
+            with self._counting:
+                self._task_starts.failures += 1
             self._failed(slot, f"it cannot be started: {type(error).__name__}: {error}", 0)
             return
         self._say(slot, State.RUNNING)
 
-    def _make_run(self, slot: _Slot, job: TaskJob) -> Run:
-        made: list[Run] = []
+    def _commits(self, slot: _Slot, made: list[Run]) -> tuple[Commit, BeginCommit]:
+        """Return how the run that will be in `made` keeps states: with and without waiting."""
 
-        def commit(state: TaskState) -> None:
+        def check(state: TaskState) -> None:
             if not slot.open or slot.run is not made[0]:
                 fenced(state)
-            self._store.commit(_key(slot), slot.token, state)
+
+        def count(began_ms: int, *, failed: bool) -> None:
+            with self._counting:
+                slot.commits.count(self._clock.now_ms() - began_ms, failed=failed)
+
+        def commit(state: TaskState) -> None:
+            check(state)
+            began_ms = self._clock.now_ms()
+            try:
+                self._store.commit(_key(slot), slot.token, state)
+                # it may have been given up, and be another's, since
+                check(state)
+            except ConnectError:
+                count(began_ms, failed=True)
+                raise
+            count(began_ms, failed=False)
+
+        def begin_commit(state: TaskState) -> "Future[None]":
+            check(state)
+            began_ms = self._clock.now_ms()
+            future = self._store.begin_commit(_key(slot), slot.token, state)
+
+            def ended(each: "Future[None]") -> None:
+                count(began_ms, failed=each.cancelled() or each.exception() is not None)
+
+            future.add_done_callback(ended)
+            return future
+
+        return commit, begin_commit
+
+    def _links(self, slot: _Slot, made: list[Run], job: TaskJob) -> TaskLinks:
+        """Return what the run that will be in `made` may tell, for as long as the task is its own."""
+
+        def uses_topic(topic: str) -> None:
+            if slot.open and slot.run is made[0]:
+                self._uses_topic(slot.task_id, topic)
+
+        def report(failure: RecordFailure) -> None:
+            if not slot.open or slot.run is not made[0]:
+                raise TaskFencedError("the task is no longer this worker's")
+            self._reported(slot, job, failure)
+
+        return TaskLinks(uses_topic, report)
+
+    def _make_run(self, slot: _Slot, job: TaskJob) -> Run:
+        made: list[Run] = []
+        commit, begin_commit = self._commits(slot, made)
 
         def lapsed() -> None:
             if slot.open and slot.run is made[0]:
@@ -326,24 +443,70 @@ class Supervisor:
             self._ended.put((slot, made[0], trace))
             self._notify()
 
+        links = self._links(slot, made, job)
         run: Run
         if is_async(job.connector.run):
-            run = CoroutineRun(job, commit, ended, self._loop, self._holds)
+            run = CoroutineRun(job, begin_commit, ended, self._loop, self._holds, links)
         elif job.connector.host == "process":
             if self._lease is None:
                 self._lease = SharedLease()
             self.renew_lease()
-            run = ProcessRun(job, commit, ended, self._lease, lapsed)
+            run = ProcessRun(job, commit, ended, self._lease, lapsed, links)
         else:
-            run = ThreadRun(job, commit, ended, self._holds)
+            run = ThreadRun(job, commit, ended, self._holds, links)
         made.append(run)
         return run
+
+    def _uses_topic(self, task: ConnectorTaskId, topic: str) -> None:
+        """Say that a task uses a topic, unless that has been said."""
+        name = task.connector
+        if self._tracks_topics and topic not in self._store.topics(name):
+            try:
+                self._store.put_topic(TopicUse(topic, name, task.task, self._date.now_ms()))
+            except ConnectError as error:
+                # no reason to end a task, which says it again
+                logger.warning("it cannot be said that %s uses topic %s: %s", task, topic, error)
+
+    def _reported(self, slot: _Slot, job: TaskJob, failure: RecordFailure) -> None:
+        """Do with a record that could not be handled what its connector's configuration says; on any thread."""
+        policy, counts, number = ErrorPolicy.of(job.config), slot.errors, slot.task_id.task
+        with self._counting:
+            counts.count(failure, self._date.now_ms())
+        if failure.outcome == "recovered":
+            return
+        if policy.log:
+            place = f" ({failure.record.place})" if policy.log_records else ""
+            logger.error(
+                "task %s: a record%s cannot be handled: %s",
+                slot.task_id,
+                place,
+                for_log(failure.trace),
+            )
+            with self._counting:
+                counts.total_errors_logged += 1
+        if not policy.dead_letter_topic:
+            return
+        headers = failure.record.headers
+        if policy.dead_letter_headers:
+            kind = job.connector.__name__
+            stage = "TASK_PUT" if job.connector.kind == "sink" else "TASK_POLL"
+            headers = (*headers, *context_headers(failure, job.name, number, stage, kind))
+        letter = replace(failure.record, headers=headers)
+        with self._counting:
+            counts.deadletterqueue_produce_requests += 1
+        try:
+            self._store.put_dead_letter(policy.dead_letter_topic, policy.dead_letter_copies, letter)
+        except ConnectError:
+            with self._counting:
+                counts.deadletterqueue_produce_failures += 1
+            raise
 
     def _run_ended(self, slot: _Slot, trace: str | None, now_ms: int) -> None:
         slot.run = None
         slot.open = False
         if slot.stopping:
             # told to end by `halt`: the group decides what becomes of it, whatever it raised then
+            _log_end(slot, trace)
             self._say(slot, State.UNASSIGNED)
         elif trace is not None:
             self._failed(slot, trace, now_ms - slot.started_ms)
@@ -352,12 +515,13 @@ class Supervisor:
 
     def _failed(self, slot: _Slot, trace: str, ran_ms: int) -> None:
         wait_ms = slot.tracker.failed(ran_ms)
-        last = last_line(trace)
         if wait_ms is None:
-            logger.error("task %s failed for good: %s", slot.task_id, last)
+            logger.error("task %s failed for good: %s", slot.task_id, for_log(trace))
             self._say(slot, State.FAILED, trace)
             return
-        logger.warning("task %s failed, starts again in %d ms: %s", slot.task_id, wait_ms, last)
+        logger.warning(
+            "task %s failed, starts again in %d ms: %s", slot.task_id, wait_ms, for_log(trace)
+        )
         slot.restart_at_ms = self._clock.now_ms() + wait_ms
         self._say(slot, State.RESTARTING, trace)
 
@@ -381,11 +545,21 @@ class Supervisor:
     def _say(self, slot: _Slot, state: State, trace: str | None = None) -> None:
         slot.state = state
         name, number = slot.task_id
-        self._put(status_key(name, number), state, slot.token, trace)
+        self._put(status_key(name, number), state, slot.token, trace, name)
 
-    def _put(self, key: str, state: State, token: int, trace: str | None = None) -> None:
+    def _put(
+        self, key: str, state: State, token: int, trace: str | None = None, name: str = ""
+    ) -> None:
         trace = None if trace is None else trace[-MAX_TRACE:]
-        self._store.put_status(key, Status(state, self._worker_id, token, trace))
+        kind = self._classes.get(self._store.configs().connectors.get(name, {}).get(CLASS_KEY, ""))
+        version = None if kind is None or kind.version == UNDEFINED else kind.version
+        self._store.put_status(key, Status(state, self._worker_id, token, trace, version))
+
+
+def _log_end(slot: _Slot, trace: str | None) -> None:
+    """Log what a task raised when it was told to end; nothing else tells of it."""
+    if trace is not None:
+        logger.info("task %s raised while it was ended: %s", slot.task_id, for_log(trace))
 
 
 def _key(slot: _Slot) -> StateKey:

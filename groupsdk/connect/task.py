@@ -3,21 +3,26 @@
 import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 from groupsdk.connect.config_state import Config
 from groupsdk.connect.errors import ConnectorConfigError
 from groupsdk.connect.standby import REPLICAS_KEY
+from groupsdk.connect.status import UNDEFINED
 from groupsdk.connect.weights import WEIGHT_KEY, counted, weight_of
 
 
+R = TypeVar("R")
 TaskState = Mapping[str, Any]
 """What a task keeps between runs: anything that JSON can carry."""
 
 Host = Literal["thread", "process"]
 """Where tasks run that are not `async def`."""
+
+Kind = Literal["source", "sink"]
+"""Which way a connector's data goes: into Kafka, or out of it."""
 
 CLASS_KEY: Final = "connector.class"
 """The key that names a connector's class."""
@@ -118,8 +123,124 @@ class TaskContext(Protocol):
         """What this worker's standby of the task kept last; None where it was no standby of it."""
         ...
 
+    def attempt(self, record: R, act: Callable[[R], object]) -> bool:
+        """Handle a record, as far as the connector's configuration tolerates errors (KIP-298).
+
+        What may pass is tried again for `errors.retry.timeout` milliseconds: `RetriableError`, errors whose
+        `retriable` is true, and those of connections and timeouts. A record that cannot be handled is written to
+        the dead letters, if there is a topic for them, and skipped with `errors.tolerance=all`.
+
+        Args:
+            record: a record of confluent-kafka's, an `ErrantRecord`, or anything else.
+            act: handles a record.
+
+        Returns:
+            Whether it was handled; otherwise it was skipped.
+
+        Raises:
+            Exception: what `act` raised, where that is not tolerated, or the task has to end.
+            TaskFencedError: the task is no longer this worker's.
+            StoreError: the dead letter could not be written.
+        """
+        ...
+
+    def uses_topic(self, topic: str) -> None:
+        """Say that the task reads or writes a topic, which `/connectors/NAME/topics` lists (KIP-558).
+
+        Returns at once; cheap enough to be called for each record.
+
+        Raises:
+            ValueError: no topic can be called so.
+        """
+        ...
+
     def commit(self, state: TaskState) -> None:
         """Keep a state, and return when it is kept.
+
+        Raises:
+            TaskFencedError: the task is no longer this worker's.
+            StoreError: it could not be written in time.
+        """
+        ...
+
+
+class AsyncStopSignal(Protocol):
+    """Tells a coroutine to end: `asyncio.Event` with a timeout."""
+
+    def is_set(self) -> bool:
+        """Tell whether to end."""
+        ...
+
+    async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # as threading.Event
+        """Wait for so many seconds, or until told to end; tells whether that was so."""
+        ...
+
+
+class AsyncTaskContext(Protocol):
+    """What a running `async def` task has: as `TaskContext`, with `stop.wait` and `commit` to be awaited.
+
+    All coroutines of a worker share one event loop; nothing here holds it up.
+    """
+
+    @property
+    def stop(self) -> AsyncStopSignal:
+        """Set when the task has to end; see `TaskContext.stop`."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """The fencing token; see `TaskContext.generation`.
+
+        Raises:
+            TaskFencedError: the worker's session is over, by its own clock.
+        """
+        ...
+
+    @property
+    def state(self) -> TaskState | None:
+        """What was committed last, by whoever ran the task; None: nothing yet."""
+        ...
+
+    @property
+    def warm(self) -> Any:
+        """What this worker's standby of the task kept last; None where it was no standby of it."""
+        ...
+
+    async def attempt(self, record: R, act: Callable[[R], object]) -> bool:
+        """Handle a record, as far as the connector's configuration tolerates errors (KIP-298).
+
+        What may pass is tried again for `errors.retry.timeout` milliseconds: `RetriableError`, errors whose
+        `retriable` is true, and those of connections and timeouts. A record that cannot be handled is written to
+        the dead letters, if there is a topic for them, and skipped with `errors.tolerance=all`.
+
+        Args:
+            record: a record of confluent-kafka's, an `ErrantRecord`, or anything else.
+            act: handles a record; a `def` or an `async def`.
+
+        Returns:
+            Whether it was handled; otherwise it was skipped.
+
+        Raises:
+            Exception: what `act` raised, where that is not tolerated, or the task has to end.
+            TaskFencedError: the task is no longer this worker's.
+            StoreError: the dead letter could not be written.
+        """
+        ...
+
+    def uses_topic(self, topic: str) -> None:
+        """Say that the task reads or writes a topic, which `/connectors/NAME/topics` lists (KIP-558).
+
+        Returns at once; cheap enough to be called for each record.
+
+        Raises:
+            ValueError: no topic can be called so.
+        """
+        ...
+
+    def commit(self, state: TaskState) -> Awaitable[None]:
+        """Begin to keep a state; it is kept when this has been awaited.
+
+        States are kept in the order of the calls, awaited or not.
 
         Raises:
             TaskFencedError: the task is no longer this worker's.
@@ -146,6 +267,24 @@ class StandbyContext(Protocol):
         ...
 
 
+class AsyncStandbyContext(Protocol):
+    """What an `async def` standby has: as `StandbyContext`, with `stop.wait` to be awaited."""
+
+    @property
+    def stop(self) -> AsyncStopSignal:
+        """Set when the standby has to end; see `StandbyContext.stop`."""
+        ...
+
+    @property
+    def state(self) -> TaskState | None:
+        """What the task has committed last, as far as this worker has read; None: nothing yet."""
+        ...
+
+    def keep(self, warm: Any) -> None:
+        """Keep something in this process; see `StandbyContext.keep`."""
+        ...
+
+
 class Connector(ABC):
     """A kind of work: subclass it, and register the class with `Worker.connector`.
 
@@ -160,6 +299,12 @@ class Connector(ABC):
     """Where `run` runs. A process can be ended by force, and is not held up by other tasks' Python."""
     required: ClassVar[Sequence[str]] = ()
     """The keys without which there is no such connector."""
+    secrets: ClassVar[Collection[str]] = ()
+    """The keys whose values nobody is shown, besides those that are called password, secret, token and the like."""
+    kind: ClassVar[Kind] = "source"
+    """Which way its data goes, as users of Kafka Connect ask for it."""
+    version: ClassVar[str] = UNDEFINED
+    """The version of this class, as statuses and `/connector-plugins` show it."""
 
     def __init__(self, name: str, config: Config) -> None:
         self.name = name
@@ -186,13 +331,15 @@ class Connector(ABC):
         """Return what there is to do; asked of the leader, at each rebalance and each `reconfigure`."""
 
     @abstractmethod
-    def run(self, task: Task, context: TaskContext) -> Awaitable[None] | None:
-        """Do one task until `context.stop` is set; a `def`, or an `async def` whose `stop.wait` is awaited.
+    def run(self, task: Task, context: Any) -> Awaitable[None] | None:
+        """Do one task until `context.stop` is set; a `def`, or an `async def`.
+
+        A `def` is given a `TaskContext`, an `async def` an `AsyncTaskContext`.
 
         When it returns by itself the task is done. When it raises it is started again, see `RestartPolicy`.
         """
 
-    def standby(self, task: Task, context: StandbyContext) -> Awaitable[None] | None:
+    def standby(self, task: Task, context: Any) -> Awaitable[None] | None:
         """Prepare for a task that another worker runs; a `def` or an `async def`, like `run`. Not needed.
 
         Called where the configuration has `standby.replicas`. It loads what it takes long to load, gives it to

@@ -1,9 +1,7 @@
 """Run one worker: carry out what herder and coordinator decide, on one thread."""
 
-import contextlib
 import logging
 import os
-import queue
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -13,6 +11,7 @@ from typing import Final, TypeVar
 from typing_extensions import override
 
 from groupsdk.clock import Clock, SystemClock, WallClock
+from groupsdk.connect.active_topics import TOPIC_TRACKING, TopicTracking
 from groupsdk.connect.admin import ConnectorAdmin, Health
 from groupsdk.connect.config_state import (
     ClusterConfigState,
@@ -26,11 +25,14 @@ from groupsdk.connect.group_side import OpenGroup
 from groupsdk.connect.herder import Herder, ReadConfigs, Reconcile, Rejoin
 from groupsdk.connect.leader import Leader, fencing_token
 from groupsdk.connect.restart import RestartPolicy
+from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.session_key import SessionKeySettings
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.supervisor import Supervisor
 from groupsdk.connect.task import Connector
 from groupsdk.connect.work import Work
+from groupsdk.connect.worker_metrics import REBALANCE, Metric
+from groupsdk.connect.worker_requests import WorkerRequests
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.connect_protocol import ConnectAssignment, ConnectorTaskId
 
@@ -41,6 +43,8 @@ T = TypeVar("T")
 _LONG_S: Final = 5.0
 _GUARD_S: Final = 0.1
 _AWAY_S: Final = 0.2
+_STUCK_MS: Final = 300_000
+"""More than the longest step takes: ending tasks, and waiting for Kafka a few times."""
 
 
 class ConnectWorker(ConnectorAdmin):
@@ -57,6 +61,8 @@ class ConnectWorker(ConnectorAdmin):
         sync_timeout_ms: how long to read the configurations to their end.
         plan_interval_ms: how often to ask connectors for their tasks; 0: only at rebalances.
         session_keys: how workers sign what they ask of each other.
+        topic_tracking: whether to keep which topics tasks use.
+        providers: where the variables of configurations come from.
         clock: the time; for tests.
     """
 
@@ -73,6 +79,8 @@ class ConnectWorker(ConnectorAdmin):
         sync_timeout_ms: int = 3_000,
         plan_interval_ms: int = 0,
         session_keys: SessionKeySettings | None = None,
+        topic_tracking: TopicTracking = TOPIC_TRACKING,
+        providers: ConfigProviders = NO_PROVIDERS,
         clock: Clock | None = None,
     ) -> None:
         self.worker_id = worker_id or f"{socket.gethostname()}:{os.getpid()}"
@@ -92,21 +100,32 @@ class ConnectWorker(ConnectorAdmin):
             holds=self._may_go_on,
             lease=self._lease,
             lapsed=self._halt,
+            tracks_topics=topic_tracking.enable,
+            providers=providers,
         )
         leader = Leader(
-            store, classes, permanent or {}, self.worker_id, plan_interval_ms, self._wake
+            store,
+            classes,
+            permanent or {},
+            self.worker_id,
+            plan_interval_ms,
+            self._wake,
+            providers,
         )
-        super().__init__(store, classes, supervisor, leader, session_keys or SessionKeySettings())
+        keys = session_keys or SessionKeySettings()
+        super().__init__(store, classes, supervisor, leader, keys, topic_tracking, providers)
         self._date = WallClock(self._clock)
         self._group = open_group(self, store.configs)
         self._configs = ClusterConfigState()
-        self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._requests = WorkerRequests(self._clock, self._wake)
+        self._stepped_ms = self._clock.now_ms()
         self._halted = False
         self._away = False
         self._ready = False
         self._warmed: tuple[object, ...] | None = None
         self._stopping = threading.Event()
         self._stopped = threading.Event()
+        self._refusing = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="groupsdk-worker", daemon=True)
         store.on_change = self._wake
         store.on_request = self._requested
@@ -157,7 +176,7 @@ class ConnectWorker(ConnectorAdmin):
 
     @override
     def health(self) -> Health:
-        """Say whether this worker takes part in the group."""
+        """Return whether this worker is ready: takes part in the group, and is in touch with it."""
         if self._stopped.is_set():
             why = "" if self.error is None else f": {type(self.error).__name__}: {self.error}"
             return Health("unhealthy", f"the worker has ended{why}")
@@ -167,7 +186,30 @@ class ConnectWorker(ConnectorAdmin):
             )
         if not self._ready:
             return Health("starting", "the worker has no place in the group yet")
+        if (trouble := self._group.out_of_touch()) is not None:
+            return Health("unhealthy", f"the worker is not in touch with its group: {trouble}")
         return Health("healthy", "the worker takes part in the group")
+
+    @override
+    def liveness(self) -> Health:
+        """Return whether this worker runs, with or without Kafka."""
+        if self._stopped.is_set():
+            return Health("unhealthy", "the worker has ended")
+        held_ms = self._clock.now_ms() - self._stepped_ms
+        if held_ms > _STUCK_MS:
+            return Health("unhealthy", f"the worker's thread has been held up for {held_ms} ms")
+        return Health("healthy", "the worker runs")
+
+    @override
+    def metrics(self) -> list[Metric]:
+        """Return what is measured of this worker, under the names of Kafka Connect's metrics (KIP-475).
+
+        Rebalances are left out where there is no group.
+        """
+        found = self._supervisor.metrics()
+        for name, value in self._group.rebalance_metrics().items():
+            found.append(Metric(REBALANCE, name, value))
+        return found
 
     @property
     def owned(self) -> Work:
@@ -188,7 +230,7 @@ class ConnectWorker(ConnectorAdmin):
             else:
                 self._group.request_rejoin("connectors are to be asked for their tasks")
 
-        self._post(again)
+        self._requests.post(again)
 
     @override
     def token_after(self, name: str) -> int | None:
@@ -204,15 +246,14 @@ class ConnectWorker(ConnectorAdmin):
     @override
     def request(self, act: Callable[[], T]) -> "Future[T]":
         """Run something between two steps of the worker, and return its future result."""
-        future: Future[T] = Future()
+        return self._answered(self._requests.put(act))
 
-        def run() -> None:
-            try:
-                future.set_result(act())
-            except Exception as error:  # noqa: BLE001  # the caller's
-                future.set_exception(error)
+    @override
+    def request_of_leader(self, act: Callable[[], T]) -> "Future[T]":
+        """Run something when the group's leader is known, and return its future result."""
+        return self._answered(self._requests.put(act, of_leader=True))
 
-        self._post(run)
+    def _answered(self, future: "Future[T]") -> "Future[T]":
         if self._stopped.is_set():
             self._refuse_requests()
         return future
@@ -266,8 +307,9 @@ class ConnectWorker(ConnectorAdmin):
             self._group.leave_group("configurations cannot be read")
             self._herder.lost()
             self._away = True
-        while not self._requests.empty():
-            self._requests.get()()
+        self._stepped_ms = self._clock.now_ms()
+        # out of the group nobody leads, and there is nothing to wait for
+        self._requests.run(holds_back=False)
         self._stopping.wait(_AWAY_S)
         return True
 
@@ -288,9 +330,8 @@ class ConnectWorker(ConnectorAdmin):
 
     def _refuse_requests(self) -> None:
         """Answer what waits: without a group, that there is no leader."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._requests.get_nowait()()
+        with self._refusing:
+            self._requests.run(holds_back=False)
 
     def _tick(self) -> float:
         """Do what is due; returns for how many seconds there is nothing more."""
@@ -299,10 +340,9 @@ class ConnectWorker(ConnectorAdmin):
             self._group.request_rejoin("work was halted")
             self._halted = False
         self._apply_configs()
-        while not self._requests.empty():
-            self._requests.get()()
+        self._requests.run(holds_back=self.leader_url is None)
         self._apply_configs()
-        now_ms = self._clock.now_ms()
+        self._stepped_ms = now_ms = self._clock.now_ms()
         while (step := self._herder.step(self._configs, now_ms)) is not None:
             match step:
                 case ReadConfigs():
@@ -316,10 +356,12 @@ class ConnectWorker(ConnectorAdmin):
         self._lead(now_ms)
         self._keep_warm()
         due_ms = self._supervisor.tick(self._configs)
-        later = [
-            each for each in (due_ms, self._herder.rejoin_at_ms, self._leader.plan_at_ms) if each
-        ]
-        if not self._requests.empty():
+        times = (
+            *(due_ms, self._herder.rejoin_at_ms, self._leader.plan_at_ms),
+            self._requests.due_ms,
+        )
+        later = [each for each in times if each]
+        if not self._requests.empty:
             return 0.0
         return max(0.0, min([_LONG_S, *((each - now_ms) / 1000 for each in later)]))
 
@@ -418,10 +460,6 @@ class ConnectWorker(ConnectorAdmin):
         logger.warning("worker %s halts its tasks: its session is over", self.worker_id)
         self._halted = True
         self._supervisor.halt()
-        self._wake()
-
-    def _post(self, act: Callable[[], None]) -> None:
-        self._requests.put(act)
         self._wake()
 
     def _wake(self) -> None:

@@ -10,7 +10,7 @@ from typing_extensions import override
 from groupsdk.clock import SystemClock
 from groupsdk.connect.app import Worker
 from groupsdk.connect.errors import ConnectError
-from groupsdk.connect.task import Connector, Task, TaskContext
+from groupsdk.connect.task import AsyncTaskContext, Connector, Task
 from groupsdk.connect.worker import ConnectWorker
 from tests.connect.workers import eventually
 
@@ -33,8 +33,8 @@ class Idle(Connector):
         return [Task(f"t{number}") for number in range(int(self.config["count"]))]
 
     @override
-    async def run(self, task: Task, context: TaskContext) -> None:
-        await context.stop.wait()  # type: ignore[misc]  # awaited in coroutines
+    async def run(self, task: Task, context: AsyncTaskContext) -> None:
+        await context.stop.wait()
 
 
 @dataclass

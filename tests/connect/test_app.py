@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from groupsdk.connect.app import FunctionConnector, Worker
+from groupsdk.connect.app import FunctionConnector, StandbyFunction, Worker
 from groupsdk.connect.errors import ConnectError, ConnectorConfigError
-from groupsdk.connect.runs import StandbyJob, fenced
-from groupsdk.connect.task import StandbyContext, Task, TaskContext, is_async
+from groupsdk.connect.runs import NO_LINKS, StandbyJob, fenced
+from groupsdk.connect.task import (
+    AsyncStandbyContext,
+    AsyncTaskContext,
+    StandbyContext,
+    Task,
+    TaskContext,
+    is_async,
+)
 from groupsdk.errors import ConfigError
 from tests.connect.workers import Counting, eventually, states
 
@@ -27,9 +34,9 @@ def crawl(task: Task, context: TaskContext) -> None:
         context.commit({"url": task.payload["url"], "token": context.generation})
 
 
-async def crawl_slowly(task: Task, context: TaskContext) -> None:
-    while not await context.stop.wait(0.01):  # type: ignore[misc]  # awaited in coroutines
-        context.commit({"url": task.payload["url"], "token": context.generation})
+async def crawl_slowly(task: Task, context: AsyncTaskContext) -> None:
+    while not await context.stop.wait(0.01):
+        await context.commit({"url": task.payload["url"], "token": context.generation})
 
 
 @pytest.mark.parametrize("function", [crawl, crawl_slowly, "process"])
@@ -124,16 +131,15 @@ def test_what_the_function_keeps_is_kept(asynchronous: bool) -> None:
     def prepare(task: Task, context: StandbyContext) -> None:
         context.keep(task.id)
 
-    async def prepare_slowly(task: Task, context: StandbyContext) -> None:
+    async def prepare_slowly(task: Task, context: AsyncStandbyContext) -> None:
         context.keep(task.id)
 
     kept: list[object] = []
-    kind = FunctionConnector.made_of(
-        plan, crawl, "thread", prepare_slowly if asynchronous else prepare
-    )
+    function: StandbyFunction = prepare_slowly if asynchronous else prepare
+    kind = FunctionConnector.made_of(plan, crawl, "thread", function)
     assert is_async(kind.standby) == asynchronous
     job = StandbyJob(kind, "tasks", {}, Task("a"), lambda: None, kept.append)
-    awaitable = job.begin(threading.Event(), fenced)
+    awaitable = job.begin(threading.Event(), fenced, NO_LINKS)
     if asynchronous:
         assert awaitable is not None
         asyncio.run(_finished(awaitable))

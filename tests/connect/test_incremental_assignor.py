@@ -16,6 +16,7 @@ from tests.connect.kafka_assignor import (
     Round,
     shares,
 )
+from tests.support.cases import each_case
 
 
 def work(text: str) -> Work:
@@ -243,7 +244,7 @@ def _turn(cluster: Cluster, chance: Random, now_ms: int) -> tuple[int, frozenset
     return now_ms + later, deaf, chance.random() < 0.05
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_case("seed", range(40))
 def test_churn_ends_with_every_item_owned_once_and_in_balance(seed: int) -> None:
     chance = Random(seed)
     cluster = Cluster({"a": 5, "b": 3}, chance.choice((0, 1_000, 300_000)))
@@ -273,7 +274,7 @@ def test_churn_ends_with_every_item_owned_once_and_in_balance(seed: int) -> None
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("seed", range(60))
+@each_case("seed", range(60))
 def test_every_step_is_that_of_kafkas_class(kafka_class: KafkaAssignors, seed: int) -> None:
     chance = Random(1_000 + seed)
     max_delay_ms = chance.choice((0, 1, 1_000, 300_000, 300_000))

@@ -7,11 +7,13 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from pytest_mock import MockerFixture
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect.errors import StoreError
 from groupsdk.connect.kafka_log import KafkaLog
 from groupsdk.error_code import ErrorCode
+from tests.conftest import StartKafka
 from tests.connect.workers import eventually
 
 
@@ -23,7 +25,7 @@ def log_of(servers: str, seen: Seen, **topics: int) -> KafkaLog:
     return KafkaLog(
         {"bootstrap.servers": servers},
         topics,
-        -1,
+        {},
         lambda topic, _, key, value, __: seen.append((topic, key, value)),
         lambda: None,
     )
@@ -68,10 +70,10 @@ def test_brokers_without_a_default_number_of_copies_say_what_to_set() -> None:
     refused: Future[None] = Future()
     refused.set_exception(KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE)))
     admin = SimpleNamespace(
-        list_topics=lambda **_: SimpleNamespace(topics={}),
+        list_topics=lambda **_: SimpleNamespace(topics={}, cluster_id="c"),
         create_topics=lambda *_, **__: {"t": refused},
     )
-    log = KafkaLog({}, {"t": 1}, -1, lambda *_: None, lambda: None)
+    log = KafkaLog({}, {"t": 1}, {}, lambda *_: None, lambda: None)
     with pytest.raises(StoreError, match=r"before Kafka 2\.4 .* set storage\.replication\.factor"):
         log._create(cast("Any", admin), cast("Any", None))
 
@@ -148,6 +150,29 @@ def test_a_topic_that_may_not_be_read_is_said_and_tried_again(
     assert "t is read again" in said
 
 
+def test_who_waits_for_a_record_is_told_when_it_is_read_or_cannot_be(
+    mocker: MockerFixture,
+) -> None:
+    with EmbeddedBroker() as broker:
+        log = log_of(broker.bootstrap_servers, [], t=1)
+        log.start()
+        told: list[tuple[int, str | None]] = []
+        # transactions end with a record of their own, which is not handed on
+        for offset in (2, 0, 4):
+            log.when_read("t", 0, offset, lambda why, offset=offset: told.append((offset, why)))  # type: ignore[misc]
+        write(broker.bootstrap_servers, "t", "a", "b", "c")
+        eventually(lambda: told == [(0, None), (2, None)], lambda: told)
+        # at once
+        log.when_read("t", 0, 1, lambda why: told.append((1, why)))
+        assert told[2:] == [(1, None)]
+        mocker.patch("groupsdk.connect.kafka_log._GIVE_UP_MS", 100)
+        mocker.patch.object(
+            log, "_read_on", side_effect=KafkaException(KafkaError(KafkaError._FATAL))
+        )
+        eventually(lambda: told[3:] == [(4, "Local: Fatal error")], lambda: told)
+        log.close()
+
+
 class Unsure:
     """An admin client whose first answers name no offset, as librdkafka's do where a broker went away."""
 
@@ -158,6 +183,9 @@ class Unsure:
         future: Future[Any] = Future()
         future.set_result(SimpleNamespace(offset=self._ends.pop(0)))
         return dict.fromkeys(asked, future)
+
+    def list_topics(self, *_: object, **__: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
 
 def test_an_end_that_is_not_known_is_asked_for_again() -> None:
@@ -170,3 +198,20 @@ def test_an_end_that_is_not_known_is_asked_for_again() -> None:
         with pytest.raises(StoreError, match="the ends of t: no answer for t-0"):
             log.read_to_end(["t"], 0)
         log.close()
+
+
+def test_ends_are_known_again_after_each_restart_of_the_broker(
+    own_kafka: StartKafka, group_id: str
+) -> None:
+    """A restart raises the leader epochs, of which librdkafka's `list_offsets` keeps the old one."""
+    kafka = own_kafka()
+    seen: Seen = []
+    log = log_of(kafka.bootstrap_servers, seen, **{group_id: 2})
+    log.start()
+    for key in ("a", "b", "c"):
+        write(kafka.bootstrap_servers, group_id, key)
+        log.read_to_end([group_id], 30_000)
+        if key != "c":
+            kafka.restart()
+    assert sorted(key for _, key, _ in seen) == [b"a", b"b", b"c"]
+    log.close()

@@ -1,13 +1,17 @@
 """Holds what only the store in Kafka can do: several workers, of which one writes."""
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.config_records import connector_records
-from groupsdk.connect.errors import StoreFencedError
+from groupsdk.connect.errors import StoreFencedError, TaskFencedError
 from groupsdk.connect.kafka_store import KafkaStore
 from groupsdk.connect.standby import StandbyRecord
 from groupsdk.connect.status import State, Status
@@ -77,6 +81,83 @@ def test_states_written_by_one_are_read_by_the_next_owner(
     assert new.fence([key], 4, 10_000) == {key: {"n": 1}}
     new.commit(key, 4, {"n": 2})
     assert new.fence([key], 5, 10_000) == {key: {"n": 2}}
+
+
+class Paused:
+    """Has a store stop where it is about to write a state, as a process that is suspended does."""
+
+    def __init__(self, mocker: MockerFixture, store: KafkaStore) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        write = store._produce
+
+        def wait(*arguments: Any, **options: Any) -> None:
+            self.reached.set()
+            assert self.go_on.wait(60)
+            write(*arguments, **options)
+
+        mocker.patch.object(store, "_produce", wait)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_commit_that_a_new_owner_came_before_is_not_acknowledged(
+    two: tuple[KafkaStore, KafkaStore], mocker: MockerFixture, waits: bool
+) -> None:
+    old, new = two
+    key = ("a", "t0")
+    old.fence([key], 24, 10_000)
+    old.commit(key, 24, {"n": 1})
+    paused = Paused(mocker, old)
+    with ThreadPoolExecutor(1) as pool:
+        commit = old.commit if waits else lambda *args: old.begin_commit(*args).result(20)
+        late = pool.submit(commit, key, 24, {"n": 2})
+        assert paused.reached.wait(20)
+        assert new.fence([key], 26, 10_000) == {key: {"n": 1}}
+        new.commit(key, 26, {"n": 10})
+        paused.go_on.set()
+        with pytest.raises(TaskFencedError, match="taken over under 26, after 24"):
+            late.result(30)
+    assert new.fence([key], 27, 10_000) == {key: {"n": 10}}
+
+
+def test_who_is_fenced_off_while_it_takes_over_deletes_nothing(
+    two: tuple[KafkaStore, KafkaStore], mocker: MockerFixture
+) -> None:
+    """Otherwise the state would be lost with the later owner, if that one died before it had written it again."""
+    old, new = two
+    key = ("a", "t0")
+    old.fence([key], 24, 10_000)
+    old.commit(key, 24, {"n": 1})
+    # two records of states at the end: the fence's is not held up
+    write = old._produce
+    writes: list[tuple[Any, ...]] = []
+
+    def take_over(*arguments: Any, **options: Any) -> None:
+        if writes:
+            new.fence([key], 27, 10_000)
+        writes.append(arguments)
+        write(*arguments, **options)
+
+    mocker.patch.object(old, "_produce", take_over)
+    with pytest.raises(TaskFencedError, match="taken over under 27, after 26"):
+        old.fence([key], 26, 10_000)
+    # its fence and its state, but no deletion
+    assert [value is None for _, _, _, value, *_ in writes] == [False, False]
+
+
+def test_states_that_are_set_after_a_new_owner_came_are_refused(
+    two: tuple[KafkaStore, KafkaStore], mocker: MockerFixture
+) -> None:
+    old, new = two
+    key = ("a", "t0")
+    fence = old.fence
+
+    def fence_and_lose(*arguments: Any) -> Any:
+        fence(*arguments)
+        return new.fence([key], 27, 10_000)
+
+    mocker.patch.object(old, "fence", fence_and_lose)
+    with pytest.raises(TaskFencedError, match="taken over under 27, after 26"):
+        old.put_states({key: {"n": 5}}, 26, 10_000)
 
 
 def test_a_status_of_an_older_owner_does_not_replace_a_newer_one(

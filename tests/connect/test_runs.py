@@ -1,8 +1,12 @@
 """Holds single runs: how they commit, how they end, and what they may when the session is over."""
 
 import threading
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import ClassVar
 
 import pytest
+from typing_extensions import override
 
 from groupsdk.connect.errors import TaskFencedError
 from groupsdk.connect.process_run import ProcessRun
@@ -14,7 +18,13 @@ from groupsdk.connect.runs import (
     ThreadRun,
     fenced,
 )
-from groupsdk.connect.task import Task, TaskState
+from groupsdk.connect.task import (
+    AsyncTaskContext,
+    Connector,
+    Task,
+    TaskContext,
+    TaskState,
+)
 from tests.connect.workers import Acting, Counting, Failing, Separate, Waiting, eventually
 
 
@@ -25,9 +35,19 @@ class Ends:
         self.states: list[TaskState] = []
         self.traces: list[str | None] = []
         self.over = threading.Event()
+        self.keeps = True
+        self.begun: list[Future[None]] = []
 
     def commit(self, state: TaskState) -> None:
         self.states.append(state)
+
+    def begin_commit(self, state: TaskState) -> "Future[None]":
+        kept: Future[None] = Future()
+        self.states.append(state)
+        self.begun.append(kept)
+        if self.keeps:
+            kept.set_result(None)
+        return kept
 
     def ended(self, trace: str | None) -> None:
         self.traces.append(trace)
@@ -67,7 +87,7 @@ def test_what_it_raises_is_told_with_its_trace(kind: type[ThreadRun] | type[Proc
 
 def test_a_coroutine_is_cancelled_where_it_does_not_end() -> None:
     loop, ends = LoopThread(), Ends()
-    run = CoroutineRun(job(Waiting), ends.commit, ends.ended, loop)
+    run = CoroutineRun(job(Waiting), ends.begin_commit, ends.ended, loop)
     run.start()
     eventually(lambda: ends.states)
     assert run.kill()
@@ -93,3 +113,84 @@ def test_the_token_is_refused_once_the_session_is_over() -> None:
     assert ends.traces[0] is not None
     assert "TaskFencedError: the worker's session is over" in ends.traces[0]
     assert set(Acting.tokens) == {7}
+
+
+class Committing(Connector):
+    """One task that commits when it is told to."""
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task("only")]
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        context.commit({"n": 1})
+
+
+def test_a_commit_during_which_the_session_ended_is_not_acknowledged() -> None:
+    """The worker was stopped inside of it: others may have the task by now."""
+    ends, held = Ends(), threading.Event()
+    held.set()
+
+    def commit(state: TaskState) -> None:
+        held.clear()
+
+    run = ThreadRun(job(Committing), commit, ends.ended, held.is_set)
+    run.start()
+    assert ends.over.wait(20)
+    assert ends.traces[0] is not None
+    assert "TaskFencedError: the worker's session is over" in ends.traces[0]
+
+
+class Eager(Connector):
+    """One coroutine that begins two commits, awaits the second, and says what it has kept."""
+
+    kept: ClassVar[list[object]] = []
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task("only")]
+
+    @override
+    async def run(self, task: Task, context: AsyncTaskContext) -> None:
+        first = context.commit({"n": 1})
+        second = context.commit({"n": 2})
+        await second
+        self.kept.append(context.state)
+        await first
+
+
+def test_a_commit_that_takes_long_holds_up_no_other_coroutine() -> None:
+    loop, slow, other = LoopThread(), Ends(), Ends()
+    Eager.kept.clear()
+    slow.keeps = False
+    run = CoroutineRun(job(Eager), slow.begin_commit, slow.ended, loop)
+    run.start()
+    eventually(lambda: len(slow.begun) == 2)
+    # the loop is free while Kafka has not answered
+    second = CoroutineRun(job(Waiting), other.begin_commit, other.ended, loop)
+    second.start()
+    eventually(lambda: other.states)
+    second.stop()
+    assert other.over.wait(20)
+    assert not slow.over.is_set()
+    slow.begun[0].set_result(None)
+    slow.begun[1].set_result(None)
+    assert slow.over.wait(20)
+    assert (slow.traces, other.traces) == ([None], [None])
+    assert slow.states == [{"n": 1}, {"n": 2}]
+    assert Eager.kept == [{"n": 2}]
+    loop.close()
+
+
+def test_a_coroutine_is_told_of_a_commit_that_was_refused() -> None:
+    loop, ends = LoopThread(), Ends()
+    ends.keeps = False
+    run = CoroutineRun(job(Waiting), ends.begin_commit, ends.ended, loop)
+    run.start()
+    eventually(lambda: ends.begun)
+    ends.begun[0].set_exception(TaskFencedError("it is another's"))
+    assert ends.over.wait(20)
+    assert ends.traces[0] is not None
+    assert "TaskFencedError: it is another's" in ends.traces[0]
+    loop.close()

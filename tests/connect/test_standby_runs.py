@@ -15,7 +15,14 @@ from groupsdk.connect.errors import ConnectorConfigError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.restart import RestartPolicy
 from groupsdk.connect.standby_runs import StandbyRuns
-from groupsdk.connect.task import Connector, StandbyContext, Task, TaskContext, check_standby
+from groupsdk.connect.task import (
+    AsyncStandbyContext,
+    Connector,
+    StandbyContext,
+    Task,
+    TaskContext,
+    check_standby,
+)
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import Counting, Separate, eventually
 
@@ -54,10 +61,10 @@ class AsyncFollower(Follower):
 
     @override
     async def standby(  # type: ignore[override]  # either form is allowed, here one after the other
-        self, task: Task, context: StandbyContext
+        self, task: Task, context: AsyncStandbyContext
     ) -> None:
         context.keep((task.id, context.state))
-        await context.stop.wait()  # type: ignore[misc]  # awaited in coroutines
+        await context.stop.wait()
 
 
 class Loader(Follower):

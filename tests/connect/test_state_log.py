@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from groupsdk.connect.state_log import FORGET, StateLog, state_key, state_value
 from groupsdk.connect.task import TaskState
+from tests.support.cases import each_case
 
 
 KEY = ("crawler", "site-1")
@@ -60,7 +61,7 @@ def test_deleted_records_take_nothing_away() -> None:
     assert log.outdated(KEY) == []
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each_case("seed", range(200))
 def test_owners_that_overlap_lose_nothing_that_was_acknowledged_in_time(seed: int) -> None:
     chance = Random(seed)
     records: list[LogRecord] = []

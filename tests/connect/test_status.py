@@ -1,5 +1,7 @@
 """Holds statuses to the form that Kafka Connect keeps."""
 
+from dataclasses import replace
+
 import pytest
 
 from groupsdk.connect.config_state import ClusterConfigState
@@ -7,6 +9,7 @@ from groupsdk.connect.status import (
     MAX_TRACE,
     State,
     Status,
+    for_log,
     owned_before,
     stack_trace,
     status_key,
@@ -25,12 +28,19 @@ def test_keys_and_values_are_kafka_connects() -> None:
         "generation": 7,
         "trace": "Traceback ...",
     }
-    assert "trace" not in Status(State.RUNNING, "host:1", 7).record()
+    assert Status(State.RUNNING, "host:1", 7).record().keys() == {
+        "state",
+        "worker_id",
+        "generation",
+    }
 
 
 def test_what_was_written_is_read_again() -> None:
-    status = Status(State.RESTARTING, "host:1", 7, "why")
+    status = Status(State.RESTARTING, "host:1", 7, "why", "1.0")
     assert Status.of(status.record()) == status
+    # as Kafka Connect says of classes without one
+    unversioned = Status.of({**status.record(), "version": "undefined"})
+    assert unversioned == replace(status, version=None)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +67,13 @@ def test_what_anything_was_said_of_was_given_out() -> None:
     status = Status(State.RUNNING, "w1", 1)
     said = {"status-connector-a": status, "status-task-a-1": status, "status-task-gone-0": status}
     assert owned_before(configs, said) == Work(("a",), (ConnectorTaskId("a", 1),))
+
+
+def test_logs_say_first_what_was_raised() -> None:
+    assert for_log("Traceback ...\n  line\nValueError: no\n") == (
+        "ValueError: no\nTraceback ...\n  line\nValueError: no"
+    )
+    assert for_log("its state cannot be read") == "its state cannot be read"
 
 
 def test_a_stack_trace_is_kept_to_its_end() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.connect.active_topics import TopicUse
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.config_records import (
     ClusterRequest,
@@ -61,13 +62,14 @@ def open_store(
 def test_configurations_outlive_the_worker(open_store: OpenStore) -> None:
     store = open_store()
     assert store.configs().connectors == {}
+    assert bool(store.cluster_id()) == (not isinstance(store, FileStore))
     store.claim()
     changes: list[int] = []
     store.on_change = lambda: changes.append(1)
     store.write_configs([*connector_records("a", {"k": "v"}), *task_records("a", [{}, {}])])
     written = store.configs()
     assert written.connectors == {"a": {"k": "v"}}
-    assert changes
+    eventually(lambda: changes)  # told by the thread that reads
     store.close()
     again = open_store()
     assert again.configs().connectors == written.connectors
@@ -119,6 +121,21 @@ def test_a_former_owner_commits_nothing_more(open_store: OpenStore) -> None:
     assert store.fence([KEY], 5, 10_000) == {KEY: {"n": 1}}
 
 
+def test_states_are_kept_without_waiting_in_the_order_of_the_calls(open_store: OpenStore) -> None:
+    store = open_store()
+    store.fence([KEY], 3, 10_000)
+    futures = [store.begin_commit(KEY, 3, {"n": number}) for number in range(50)]
+    for future in futures:
+        future.result(20)
+    assert store.state(KEY) == {"n": 49}
+    with pytest.raises(StoreError, match="must be what JSON can carry"):
+        store.begin_commit(KEY, 3, {"n": object()}).result(20)
+    store.fence([KEY], 5, 10_000)
+    with pytest.raises(TaskFencedError, match="taken over under 5, after 3"):
+        store.begin_commit(KEY, 3, {"n": 99}).result(20)
+    assert store.state(KEY) == {"n": 49}
+
+
 def test_states_are_set_in_place_of_an_owner(open_store: OpenStore) -> None:
     store, other, new = open_store(), ("a", "t1"), ("a", "t2")
     store.fence([KEY, other, ("b", "t0")], 3, 10_000)
@@ -144,6 +161,20 @@ def test_a_state_that_json_cannot_carry_is_refused(open_store: OpenStore, tmp_pa
     store.fence([KEY], 3, 10_000)
     with pytest.raises(StoreError, match="must be what JSON can carry"):
         store.commit(KEY, 3, {"n": object()})
+
+
+def test_topics_that_connectors_use_are_kept_and_forgotten(open_store: OpenStore) -> None:
+    store = open_store()
+    for topic in ("b", "a"):
+        store.put_topic(TopicUse(topic, "c", 0, 1))
+    store.put_topic(TopicUse("a", "other", 0, 1))
+    eventually(lambda: list(store.topics("c")) == ["a", "b"])
+    eventually(lambda: store.topics("other"))
+    store.forget_topics("c")
+    eventually(lambda: not store.topics("c"))
+    assert list(store.topics("other")) == ["a"]
+    # they are no statuses
+    assert store.statuses() == {}
 
 
 def test_the_last_status_is_told(open_store: OpenStore) -> None:

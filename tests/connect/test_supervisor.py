@@ -48,7 +48,7 @@ class Rig:
 
     def __init__(self, policy: RestartPolicy | None = None, grace_ms: int = 5_000) -> None:
         self.store = FileStore()
-        self.store.write_configs(connector_records("c", {}))
+        self.store.write_configs(connector_records("c", {"connector.class": "Counting"}))
         self.store.write_configs(task_records("c", [{}]))
         self.supervisor = Supervisor(
             self.store,
@@ -96,7 +96,9 @@ def test_what_is_owned_runs_and_what_is_not_stops(rig: Rig) -> None:
     rig.supervisor.reconcile(WORK, given, 7)
     assert rig.supervisor.owned() == WORK
     rig.reaches(State.RUNNING, given)
-    assert rig.store.statuses()["status-connector-c"].state is State.RUNNING
+    connector = rig.store.statuses()["status-connector-c"]
+    assert (connector.state, connector.version) == (State.RUNNING, "2.1")
+    assert rig.store.statuses()["status-task-c-0"].version == "2.1"
     assert rig.store.statuses()["status-task-c-0"].generation == 7
     rig.supervisor.reconcile(Work(), given, 8)
     assert not rig.supervisor.owned()
@@ -144,6 +146,17 @@ def test_a_task_that_raises_at_once_is_restarted_with_its_trace_and_does_not_spi
     rig.reaches(State.FAILED, given)
     assert len(Failing.runs) == 8
     rig.supervisor.close()
+
+
+def test_the_whole_trace_of_a_failed_task_is_logged(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.supervisor.reconcile(WORK, configs("Failing"), 7)
+    rig.reaches(State.RESTARTING, configs("Failing"))
+    (said,) = [each.getMessage() for each in caplog.records if "failed, starts" in each.message][:1]
+    assert said.startswith("task c-0 failed, starts again in ")
+    assert "ValueError: this one always fails\nTraceback (most recent call last):" in said
+    assert "in run\n    raise ValueError" in said
 
 
 def test_what_a_halted_task_raises_is_no_failure(rig: Rig) -> None:

@@ -3,11 +3,10 @@
 from collections import Counter
 from random import Random
 
-import pytest
-
 from groupsdk.connect.incremental_assignor import IncrementalCooperativeAssignor
 from groupsdk.connect.work import ClusterAssignment, Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId
+from tests.support.cases import each_case
 
 
 class Group:
@@ -105,7 +104,7 @@ def test_without_weights_it_is_kafkas_way() -> None:
     assert with_weights.held == without.held
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_case("seed", range(60))
 def test_after_any_change_the_bound_holds_and_nothing_moved_without_need(seed: int) -> None:
     """The bound: nobody has more than another by more than the lightest task that it could give to that one."""
     chance = Random(seed)

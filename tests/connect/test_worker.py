@@ -17,6 +17,7 @@ from groupsdk.connect.errors import ConnectError, RebalancingError
 from groupsdk.connect.kafka_store import KafkaStore
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.wire.connect_protocol import ConnectorTaskId
+from tests.conftest import StartKafka
 from tests.connect.workers import Counting, app, count, eventually, standalone, states
 
 
@@ -44,6 +45,29 @@ def test_who_asks_a_worker_that_has_ended_is_answered() -> None:
         eventually(lambda: worker.is_leader)
     with pytest.raises(RebalancingError):
         worker.put_connector("c", COUNTING).result(20)
+
+
+def test_a_request_that_is_given_up_does_not_end_the_worker() -> None:
+    with standalone() as worker:
+        eventually(lambda: worker.is_leader)
+        held, ran = threading.Event(), threading.Event()
+        running = threading.Event()
+
+        def hold() -> bool:
+            running.set()
+            return held.wait(30)
+
+        first = worker.request(hold)
+        given_up = worker.request(ran.set)
+        assert running.wait(20)
+        assert given_up.cancel()
+        # its turn has come: it runs to its end
+        assert not first.cancel()
+        held.set()
+        assert first.result(20)
+        assert worker.put_connector("c", COUNTING).result(20)
+        assert not ran.is_set()
+        assert worker.error is None
 
 
 def test_more_and_fewer_tasks_touch_only_those(tmp_path: Path) -> None:
@@ -268,6 +292,31 @@ def test_a_worker_that_cannot_read_configurations_leaves_its_work_to_others(
     eventually(lambda: group.shares() == [2, 2], group.shares)
     assert deaf.configs().connectors["c"]["count"] == "4"
     assert Counting.most <= 1
+
+
+@pytest.mark.timeout(120)
+def test_workers_that_live_through_a_restart_of_kafka_go_on(
+    own_kafka: StartKafka, group_id: str
+) -> None:
+    kafka = own_kafka()
+    with ExitStack() as stack:
+        group = Group(kafka.bootstrap_servers, group_id, stack)
+        group.start("w0", client_id="w0")
+        group.start("w1", client_id="w1")
+        group.ask(lambda leader: leader.put_connector("c", COUNTING))
+        eventually(lambda: group.shares() == [2, 2], group.shares)
+        kafka.restart()
+        eventually(lambda: group.shares() == [2, 2], group.shares, 60)
+        before = {f"t{n}": count(group.workers[0], "c", f"t{n}") for n in range(4)}
+
+        def all_go_on() -> bool:
+            now = {task: count(group.workers[0], "c", task) for task in before}
+            return all(now[task] > before[task] + 3 for task in before)
+
+        eventually(all_go_on, lambda: states(group.workers[0]), 60)
+        # configurations are read and written as well
+        group.ask(lambda leader: leader.put_connector("d", {**COUNTING, "count": "2"}))
+        eventually(lambda: group.shares() == [3, 3], group.shares, 60)
 
 
 def test_a_worker_whose_thread_is_held_up_halts_its_tasks(group: Group) -> None:

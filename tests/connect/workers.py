@@ -3,14 +3,14 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from groupsdk.connect.app import Worker
-from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.task import Connector, Task, TaskContext
+from groupsdk.connect.errors import ConnectorConfigError, TaskFencedError
+from groupsdk.connect.task import AsyncTaskContext, Connector, Task, TaskContext
 from groupsdk.connect.worker import ConnectWorker
 
 
@@ -18,6 +18,7 @@ class Counting(Connector):
     """As many tasks as `count` says, each of which counts, and keeps its count; `weights` may say what they weigh."""
 
     required = ("count",)
+    version = "2.1"
     running: ClassVar[dict[tuple[str, str], int]] = {}
     """How many runs there are of each task, in this process."""
     most: ClassVar[int] = 0
@@ -60,6 +61,7 @@ class Counting(Connector):
 class Failing(Connector):
     """One task that raises at once."""
 
+    kind = "sink"
     runs: ClassVar[list[int]] = []
     """The fencing token of each run."""
 
@@ -112,7 +114,9 @@ class DeafApart(Connector):
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
-        context.commit({"begun": True})
+        # the lease may be over by the time that the commit is answered
+        with suppress(TaskFencedError):
+            context.commit({"begun": True})
         time.sleep(60)
 
 
@@ -124,9 +128,9 @@ class Waiting(Connector):
         return [Task("only")]
 
     @override
-    async def run(self, task: Task, context: TaskContext) -> None:
-        context.commit({"begun": True})
-        await context.stop.wait()  # type: ignore[misc]  # awaited in coroutines
+    async def run(self, task: Task, context: AsyncTaskContext) -> None:
+        await context.commit({"begun": True})
+        await context.stop.wait()
 
 
 class Stubborn(Connector):

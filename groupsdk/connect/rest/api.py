@@ -34,17 +34,21 @@ from groupsdk.connect.rest.answers import (
     connector_status,
     done,
     error_answer,
+    shown_config,
     task_status,
 )
 from groupsdk.connect.rest.authentication import BasicAuthentication
 from groupsdk.connect.rest.body import BadRequestError, json_object, read_body
 from groupsdk.connect.rest.forward import forward
+from groupsdk.connect.rest.forwarded import ForwardedRequests
+from groupsdk.connect.rest.guard import RequestGuard
 from groupsdk.connect.rest.internal import InternalRequests
 from groupsdk.connect.rest.loggers import LoggerRequests
 from groupsdk.connect.rest.offsets import OffsetRequests
 from groupsdk.connect.rest.openapi import PAGE, document
 from groupsdk.connect.rest.plugins import definitions, listed, validated
 from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.worker_metrics import CONTENT_TYPE, openmetrics
 from groupsdk.version import __version__
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
@@ -83,6 +87,7 @@ class RestApi:
     def __init__(self, worker: ConnectorAdmin, settings: RestSettings) -> None:
         self._worker = worker
         self._settings = settings
+        self._forwarded = ForwardedRequests(worker, settings.url)
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -101,7 +106,7 @@ class RestApi:
                 for method, path, handler in requests.routes()
             ),
             self._route(f"{name}/topics", self.topics),
-            self._route(f"{name}/topics/reset", self.topics, "PUT"),
+            self._route(f"{name}/topics/reset", self.forget_topics, "PUT"),
             self._route(name, self.show),
             self._route(name, self.delete, "DELETE"),
             self._route(f"{name}/config", self.show_config),
@@ -124,14 +129,21 @@ class RestApi:
             self._route("/connector-plugins/{kind}/config", self.show_plugin),
             self._route("/connector-plugins/{kind}/config/validate", self.validate, "PUT"),
             self._route("/health", self.health),
+            self._route("/health/live", self.live),
+            self._route("/metrics", self.metrics),
             self._route("/openapi.json", self.openapi),
             self._route("/docs", self.docs),
         ]
-        middleware = []
+        middleware = [Middleware(RequestGuard, settings=self._settings)]
         if self._settings.user is not None:
             passes = InternalRequests(self._worker).are_signed
             middleware.append(
-                Middleware(BasicAuthentication, settings=self._settings, passes=passes)
+                Middleware(
+                    BasicAuthentication,
+                    settings=self._settings,
+                    forwarded=self._forwarded,
+                    passes=passes,
+                )
             )
         unknown = {HTTPException: _unknown}
         return Starlette(routes=routes, middleware=middleware, exception_handlers=unknown)
@@ -139,7 +151,13 @@ class RestApi:
     def _route(self, path: str, handler: Handler, method: str = "GET") -> Route:
         async def answer(request: Request) -> Response:
             try:
-                return await handler(request)
+                try:
+                    return await handler(request)
+                except UnknownConnectorError:
+                    # this worker may not have read yet what another one has just said it has made
+                    if method != "GET" or not await asyncio.to_thread(self._worker.catch_up):
+                        raise
+                    return await handler(request)
             except BadRequestError as error:
                 return error_answer(error.code, str(error))
             except RequestSignatureError as error:
@@ -163,25 +181,46 @@ class RestApi:
         allowed = request.query_params.get(FORWARD)
         if not error.leader_url or (allowed is not None and allowed.lower() != "true"):
             return error_answer(409, f"{error}; ask the leader")
-        headers = {"content-type": "application/json"}
-        if "authorization" in request.headers:
-            headers["authorization"] = request.headers["authorization"]
-        target = error.leader_url.rstrip("/") + quote(request.scope["path"])
+        path = request.scope["path"]
         asked = [each for each in request.query_params.multi_items() if each[0] != FORWARD]
-        target += "?" + urlencode([*asked, (FORWARD, "true" if allowed is None else "false")])
+        query = urlencode([*asked, (FORWARD, "true" if allowed is None else "false")])
+        target = f"{error.leader_url.rstrip('/')}{quote(path)}?{query}"
         try:
             # that of a request which needs none is still to be read
             body = await read_body(request)
+            signed = request.method, error.leader_url, path, query, body
+            status, data = await self._forward(request.method, target, signed)
         except BadRequestError as wrong:
             return error_answer(wrong.code, str(wrong))
-        status, data = await asyncio.to_thread(forward, request.method, target, headers, body)
+        except RequestSignatureError as wrong:
+            return error_answer(wrong.code, f"{error}; not sent on: {wrong}; ask the leader")
         return Response(data, status_code=status, media_type="application/json")
+
+    async def _forward(
+        self, method: str, target: str, signed: tuple[str, str, str, str, bytes]
+    ) -> tuple[int, bytes]:
+        # never the user's password: who the leader is, is what a member of the group says
+        plain = {"content-type": "application/json"}
+        if self._settings.user is None:
+            return await asyncio.to_thread(forward, method, target, plain, signed[-1])
+        headers = {**plain, **self._forwarded.headers(*signed)}
+        answer = await asyncio.to_thread(forward, method, target, headers, signed[-1])
+        if answer[0] == 403 and await asyncio.to_thread(self._worker.catch_up):
+            # the leader may have handed out another key meanwhile
+            headers = {**plain, **self._forwarded.headers(*signed)}
+            answer = await asyncio.to_thread(forward, method, target, headers, signed[-1])
+        return answer
 
     # What is asked for.
 
     async def root(self, request: Request) -> Response:
         """Say which version this is."""
-        return JSONResponse({"version": __version__, "commit": "", "kafka_cluster_id": ""})
+        about = {
+            "version": __version__,
+            "commit": "",
+            "kafka_cluster_id": self._worker.cluster_id(),
+        }
+        return JSONResponse(about)
 
     async def list_connectors(self, request: Request) -> Response:
         """List connectors; `?expand=status` and `?expand=info` say more."""
@@ -190,12 +229,13 @@ class RestApi:
         if not expand:
             return JSONResponse(names)
         configs, statuses = self._worker.configs(), self._worker.statuses()
+        classes = self._worker.connector_classes()
         described: dict[str, dict[str, Any]] = {name: {} for name in names}
         for name, about in described.items():
             if "status" in expand:
-                about["status"] = connector_status(name, configs, statuses)
+                about["status"] = connector_status(name, configs, statuses, classes)
             if "info" in expand:
-                about["info"] = connector_info(name, configs)
+                about["info"] = connector_info(name, configs, classes)
         return JSONResponse(described)
 
     async def create(self, request: Request) -> Response:
@@ -213,7 +253,7 @@ class RestApi:
     async def show(self, request: Request) -> Response:
         """Show a connector."""
         name = self._name(request)
-        return JSONResponse(connector_info(name, self._worker.configs()))
+        return JSONResponse(self._info(name))
 
     async def delete(self, request: Request) -> Response:
         """Delete a connector."""
@@ -223,7 +263,10 @@ class RestApi:
     async def show_config(self, request: Request) -> Response:
         """Show a connector's configuration."""
         name = self._name(request)
-        return JSONResponse({"name": name, **self._worker.configs().connectors[name]})
+        config = self._worker.configs().connectors[name]
+        return JSONResponse(
+            {"name": name, **shown_config(config, self._worker.connector_classes())}
+        )
 
     async def put_config(self, request: Request) -> Response:
         """Create a connector or change its configuration."""
@@ -231,7 +274,7 @@ class RestApi:
         created = await done(self._worker.put_connector(name, config))
         if created:
             return self._created(request, name)
-        return JSONResponse(connector_info(name, self._worker.configs()))
+        return JSONResponse(self._info(name))
 
     async def patch_config(self, request: Request) -> Response:
         """Change some keys of a connector's configuration; null takes a key away (KIP-477)."""
@@ -240,7 +283,7 @@ class RestApi:
         kept = {**self._worker.configs().connectors[name], **_config(changes, gone)}
         config = {key: value for key, value in kept.items() if key not in gone}
         await done(self._worker.put_connector(name, config))
-        return JSONResponse(connector_info(name, self._worker.configs()))
+        return JSONResponse(self._info(name))
 
     async def show_status(self, request: Request) -> Response:
         """Show what a connector and its tasks are doing, and where."""
@@ -249,11 +292,14 @@ class RestApi:
     async def show_tasks(self, request: Request) -> Response:
         """Show a connector's tasks with their configurations."""
         name, configs = self._name(request), self._worker.configs()
+        classes = self._worker.connector_classes()
         return JSONResponse(
             [
                 {
                     "id": {"connector": name, "task": each.task},
-                    "config": dict(configs.task_configs.get(each, {})),
+                    "config": shown_config(
+                        configs.task_configs.get(each, {}), classes, configs.connectors[name]
+                    ),
                 }
                 for each in configs.task_ids(name)
             ]
@@ -283,8 +329,20 @@ class RestApi:
         return JSONResponse(self._status(self._name(request)), 202)
 
     async def topics(self, request: Request) -> Response:
-        """Say that topics are not known, as Kafka Connect's workers do with `topic.tracking.enable=false`."""
-        return error_answer(403, "topics are not tracked: tasks write where they like")
+        """List the topics that a connector's tasks say they have used (KIP-558)."""
+        if not self._worker.topic_tracking.enable:
+            return error_answer(403, "topics are not tracked: topic.tracking.enable is false")
+        name = self._name(request)
+        return JSONResponse({name: {"topics": list(self._worker.topics(name))}})
+
+    async def forget_topics(self, request: Request) -> Response:
+        """Forget those; the ones that are used still come back soon."""
+        tracking = self._worker.topic_tracking
+        if not (tracking.enable and tracking.allow_reset):
+            what = "enable" if not tracking.enable else "allow.reset"
+            return error_answer(403, f"topics cannot be forgotten: topic.tracking.{what} is false")
+        self._worker.forget_topics(self._name(request))
+        return Response(status_code=202)
 
     def _target(self, target: TargetState) -> Handler:
         async def put(request: Request) -> Response:
@@ -305,10 +363,12 @@ class RestApi:
     async def validate(self, request: Request) -> Response:
         """Try a configuration, and say of each key what is wrong with it."""
         kind, config = request.path_params["kind"], _config(await json_object(request))
-        return JSONResponse(validated(self._worker.connector_classes(), kind, config))
+        return JSONResponse(
+            validated(self._worker.connector_classes(), kind, config, self._worker.providers)
+        )
 
     async def health(self, request: Request) -> Response:
-        """Tell whether the worker does what it is asked (KIP-1017)."""
+        """Tell whether the worker is ready: takes part in the group and does what it is asked (KIP-1017)."""
         asked = asyncio.wrap_future(self._worker.request(self._worker.health))
         try:
             health = await asyncio.wait_for(asked, _HEALTH_S)
@@ -316,6 +376,16 @@ class RestApi:
             said = f"the worker has not answered within {_HEALTH_S:g} s"
             health = Health("unhealthy", said)
         return JSONResponse(asdict(health), _HEALTH_CODES[health.status])
+
+    async def live(self, request: Request) -> Response:
+        """Tell whether the worker runs, with or without Kafka."""
+        health = self._worker.liveness()
+        return JSONResponse(asdict(health), _HEALTH_CODES[health.status])
+
+    async def metrics(self, request: Request) -> Response:
+        """Show what is measured of this worker, for Prometheus and its kin."""
+        measured = await asyncio.to_thread(self._worker.metrics)
+        return Response(openmetrics(measured), headers={"content-type": CONTENT_TYPE})
 
     async def openapi(self, request: Request) -> Response:
         """Describe all this for programs."""
@@ -329,7 +399,7 @@ class RestApi:
 
     def _created(self, request: Request, name: str) -> Response:
         place = f"{str(request.base_url).rstrip('/')}/connectors/{quote(name, safe='')}"
-        return JSONResponse(connector_info(name, self._worker.configs()), 201, {"location": place})
+        return JSONResponse(self._info(name), 201, {"location": place})
 
     def _name(self, request: Request) -> str:
         name: str = request.path_params["name"]
@@ -344,7 +414,13 @@ class RestApi:
         return task
 
     def _status(self, name: str) -> dict[str, Any]:
-        return connector_status(name, self._worker.configs(), self._worker.statuses())
+        worker = self._worker
+        return connector_status(
+            name, worker.configs(), worker.statuses(), worker.connector_classes()
+        )
+
+    def _info(self, name: str) -> dict[str, Any]:
+        return connector_info(name, self._worker.configs(), self._worker.connector_classes())
 
 
 def _target(value: object) -> TargetState | None:

@@ -59,7 +59,6 @@ async def json_object(request: Request) -> dict[str, Any]:
     Raises:
         BadRequestError: it is too long, or none.
     """
-    # also what keeps pages of other sites from writing: browsers ask us first, before they send this type
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequestError(f"Content-Type must be application/json, not {kind!r}", 415)

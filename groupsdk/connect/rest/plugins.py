@@ -6,9 +6,10 @@ Classes here say which keys they need and no more, so every key is a text withou
 from collections.abc import Mapping
 from typing import Any, Final
 
+from groupsdk.connect.connector_config import check_config
 from groupsdk.connect.errors import ConnectorConfigError, UnknownConnectorError
+from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, masked
 from groupsdk.connect.task import CLASS_KEY, Connector
-from groupsdk.version import __version__
 
 
 _GROUP: Final = "Common"
@@ -16,7 +17,10 @@ _GROUP: Final = "Common"
 
 def listed(classes: Mapping[str, type[Connector]]) -> list[dict[str, Any]]:
     """Return all classes that configurations may name."""
-    return [{"class": name, "type": "source", "version": __version__} for name in sorted(classes)]
+    return [
+        {"class": name, "type": classes[name].kind, "version": classes[name].version}
+        for name in sorted(classes)
+    ]
 
 
 def definitions(classes: Mapping[str, type[Connector]], name: str) -> list[dict[str, Any]]:
@@ -29,7 +33,10 @@ def definitions(classes: Mapping[str, type[Connector]], name: str) -> list[dict[
 
 
 def validated(
-    classes: Mapping[str, type[Connector]], name: str, config: Mapping[str, str]
+    classes: Mapping[str, type[Connector]],
+    name: str,
+    config: Mapping[str, str],
+    providers: ConfigProviders = NO_PROVIDERS,
 ) -> dict[str, Any]:
     """Return what a class says of a configuration, key by key.
 
@@ -41,9 +48,10 @@ def validated(
     if config.get(CLASS_KEY, name) != name:
         errors[CLASS_KEY] = [f"must be {name!r}, as in the path, not {config[CLASS_KEY]!r}"]
     try:
-        classes[name].validate({CLASS_KEY: name, **config})
+        check_config(classes[name], {CLASS_KEY: name, **config}, providers)
     except ConnectorConfigError as error:
         errors.setdefault(error.field, []).append(error.reason)
+    shown = masked(config, classes[name].secrets)
     keys = dict.fromkeys([*needed, *config, *errors])
     return {
         "name": name,
@@ -54,7 +62,7 @@ def validated(
                 "definition": _definition(key, key in needed, order),
                 "value": {
                     "name": key,
-                    "value": config.get(key),
+                    "value": shown.get(key),
                     "recommended_values": [],
                     "errors": errors.get(key, []),
                     "visible": True,

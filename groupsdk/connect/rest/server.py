@@ -9,6 +9,7 @@ import uvicorn
 
 from groupsdk.connect.admin import ConnectorAdmin
 from groupsdk.connect.rest.api import RestApi
+from groupsdk.connect.rest.connections import bounded
 from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.errors import ConfigError
 
@@ -36,6 +37,8 @@ class RestServer:
                 log_config=None,
                 access_log=False,
                 lifespan="off",
+                http=bounded(settings),
+                ws="none",
                 server_header=False,
                 timeout_graceful_shutdown=2,
             )

@@ -1,6 +1,9 @@
 """Holds the shapes of answers."""
 
 import json
+from dataclasses import replace
+
+import pytest
 
 from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.rest.answers import (
@@ -10,12 +13,20 @@ from groupsdk.connect.rest.answers import (
     task_status,
 )
 from groupsdk.connect.status import State, Status
+from groupsdk.connect.task import Connector
 from groupsdk.wire.connect_protocol import ConnectorTaskId
+from tests.connect.workers import Counting
+
+
+class Sink(Counting):
+    """One whose data goes out of Kafka."""
+
+    kind = "sink"
 
 
 CONFIGS = ClusterConfigState(connectors={"c": {"k": "v"}}, task_counts={"c": 2})
 STATUSES = {
-    "status-connector-c": Status(State.RUNNING, "h:1", 3),
+    "status-connector-c": Status(State.RUNNING, "h:1", 3, version="1.2"),
     "status-task-c-1": Status(State.FAILED, "h:2", 3, "ValueError"),
 }
 FAILED = {"id": 1, "state": "FAILED", "worker_id": "h:2", "trace": "ValueError"}
@@ -23,20 +34,31 @@ FAILED = {"id": 1, "state": "FAILED", "worker_id": "h:2", "trace": "ValueError"}
 
 def test_a_connector_is_described_with_its_tasks() -> None:
     tasks = [{"connector": "c", "task": number} for number in range(2)]
-    assert connector_info("c", CONFIGS) == {
+    assert connector_info("c", CONFIGS, {}) == {
         "name": "c",
         "config": {"name": "c", "k": "v"},
         "tasks": tasks,
-        "type": "source",
+        "type": "unknown",
     }
 
 
+@pytest.mark.parametrize(
+    ("classes", "expected"), [({"K": Counting}, "source"), ({"K": Sink}, "sink"), ({}, "unknown")]
+)
+def test_which_way_its_data_goes_is_what_its_class_says(
+    classes: dict[str, type[Connector]], expected: str
+) -> None:
+    configs = replace(CONFIGS, connectors={"c": {"connector.class": "K"}})
+    assert connector_info("c", configs, classes)["type"] == expected
+    assert connector_status("c", configs, STATUSES, classes)["type"] == expected
+
+
 def test_what_nobody_has_spoken_of_is_unassigned() -> None:
-    assert connector_status("c", CONFIGS, STATUSES) == {
+    assert connector_status("c", CONFIGS, STATUSES, {}) == {
         "name": "c",
-        "connector": {"state": "RUNNING", "worker_id": "h:1"},
+        "connector": {"state": "RUNNING", "worker_id": "h:1", "version": "1.2"},
         "tasks": [{"id": 0, "state": "UNASSIGNED", "worker_id": ""}, FAILED],
-        "type": "source",
+        "type": "unknown",
     }
     assert task_status(ConnectorTaskId("c", 1), STATUSES) == FAILED
 

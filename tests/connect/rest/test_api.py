@@ -1,16 +1,20 @@
 """Holds the REST interface, over HTTP, as Kafka Connect's users know it."""
 
 import json
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect.rest.server import RestServer
 from groupsdk.connect.rest.settings import RestSettings
-from tests.connect.workers import Counting, eventually, standalone
+from tests.connect.workers import Counting, app, eventually, standalone
 
 
 CONFIG = {"connector.class": "Counting", "count": "2"}
@@ -138,9 +142,55 @@ def test_it_says_how_it_is() -> None:
         worker._ready = False
         code, said = ask("GET", "/health")
         assert (code, said["status"]) == (503, "starting")
+        assert ask("GET", "/health/live")[0] == 200
         assert worker.stop(20)
+        for path in ("/health", "/health/live"):
+            code, said = ask("GET", path)
+            assert (code, said) == (500, {"status": "unhealthy", "message": "the worker has ended"})
+        server.stop()
+
+
+def test_a_worker_is_ready_while_kafka_answers_and_lives_without(group_id: str) -> None:
+    with EmbeddedBroker() as broker, ExitStack() as stack:
+        servers = broker.bootstrap_servers
+        worker = app().start(bootstrap_servers=servers, group_id=group_id)
+        stack.callback(worker.stop)
+        server = RestServer(worker, RestSettings(port=0))
+        server.start()
+        stack.callback(server.stop)
+        ask = Client(server)
+        eventually(lambda: ask("GET", "/health")[0] == 200)
+        broker.stop()
+        eventually(lambda: ask("GET", "/health")[0] == 500)
         code, said = ask("GET", "/health")
-        assert (code, said) == (500, {"status": "unhealthy", "message": "the worker has ended"})
+        assert (code, said["status"]) == (500, "unhealthy")
+        assert said["message"].startswith("the worker is not in touch with its group: ")
+        assert ask("GET", "/health/live")[0] == 200
+        broker.start()
+        eventually(lambda: ask("GET", "/health")[0] == 200)
+
+
+def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: MockerFixture) -> None:
+    mocker.patch("groupsdk.connect.rest.api._HEALTH_S", 0.2)
+    with standalone() as worker:
+        server = RestServer(worker, RestSettings(port=0))
+        server.start()
+        ask = Client(server)
+        eventually(lambda: ask("GET", "/health")[0] == 200)
+        busy = threading.Event()
+        held = worker.request(lambda: busy.wait(30))
+        assert ask("GET", "/health") == (
+            500,
+            {"status": "unhealthy", "message": "the worker has not answered within 0.2 s"},
+        )
+        # it is busy, and has not been for long enough to be stuck
+        assert ask("GET", "/health/live")[0] == 200
+        worker._stepped_ms -= 300_000
+        code, said = ask("GET", "/health/live")
+        assert (code, said["status"]) == (500, "unhealthy")
+        busy.set()
+        assert held.result(20)
+        eventually(lambda: ask("GET", "/health")[0] == 200)
         server.stop()
 
 
@@ -163,8 +213,8 @@ def test_it_says_how_it_is() -> None:
             "initial_",
         ),
         ("PATCH", "/connectors/none/config", {}, 404, "there is no connector 'none'"),
-        ("GET", "/connectors/c/topics", None, 403, "topics are not tracked"),
-        ("PUT", "/connectors/c/topics/reset", None, 403, "topics are not tracked"),
+        ("GET", "/connectors/none/topics", None, 404, "there is no connector 'none'"),
+        ("PUT", "/connectors/none/topics/reset", None, 404, "there is no connector 'none'"),
         ("GET", "/nowhere", None, 404, "HTTP 404 Not Found"),
         ("DELETE", "/connectors", None, 405, "HTTP 405 Method Not Allowed"),
         ("GET", "/connectors/c/tasks/x/status", None, 404, "HTTP 404"),

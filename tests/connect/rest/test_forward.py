@@ -1,14 +1,20 @@
 """Holds that any worker of a group takes requests, and sends on what the leader has to do."""
 
+import base64
 import socket
 import threading
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from groupsdk.connect.rest.forward import forward
+from groupsdk.connect.rest.forwarded import FORWARDED_HEADER
 from groupsdk.connect.rest.server import RestServer
 from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.session_key import SessionKey
+from groupsdk.connect.worker import ConnectWorker
 from tests.connect.rest.test_api import CONFIG, Client
 from tests.connect.workers import app, eventually
 
@@ -47,18 +53,99 @@ def test_an_answer_that_is_no_http_is_said() -> None:
         thread.join(20)
 
 
+def two_workers(
+    stack: ExitStack, servers: str, group_id: str, login: tuple[str, str] | None = None, **more: Any
+) -> tuple[list[Client], list[ConnectWorker]]:
+    """Two workers of one group that answer to HTTP, as soon as they listen."""
+    asks, workers = [], []
+    for port in free_ports(2):
+        user, password = login or (None, None)
+        settings = RestSettings(port=port, user=user, password=password)
+        worker = app().start(bootstrap_servers=servers, group_id=group_id, url=settings.url, **more)
+        stack.callback(worker.stop)
+        server = RestServer(worker, settings)
+        server.start()
+        stack.callback(server.stop)
+        asks.append(Client(server))
+        workers.append(worker)
+    return asks, workers
+
+
+def test_requests_that_come_while_the_group_rebalances_wait_for_its_leader(
+    servers: str, group_id: str
+) -> None:
+    with ExitStack() as stack:
+        asks, workers = two_workers(stack, servers, group_id)
+        # nobody leads yet; and each new connector makes the group rebalance
+        codes = [
+            asks[number % 2]("PUT", f"/connectors/c{number}/config", CONFIG)[0]
+            for number in range(6)
+        ]
+        assert codes == [201] * 6
+        # what one worker has made is there on the other at once
+        for ask in asks:
+            assert [ask("GET", f"/connectors/c{number}")[0] for number in range(6)] == [200] * 6
+            assert ask("GET", "/connectors/c6")[0] == 404
+        eventually(lambda: sum(len(each.owned.connectors) for each in workers) == 6)
+
+
+def test_the_users_password_stays_with_the_worker_that_was_asked(
+    servers: str, group_id: str, mocker: MockerFixture
+) -> None:
+    sent = mocker.patch("groupsdk.connect.rest.api.forward", wraps=forward)
+    with ExitStack() as stack:
+        asks, workers = two_workers(stack, servers, group_id, ("alice", "secret"))
+        eventually(lambda: [each.leader_url is not None for each in workers] == [True, True])
+        eventually(lambda: all(each.configs().session_key for each in workers))
+        leader = next(each for each in workers if each.is_leader)
+        follower = asks[workers.index(leader) ^ 1]
+        login = {"Authorization": "Basic " + base64.b64encode(b"alice:secret").decode()}
+        path = "/connectors/one%20two%3F%C3%A4"
+
+        def done(method: str, path: str, body: object = None) -> bool:
+            code, said = follower(method, path, body, **login)
+            assert code in (200, 201, 202, 204, 409), said
+            return code != 409
+
+        eventually(lambda: done("PUT", f"{path}/config?x=a%26b", CONFIG))
+        # also where the key that this worker has read is not the leader's any more
+        leader.request(
+            lambda: leader._leader.write([SessionKey(b"k" * 32, "HmacSHA256", 2**60).record()])
+        ).result(20)
+        eventually(lambda: done("POST", f"{path}/restart?includeTasks=true"))
+        eventually(lambda: done("DELETE", path))
+        assert len(sent.call_args_list) >= 3
+        for call in sent.call_args_list:
+            _, _, headers, _ = call.args
+            assert set(headers) == {"content-type", FORWARDED_HEADER}
+        # by no password, and by a wrong one, nothing is sent on
+        sent.reset_mock()
+        assert follower("DELETE", path)[0] == 401
+        assert follower("DELETE", path, Authorization="Basic YTpi")[0] == 401
+        sent.assert_not_called()
+
+
+def test_without_a_key_nothing_is_sent_on(
+    servers: str, group_id: str, mocker: MockerFixture
+) -> None:
+    sent = mocker.patch("groupsdk.connect.rest.api.forward", wraps=forward)
+    with ExitStack() as stack:
+        asks, workers = two_workers(
+            stack, servers, group_id, ("alice", "secret"), connect_protocol="compatible"
+        )
+        eventually(lambda: [each.leader_url is not None for each in workers] == [True, True])
+        follower = next(
+            ask for ask, worker in zip(asks, workers, strict=True) if not worker.is_leader
+        )
+        login = {"Authorization": "Basic " + base64.b64encode(b"alice:secret").decode()}
+        code, said = follower("PUT", "/connectors/c/config", CONFIG, **login)
+        assert (code, "protocol is not sessioned; ask the leader" in said["message"]) == (409, True)
+        sent.assert_not_called()
+
+
 def test_a_follower_sends_on(servers: str, group_id: str) -> None:
     with ExitStack() as stack:
-        asks, workers = [], []
-        for port in free_ports(2):
-            settings = RestSettings(port=port)
-            worker = app().start(bootstrap_servers=servers, group_id=group_id, url=settings.url)
-            stack.callback(worker.stop)
-            server = RestServer(worker, settings)
-            server.start()
-            stack.callback(server.stop)
-            asks.append(Client(server))
-            workers.append(worker)
+        asks, workers = two_workers(stack, servers, group_id)
         eventually(lambda: [each.leader_url is not None for each in workers] == [True, True])
         follower = next(
             ask for ask, worker in zip(asks, workers, strict=True) if not worker.is_leader

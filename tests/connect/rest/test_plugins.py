@@ -20,9 +20,9 @@ def errors(config: dict[str, str]) -> dict[str, list[str]]:
 
 
 def test_classes_are_listed_with_what_they_need() -> None:
-    assert [(each["class"], each["type"]) for each in listed(CLASSES)] == [
-        ("Counting", "source"),
-        ("Failing", "source"),
+    assert listed(CLASSES) == [
+        {"class": "Counting", "type": "source", "version": "2.1"},
+        {"class": "Failing", "type": "sink", "version": "undefined"},
     ]
     needed = definitions(CLASSES, "Counting")
     assert [(each["name"], each["required"]) for each in needed] == [
@@ -38,6 +38,8 @@ def test_a_configuration_is_tried_without_making_a_connector() -> None:
     assert errors({}) == {"count": ["is missing"]}
     assert errors({"count": "x"}) == {"count": ["must be a number, not 'x'"]}
     assert list(errors({"count": "1", "connector.class": "Failing"})) == ["connector.class"]
+    assert list(errors({"count": "1", "tasks.max": "0"})) == ["tasks.max"]
+    assert list(errors({"count": "1", "task.weight": "x"})) == ["task.weight"]
 
 
 def test_keys_that_are_not_needed_are_shown_as_they_are() -> None:

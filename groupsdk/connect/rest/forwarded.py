@@ -1,0 +1,130 @@
+"""Sign the requests that a worker sends on to the leader, so that no user's password leaves the worker it was given to.
+
+The address of a leader is what a member of the group has announced, and may be anybody's. The worker that a user asks
+checks the password; what it sends on carries a signature with a key derived from the group's session key (KIP-507),
+which only workers can read. The signature is good for one request to one address, once, for five minutes.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+
+from groupsdk.connect.admin import ConnectorAdmin
+from groupsdk.connect.errors import RequestSignatureError
+from groupsdk.connect.rest.body import read_body
+from groupsdk.connect.session_key import SessionKey
+
+
+FORWARDED_HEADER: Final = "x-groupsdk-forwarded"
+VALID_MS: Final = 300_000
+"""How far the clocks of two workers may be apart, and how long signatures are remembered."""
+_MAX_SEEN: Final = 100_000
+_VALUE: Final = re.compile(r"v1 ([0-9]{1,15}) ([0-9a-f]{32}) ([A-Za-z0-9+/=]{44})")
+_PURPOSE: Final = b"groupsdk forwarded requests v1"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class ForwardedRequests:
+    """Signs requests for the leader, and verifies those that other workers have sent on. Belongs to one event loop.
+
+    Args:
+        worker: has the session key.
+        url: what this worker announces, to which requests for it are signed.
+        now_ms: the time in milliseconds since 1970.
+    """
+
+    def __init__(
+        self, worker: ConnectorAdmin, url: str, now_ms: Callable[[], int] = _now_ms
+    ) -> None:
+        self._worker = worker
+        self._url = url
+        self._now_ms = now_ms
+        self._seen: dict[str, int] = {}
+
+    def headers(self, method: str, url: str, path: str, query: str, body: bytes) -> dict[str, str]:
+        """Return the header that signs a request.
+
+        Args:
+            method: GET, PUT, ...
+            url: what the leader has announced.
+            path: the path, not quoted.
+            query: what follows its "?", as it is sent.
+            body: the body.
+
+        Raises:
+            RequestSignatureError: there is no key: `code` says what to answer.
+        """
+        said = f"v1 {self._now_ms()} {secrets.token_hex(16)}"
+        signature = _signature(self._key(), said, method, url, path, query, body)
+        return {FORWARDED_HEADER: f"{said} {signature}"}
+
+    async def verified(self, request: Request) -> bytes:
+        """Return the body of a request that another worker has signed for this one.
+
+        Raises:
+            BadRequestError: the body is too long.
+            RequestSignatureError: the signature is wrong, too old, or was used before.
+        """
+        key = self._key()
+        match = _VALUE.fullmatch(request.headers[FORWARDED_HEADER])
+        if match is None:
+            raise RequestSignatureError(400, f"{FORWARDED_HEADER} is not 'v1 time nonce signature'")
+        now_ms, nonce = self._now_ms(), match[2]
+        if abs(now_ms - int(match[1])) > VALID_MS:
+            raise RequestSignatureError(
+                403,
+                "the request was signed more than 5 minutes ago, or the clocks of workers differ",
+            )
+        body = await read_body(request)
+        said = request.headers[FORWARDED_HEADER].rpartition(" ")[0]
+        query = request.scope["query_string"].decode("latin-1")
+        asked = request.method, self._url, request.scope["path"], query, body
+        if not hmac.compare_digest(_signature(key, said, *asked), match[3]):
+            raise RequestSignatureError(
+                403, "the request is not signed with this group's session key, for this address"
+            )
+        self._remember(nonce, now_ms)
+        return body
+
+    def _key(self) -> SessionKey:
+        if not self._worker.signs_requests:
+            raise RequestSignatureError(
+                409, "workers do not sign requests, since the group's protocol is not sessioned"
+            )
+        key = self._worker.configs().session_key
+        if key is None:
+            raise RequestSignatureError(
+                503, "this worker has not read a session key from the config topic yet"
+            )
+        return key
+
+    def _remember(self, nonce: str, now_ms: int) -> None:
+        # only those whose signatures are right come here, so nobody else can fill it
+        while self._seen and (
+            len(self._seen) >= _MAX_SEEN or next(iter(self._seen.values())) < now_ms
+        ):
+            del self._seen[next(iter(self._seen))]
+        if nonce in self._seen:
+            raise RequestSignatureError(403, "the request was sent before")
+        self._seen[nonce] = now_ms + 2 * VALID_MS
+
+
+def _signature(
+    key: SessionKey, said: str, method: str, url: str, path: str, query: str, body: bytes
+) -> str:
+    digest = hashlib.sha256(body).hexdigest()
+    parts = said, method, url.rstrip("/"), quote(path), query, digest
+    # a key of its own: what is signed here can never pass for a request of KIP-507, nor the other way round
+    derived = hmac.digest(key.key, _PURPOSE, "sha256")
+    return base64.b64encode(hmac.digest(derived, "\n".join(parts).encode(), "sha256")).decode()

@@ -1,0 +1,281 @@
+"""Decide what becomes of single records that cannot be handled: retries, tolerance, dead letters (KIP-298)."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, Literal, Self
+
+from groupsdk.connect.active_topics import check_topic
+from groupsdk.connect.config_state import Config, flag_of, number_of
+from groupsdk.connect.errors import ConnectError, ConnectorConfigError, RetriableError
+from groupsdk.connect.secrets import conceal
+from groupsdk.connect.status import stack_trace
+from groupsdk.limits import MAX_INT64
+
+
+_TOLERANCE: Final = "errors.tolerance"
+_RETRY_TIMEOUT: Final = "errors.retry.timeout"
+_RETRY_DELAY: Final = "errors.retry.delay.max.ms"
+_LOG: Final = "errors.log.enable"
+_LOG_RECORDS: Final = "errors.log.include.messages"
+_DLQ: Final = "errors.deadletterqueue."
+_DLQ_TOPIC: Final = f"{_DLQ}topic.name"
+_DLQ_COPIES: Final = f"{_DLQ}topic.replication.factor"
+_DLQ_HEADERS: Final = f"{_DLQ}context.headers.enable"
+_HEADER: Final = "__connect.errors."
+_FIRST_DELAY_MS: Final = 300
+_SHOWN: Final = 200
+_MAX_COPIES: Final = 32_767
+
+Outcome = Literal["recovered", "skipped", "fatal"]
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """What a connector's configuration says of records that cannot be handled. Build it with `of`."""
+
+    tolerate: bool = False
+    """Whether such records are skipped; otherwise the task fails: `errors.tolerance`."""
+    retry_timeout_ms: int = 0
+    """For how long to try again; 0: not at all, -1: for ever."""
+    retry_delay_max_ms: int = 60_000
+    """The longest wait between two attempts."""
+    log: bool = False
+    """Whether errors that are tolerated are logged as well."""
+    log_records: bool = False
+    """Whether the log says which record it was; for one that is not from Kafka, its key and value."""
+    dead_letter_topic: str = ""
+    """The topic that such records are written to; "": none."""
+    dead_letter_copies: int = -1
+    """How many copies that topic is made with where it is missing; -1: the brokers' default."""
+    dead_letter_headers: bool = False
+    """Whether headers say what went wrong, and where."""
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Read a configuration.
+
+        Raises:
+            ConnectorConfigError: a value is wrong.
+        """
+        tolerance = config.get(_TOLERANCE, "none").strip().lower()
+        if tolerance not in ("none", "all"):
+            raise ConnectorConfigError(
+                _TOLERANCE, f"must be none or all, not {config[_TOLERANCE]!r}"
+            )
+        topic = config.get(_DLQ_TOPIC, "")
+        try:
+            topic = topic and check_topic(topic)
+        except ValueError as error:
+            raise ConnectorConfigError(_DLQ_TOPIC, str(error)) from None
+        return cls(
+            tolerance == "all",
+            number_of(_RETRY_TIMEOUT, config.get(_RETRY_TIMEOUT, "0"), -1, MAX_INT64),
+            number_of(_RETRY_DELAY, config.get(_RETRY_DELAY, "60000"), 1, MAX_INT64),
+            flag_of(config, _LOG, default=False),
+            flag_of(config, _LOG_RECORDS, default=False),
+            topic,
+            number_of(_DLQ_COPIES, config.get(_DLQ_COPIES, "-1"), -1, _MAX_COPIES),
+            flag_of(config, _DLQ_HEADERS, default=False),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ErrantRecord:
+    """A record that cannot be handled, as it goes to the dead letters."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+    topic: str | None = None
+    """Where it is from; None: not from Kafka."""
+    partition: int | None = None
+    offset: int | None = None
+
+    @classmethod
+    def of(cls, record: object) -> Self:
+        """Take a record of confluent-kafka's, bytes, a string, or anything that JSON can carry or Python can show."""
+        if isinstance(record, cls):
+            return record
+        if callable(getattr(record, "topic", None)) and callable(getattr(record, "offset", None)):
+            return cls._of_message(record)
+        return cls(value=_as_bytes(record))
+
+    @classmethod
+    def _of_message(cls, message: Any) -> Self:
+        return cls(
+            _as_bytes(message.key()),
+            _as_bytes(message.value()),
+            tuple((name, _as_bytes(value)) for name, value in message.headers() or ()),
+            message.topic(),
+            message.partition(),
+            message.offset(),
+        )
+
+    @property
+    def place(self) -> str:
+        """Where it is from, for logs."""
+        if self.topic is None:
+            return f"key={_shown(self.key)} value={_shown(self.value)}"
+        return f"topic={self.topic} partition={self.partition} offset={self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFailure:
+    """What became of a record that could not be handled at first."""
+
+    record: ErrantRecord
+    outcome: Outcome
+    errors: int
+    """How many attempts failed."""
+    error_class: str
+    message: str
+    trace: str
+    """The stack trace of the last error."""
+
+
+@dataclass(slots=True)
+class ErrorCounts:
+    """What was counted of one task, under the names of `task-error-metrics`."""
+
+    total_record_failures: int = 0
+    total_record_errors: int = 0
+    total_records_skipped: int = 0
+    total_retries: int = 0
+    total_errors_logged: int = 0
+    deadletterqueue_produce_requests: int = 0
+    deadletterqueue_produce_failures: int = 0
+    last_error_timestamp: int = 0
+
+    def count(self, failure: RecordFailure, date_ms: int) -> None:
+        """Count what became of a record."""
+        self.total_record_errors += failure.errors
+        self.last_error_timestamp = date_ms
+        if failure.outcome == "recovered":
+            self.total_retries += failure.errors
+            return
+        self.total_retries += failure.errors - 1
+        self.total_record_failures += 1
+        if failure.outcome == "skipped":
+            self.total_records_skipped += 1
+
+
+class Attempts:
+    """The attempts at one record.
+
+    Args:
+        policy: whether and for how long to try again.
+        record: the record.
+        now_ms: the time.
+        random: where jitter comes from.
+        secrets: what must not show in what is said of errors.
+    """
+
+    def __init__(
+        self,
+        policy: ErrorPolicy,
+        record: object,
+        now_ms: int,
+        random: Random,
+        secrets: Collection[str] = (),
+    ) -> None:
+        self._secrets = secrets
+        self._policy = policy
+        self._record = record
+        self._random = random
+        self._errors = 0
+        self._last: Exception | None = None
+        timeout_ms = policy.retry_timeout_ms
+        self._until_ms = None if timeout_ms < 0 else now_ms + timeout_ms
+
+    def failed(self, error: Exception, now_ms: int) -> int | None:
+        """Take note of an error; returns in how many milliseconds to try again, or None: not at all.
+
+        Raises:
+            ConnectError: the error says nothing of the record: the task is fenced, for example.
+        """
+        if isinstance(error, ConnectError) and not isinstance(error, RetriableError):
+            raise error
+        self._errors += 1
+        self._last = error
+        if not is_retriable(error):
+            return None
+        most_ms = self._policy.retry_delay_max_ms
+        delay_ms = _FIRST_DELAY_MS << min(self._errors - 1, 40)
+        if delay_ms > most_ms:
+            # all tasks that wait for the same thing would come at once otherwise
+            delay_ms = self._random.randint((most_ms + 1) // 2, most_ms)
+        if self._until_ms is None:
+            return delay_ms
+        left_ms = self._until_ms - now_ms
+        return min(delay_ms, left_ms) if left_ms > 0 else None
+
+    def outcome(self, *, recovered: bool = False) -> RecordFailure | None:
+        """Return what became of the record; None where there was no error."""
+        error = self._last
+        if error is None:
+            return None
+        kind = type(error)
+        skipped: Outcome = "skipped" if self._policy.tolerate else "fatal"
+        return RecordFailure(
+            ErrantRecord.of(self._record),
+            "recovered" if recovered else skipped,
+            self._errors,
+            f"{kind.__module__}.{kind.__qualname__}",
+            conceal(str(error), self._secrets),
+            stack_trace(error, self._secrets),
+        )
+
+
+def is_retriable(error: Exception) -> bool:
+    """Return whether an error may pass: those that say so, of connections, of time, and librdkafka's."""
+    if getattr(error, "retriable", None) is True:
+        return True
+    if isinstance(error, (ConnectionError, TimeoutError)):
+        return True
+    first = error.args[0] if error.args else None
+    retriable = getattr(first, "retriable", None)
+    return callable(retriable) and retriable() is True
+
+
+def context_headers(
+    failure: RecordFailure, connector: str, task: int, stage: str, kind: str
+) -> Headers:
+    """Return the headers that say what went wrong, under Kafka Connect's names."""
+    record = failure.record
+    told: dict[str, object | None] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "connector.name": connector,
+        "task.id": task,
+        "stage": stage,
+        "class.name": kind,
+        "exception.class.name": failure.error_class,
+        "exception.message": failure.message,
+        "exception.stacktrace": failure.trace,
+    }
+    return [
+        (f"{_HEADER}{name}", None if value is None else str(value).encode(errors="replace"))
+        for name, value in told.items()
+        if value is not None or record.topic is not None
+    ]
+
+
+def _as_bytes(value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, str):
+        return value.encode(errors="surrogateescape")
+    return json.dumps(value, default=repr).encode()
+
+
+def _shown(data: bytes | None) -> str:
+    if data is None:
+        return "null"
+    text = data[:_SHOWN].decode(errors="replace")
+    return repr(text) + ("..." if len(data) > _SHOWN else "")

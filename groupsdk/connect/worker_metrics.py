@@ -1,0 +1,188 @@
+"""Measure a worker under the names of Kafka Connect's metrics (KIP-196, KIP-475), and write them as OpenMetrics."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final, Literal
+
+from groupsdk.connect.status import State
+from groupsdk.connect.tolerance import ErrorCounts
+from groupsdk.wire.connect_protocol import ConnectorTaskId
+
+
+WORKER: Final = "connect-worker-metrics"
+REBALANCE: Final = "connect-worker-rebalance-metrics"
+CONNECTOR: Final = "connector-metrics"
+TASK: Final = "connector-task-metrics"
+TASK_ERRORS: Final = "task-error-metrics"
+_COUNTED: Final = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+"""The states whose tasks KIP-475 counts."""
+_PREFIXES: Final = {
+    WORKER: "groupsdk_connect_worker",
+    REBALANCE: "groupsdk_connect_worker_rebalance",
+    CONNECTOR: "groupsdk_connector",
+    TASK: "groupsdk_connector_task",
+    TASK_ERRORS: "groupsdk_task_error",
+}
+CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One value, as JMX shows it of a worker in Java."""
+
+    group: str
+    """The group of metrics: "connect-worker-metrics" and the like."""
+    name: str
+    value: float | str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """The connector and the task that it is of; nothing for the whole worker."""
+
+
+@dataclass(slots=True)
+class Startups:
+    """How often something was started."""
+
+    attempts: int = 0
+    failures: int = 0
+
+    def metrics(self, kind: Literal["connector", "task"]) -> list[Metric]:
+        """Return them under Connect's names; percentages are those since the worker began."""
+        succeeded = self.attempts - self.failures
+        share = 1 / self.attempts if self.attempts else 0.0
+        values = {
+            "attempts-total": self.attempts,
+            "success-total": succeeded,
+            "success-percentage": succeeded * share,
+            "failure-total": self.failures,
+            "failure-percentage": self.failures * share,
+        }
+        return [Metric(WORKER, f"{kind}-startup-{name}", value) for name, value in values.items()]
+
+
+@dataclass(slots=True)
+class CommitTimes:
+    """How long a task's commits took, and how many failed."""
+
+    attempts: int = 0
+    failures: int = 0
+    total_ms: int = 0
+    longest_ms: int = 0
+
+    def count(self, took_ms: int, *, failed: bool) -> None:
+        """Count a commit."""
+        self.attempts += 1
+        self.failures += failed
+        self.total_ms += took_ms
+        self.longest_ms = max(self.longest_ms, took_ms)
+
+    def values(self) -> dict[str, float]:
+        """Return them under Connect's names."""
+        count = max(1, self.attempts)
+        return {
+            "offset-commit-max-time-ms": self.longest_ms,
+            "offset-commit-avg-time-ms": self.total_ms / count,
+            "offset-commit-failure-percentage": self.failures / count,
+            "offset-commit-success-percentage": (self.attempts - self.failures) / count,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorView:
+    """A connector that a worker owns, or has tasks of."""
+
+    name: str
+    state: State | None
+    """None: only tasks of it are here."""
+    class_name: str
+    kind: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task that a worker owns."""
+
+    task_id: ConnectorTaskId
+    state: State
+    commits: CommitTimes
+    errors: ErrorCounts
+
+
+def work_metrics(connectors: Iterable[ConnectorView], tasks: Sequence[TaskView]) -> list[Metric]:
+    """Return the metrics of what a worker owns."""
+    found = []
+    shown = list(connectors)
+    owned = sum(each.state is not None for each in shown)
+    found += [Metric(WORKER, "connector-count", owned), Metric(WORKER, "task-count", len(tasks))]
+    for each in shown:
+        found += _connector_metrics(each, [t for t in tasks if t.task_id.connector == each.name])
+    for task in tasks:
+        found += _task_metrics(task)
+    return found
+
+
+def _connector_metrics(connector: ConnectorView, tasks: Sequence[TaskView]) -> list[Metric]:
+    tags = {"connector": connector.name}
+    states = [each.state.value.lower() for each in tasks]
+    found = [Metric(WORKER, "connector-total-task-count", len(tasks), tags)]
+    found += [
+        Metric(WORKER, f"connector-{state}-task-count", states.count(state), tags)
+        for state in _COUNTED
+    ]
+    if connector.state is not None:
+        about = {
+            "status": connector.state.value.lower(),
+            "connector-type": connector.kind,
+            "connector-class": connector.class_name,
+            "connector-version": connector.version,
+        }
+        found += [Metric(CONNECTOR, name, value, tags) for name, value in about.items()]
+    return found
+
+
+def _task_metrics(task: TaskView) -> list[Metric]:
+    tags = {"connector": task.task_id.connector, "task": str(task.task_id.task)}
+    found = [Metric(TASK, "status", task.state.value.lower(), tags)]
+    found += [Metric(TASK, name, value, tags) for name, value in task.commits.values().items()]
+    for name, value in asdict(task.errors).items():
+        shown = name.replace("_", "-")
+        found.append(Metric(TASK_ERRORS, shown, value, tags))
+    return found
+
+
+def openmetrics(metrics: Iterable[Metric]) -> str:
+    """Return an OpenMetrics exposition.
+
+    `connector-running-task-count` of `connect-worker-metrics` becomes the gauge
+    `groupsdk_connect_worker_connector_running_task_count` with the label `connector`; a name that ends with
+    `-total` becomes a counter, and a value that is a string the label `value` of a sample that is 1.
+    """
+    families: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        families.setdefault(
+            f"{_PREFIXES[metric.group]}_{metric.name.replace('-', '_')}", []
+        ).append(metric)
+    lines = []
+    for name, samples in families.items():
+        family, kind, sample = name, "gauge", name
+        if name.endswith("_total"):
+            family, kind = name.removesuffix("_total"), "counter"
+        elif isinstance(samples[0].value, str):
+            kind, sample = "info", f"{name}_info"
+        lines.append(f"# TYPE {family} {kind}")
+        lines += [_sample(sample, each) for each in samples]
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def _sample(name: str, metric: Metric) -> str:
+    labels, value = dict(metric.tags), metric.value
+    if isinstance(value, str):
+        labels["value"], value = value, 1
+    inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    shown = "NaN" if math.isnan(value) else value
+    return f"{name}{{{inner}}} {shown}" if inner else f"{name} {shown}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

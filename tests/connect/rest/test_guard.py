@@ -1,0 +1,90 @@
+"""Holds that pages of other sites, which a browser opens beside a worker, cannot read or change anything."""
+
+import json
+
+import pytest
+
+from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.errors import ConfigError
+from tests.connect.rest.test_api import CONFIG, Client, ask
+
+
+__all__ = ["ask"]  # a fixture
+SETTINGS = RestSettings(
+    port=0, advertised_url="https://Announced.example:8443/", allowed_hosts=("proxy.example",)
+)
+
+
+def test_only_the_workers_own_names_are_taken_as_host(ask: Client) -> None:
+    port = ask.url.rpartition(":")[2]
+    for host, code in (
+        (f"127.0.0.1:{port}", 200),
+        ("localhost", 200),
+        ("LocalHost.:1", 200),
+        (f"[::1]:{port}", 200),
+        # as probes of Kubernetes address it; no name of somebody's DNS leads there
+        ("10.0.0.7:8083", 200),
+        (f"rebound.example:{port}", 421),
+        ("localhost.rebound.example", 421),
+        ("rebound.example@localhost", 421),
+        ("localhost@rebound.example", 421),
+        ("127.0.0.1.rebound.example", 421),
+        ("local host", 421),
+        ("[::1", 421),
+        ("", 421),
+    ):
+        got, said = ask("GET", "/connectors", Host=host)
+        assert got == code, (host, said)
+    # a name that was rebound makes nothing
+    assert ask("PUT", "/connectors/c/config", CONFIG, Host="rebound.example")[0] == 421
+    assert ask("GET", "/connectors") == (200, [])
+    code, said = ask("GET", "/", Host="rebound.example")
+    assert "--rest-allowed-hosts" in said["message"]
+
+
+def test_the_announced_host_and_those_of_the_setting_are_taken() -> None:
+    assert SETTINGS.hosts() == {
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "announced.example",
+        "proxy.example",
+    }
+    read = RestSettings.of(":1", None, None, None, "a.example, B.example")
+    assert read is not None
+    assert {"a.example", "b.example"} <= read.hosts()
+    for wrong in ("http://a", "a:1", "*.example"):
+        with pytest.raises(ConfigError, match="--rest-allowed-hosts must be names of hosts"):
+            RestSettings(allowed_hosts=(wrong,))
+
+
+@pytest.mark.parametrize("verb", ["restart", "pause"])
+def test_pages_of_other_sites_change_nothing_without_a_body(ask: Client, verb: str) -> None:
+    assert ask("PUT", "/connectors/c/config", CONFIG)[0] == 201
+    method, path = ("POST" if verb == "restart" else "PUT"), f"/connectors/c/{verb}"
+    port = ask.url.rpartition(":")[2]
+    for origin in (
+        "https://other.example",
+        f"http://127.0.0.1:{int(port) ^ 1}",  # another program's page on the same machine
+        f"http://localhost:{port}",  # not what this request names as Host
+        "null",
+        "",
+        "file://",
+        f"http://x@127.0.0.1:{port}",
+    ):
+        code, said = ask(method, path, Origin=origin)
+        assert (code, said["error_code"]) == (403, 403), origin
+        assert ask("GET", "/connectors", Origin=origin)[0] == 403
+    # its own pages, and programs, which say no Origin
+    assert ask(method, path, Origin=ask.url)[0] in (202, 204)
+    assert ask(method, path)[0] in (202, 204)
+
+
+def test_tasks_are_not_taken_as_plain_text(ask: Client) -> None:
+    body = json.dumps([{"task.id": "t7"}]).encode()
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "text/plain; application/json"):
+        for method, path in (("POST", "/connectors/c/tasks"), ("PUT", "/connectors/c/stop")):
+            assert ask(method, path, body, **{"Content-Type": kind})[0] == 415
+            assert ask(method, path, b"", **{"Content-Type": kind})[0] == 415
+    json_kind = {"Content-Type": "Application/JSON; charset=utf-8"}
+    assert ask("PUT", "/connectors/c/config", CONFIG, **json_kind)[0] == 201
