@@ -49,9 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run_parser.add_argument(
         "--session-timeout",
         type=int,
-        default=45,
         metavar="SECONDS",
-        help="group.consumer.session.timeout.ms of the brokers, which the log does not say (45)",
+        help="group.consumer.session.timeout.ms of the brokers, which the log says only in part",
     )
     run_parser.add_argument("--no-report", action="store_true", help="write the tables only")
     report_parser = commands.add_parser("report", help="write the report of tables that are there")
@@ -156,14 +155,14 @@ def _run(args: argparse.Namespace) -> int:
             assignors,
             storm_generations=n,
             storm_window_ms=seconds * 1000,
-            session_timeout_ms=args.session_timeout * 1000,
+            session_timeout_ms=args.session_timeout and args.session_timeout * 1000,
         )
         inputs = _inputs(args, spark)
         if args.broker_log:
-            inputs = replace(inputs, ends=read_ends(spark, args.broker_log))
+            inputs = replace(inputs, ends=read_ends(spark, args.broker_log, zone=args.log_zone))
         tables = run_job(spark, inputs, args.out, options, progress=progress.step)
         if not args.no_report:
-            _write_report(args, progress, tables)
+            _write_report(args, progress, spark, tables)
     finally:
         spark.stop()
     return 0
@@ -172,9 +171,10 @@ def _run(args: argparse.Namespace) -> int:
 def is_brief(args: argparse.Namespace) -> bool:
     """Tell whether there is little to read; of what is not in segment files, nobody knows beforehand."""
     from groupsdk.history.session import BRIEF_BYTES
+    from groupsdk.history.sources.places import is_known
     from groupsdk.history.sources.segments import find_segments
 
-    if not args.segments:
+    if not args.segments or not is_known(args.segments):
         return False
     # fails before Spark starts where there is nothing to read
     return sum(each.size for each in find_segments(args.segments)) <= BRIEF_BYTES
@@ -203,6 +203,7 @@ def _inputs(args: argparse.Namespace, spark: "SparkSession") -> "Inputs":
     from groupsdk.history.sources import segments, topic
     from groupsdk.history.sources.broker import TopicReader
     from groupsdk.history.sources.broker_log import read_broker_log
+    from groupsdk.history.sources.places import is_known
 
     names: Any = None
     if args.topics:
@@ -214,6 +215,11 @@ def _inputs(args: argparse.Namespace, spark: "SparkSession") -> "Inputs":
     reasons: Any = None
     if args.broker_log:
         reasons = read_broker_log(spark, args.broker_log, zone=args.log_zone)
+    if args.segments and not is_known(args.segments):
+        commits, rest = (
+            segments.read_with_spark(spark, args.segments, kind) for kind in ("commits", "rest")
+        )
+        return Inputs(commits, rest, names, ends, reasons)
     if args.segments:
         spark.dataSource.register(segments.SegmentsDataSource)
         reader = spark.read.format(segments.FORMAT)
@@ -284,22 +290,27 @@ def _report(args: argparse.Namespace) -> int:
     progress = _Progress(quiet=args.quiet)
     spark = _session(args, progress, brief=True)
     try:
-        _write_report(args, progress, read_tables(spark, args.out))
+        _write_report(args, progress, spark, read_tables(spark, args.out))
     finally:
         spark.stop()
     return 0
 
 
-def _write_report(args: argparse.Namespace, progress: _Progress, tables: Mapping[str, Any]) -> None:
+def _write_report(
+    args: argparse.Namespace,
+    progress: _Progress,
+    spark: "SparkSession",
+    tables: Mapping[str, Any],
+) -> None:
     from groupsdk.history.report.data import collect
     from groupsdk.history.report.page import render
+    from groupsdk.history.sources.places import Store
 
     progress.say("report")
-    place = Path(args.report or Path(args.out) / REPORT)
-    page = render(collect(tables, args.group), title=args.title)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(page, encoding="utf-8")
-    sys.stdout.write(f"{place}\n")
+    page = render(collect(tables, args.group), title=args.title).encode()
+    # beside the tables, wherever they are
+    folder, _, name = (args.report or f"{args.out.rstrip('/')}/{REPORT}").rpartition("/")
+    sys.stdout.write(f"{Store(spark, folder or '.').write(name, page)}\n")
 
 
 def _archive(args: argparse.Namespace) -> int:

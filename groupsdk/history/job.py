@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Lock
 from typing import Final
 
@@ -15,31 +14,33 @@ from groupsdk.history import decode
 from groupsdk.history.groups.landing import TABLES as LANDED, folders
 from groupsdk.history.groups.replaying import AssignorLike, resolve
 from groupsdk.history.kernel.spans import SPANS
+from groupsdk.history.publishing import STAGING, begin, finish, publish
 from groupsdk.history.replay import DEFAULT_ASSIGNORS, summary
-from groupsdk.history.schemas import TABLES
+from groupsdk.history.schemas import TABLES, Table
 from groupsdk.history.sources.kinds import spark_ddl
 from groupsdk.history.sources.landing import COMMITS_FOLDER, PARTS_FOLDER
-from groupsdk.history.sources.places import made_empty
+from groupsdk.history.sources.places import Store, made_empty
 from groupsdk.history.tables import storms as storm_defaults
 from groupsdk.history.tables.causes import generations
 from groupsdk.history.tables.commits import commit_parts, commit_spans, offset_commits
-from groupsdk.history.tables.departures import DEFAULT_SESSION_TIMEOUT_MS, departures
+from groupsdk.history.tables.departures import departures
 from groupsdk.history.tables.following import GENERATION, NAMES, events, land_events, of_kind
 from groupsdk.history.tables.lag import lower_bounds, sampled
 from groupsdk.history.tables.memberships import memberships
 from groupsdk.history.tables.moves import moves
 from groupsdk.history.tables.quality import quality, rejects
+from groupsdk.history.tables.restarts import restarts
 from groupsdk.history.tables.shape import shaped
 from groupsdk.history.tables.storms import storms
-from groupsdk.history.tables.topics import topics
+from groupsdk.history.tables.topics import topics, with_inferred
 from groupsdk.history.tables.transactions import outcomes, split_deferred
 
 
 logger = logging.getLogger(__name__)
 
 STAGES: Final = "_stages"
-"""The directory of what is written between the steps: it may be deleted after a run."""
-DONE: Final = "_DONE"
+"""The directory of what is written between the steps."""
+_MADE: Final = tuple(name for name in TABLES if name != "raw_records")
 
 Progress = Callable[[str, int, int], None]
 """Told before each step: its name, how many are done, and how many there are."""
@@ -78,14 +79,15 @@ class Options:
         assignors: what is replayed.
         storm_generations: so many generations within `storm_window_ms` make a storm.
         storm_window_ms: milliseconds.
-        session_timeout_ms: of members whose records do not say, in milliseconds.
+        session_timeout_ms: of members whose records do not say, in milliseconds; None: see
+            `tables.departures`.
         format: of the tables: "parquet", or one that the session has besides ("delta", "iceberg").
     """
 
     assignors: Sequence[AssignorLike] = DEFAULT_ASSIGNORS
     storm_generations: int = storm_defaults.GENERATIONS
     storm_window_ms: int = storm_defaults.WINDOW_MS
-    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
+    session_timeout_ms: int | None = None
     format: str = "parquet"
 
 
@@ -100,8 +102,11 @@ class _Read:
 
 @dataclass(slots=True)
 class _Run:
+    """One run; it writes Parquet into a directory of its own, and puts all tables in their places in the end."""
+
     spark: SparkSession
     out: str
+    """The directory of the run."""
     options: Options
     progress: Progress
     written: dict[str, DataFrame] = field(default_factory=dict)
@@ -119,19 +124,13 @@ class _Run:
         """Write a table."""
         self._tell(name)
         table = TABLES[name]
-        path = f"{self.out}/{name}"
-        writer = frame.write.mode("overwrite").format(self.options.format)
-        # days that are no longer there have to go as well
-        writer = writer.option("partitionOverwriteMode", "static")
-        if table.partition_by:
-            writer = writer.partitionBy(*table.partition_by)
-        writer.save(path)
+        _save(frame, table, "parquet", f"{self.out}/{name}")
         return self._load(name)
 
     def read(self, inputs: Inputs) -> _Read:
         """Read the log: at once where the tasks can write what they read, or else once for each kind."""
         root = None
-        if inputs.land is not None and self.options.format == "parquet":
+        if inputs.land is not None:
             root = made_empty(self.out, (COMMITS_FOLDER, PARTS_FOLDER))
         if inputs.land is None or root is None:
             rest = self.stage("rest", inputs.rest)
@@ -156,9 +155,7 @@ class _Run:
         """Go through all groups once; writes what is done with that, and gives the events."""
         # those that go by ids are no more than a cluster has topics
         known = {row.topic_id: row.topic for row in names.collect()}
-        root = None
-        if self.options.format == "parquet":
-            root = made_empty(self.out, folders())
+        root = made_empty(self.out, folders())
         if root is None:
             followed = self.stage("events", events(rest, known, self.options.assignors))
             for kind, name in LANDED.items():
@@ -172,10 +169,7 @@ class _Run:
         return followed
 
     def _load(self, name: str) -> DataFrame:
-        reader = self.spark.read.format(self.options.format)
-        if self.options.format == "parquet":
-            reader = reader.schema(TABLES[name].ddl)
-        self.written[name] = reader.load(f"{self.out}/{name}")
+        self.written[name] = _load(self.spark, name, "parquet", self.out)
         return self.written[name]
 
     def _tell(self, name: str) -> None:
@@ -185,7 +179,7 @@ class _Run:
             self.steps += 1
 
 
-STEPS: Final = 17
+STEPS: Final = 18
 """How many steps a run has."""
 LANES: Final = 2
 """How many steps are run beside the one after the other."""
@@ -205,7 +199,8 @@ def run(
 ) -> Mapping[str, DataFrame]:
     """Make every table and write it below `out`, in the place of what is there.
 
-    A run can be repeated: the tables are made anew from what is read, and have the same rows in the end.
+    A run can be repeated: the tables are made from what is read, and have the same rows in the end. Those that are
+    there stay as they are until all are made: a run that fails changes nothing.
 
     Args:
         spark: the session; see `session.build_session`.
@@ -224,11 +219,28 @@ def run(
     for assignor in options.assignors:
         # before the log is read
         resolve(assignor)
-    job = _Run(spark, out.rstrip("/"), options, progress)
+    store = Store(spark, out)
+    begin(store, _MADE)
+    job = _Run(spark, f"{store.root}/{STAGING}", options, progress)
+    try:
+        _make(job, inputs)
+        if options.format == "parquet":
+            publish(store, _MADE)
+        else:
+            for name in _MADE:
+                _save(job.written[name], TABLES[name], options.format, f"{store.root}/{name}")
+    finally:
+        store.delete(STAGING)
+    return {name: _load(spark, name, options.format, store.root) for name in _MADE}
+
+
+def _make(job: _Run, inputs: Inputs) -> None:
+    options = job.options
     found = job.read(inputs)
     rest, commits = found.rest, found.commits
     naming = events(rest.filter(f.col("record_type") == NAMES))
-    names = job.write("topics", topics(naming, commits, inputs.topics))
+    told = topics(naming, commits, inputs.topics)
+    names = job.write("topics", told.transform(with_inferred(rest, commits)))
     followed = job.follow(rest, names)
     counted = followed.transform(of_kind(GENERATION))
     with ThreadPoolExecutor(LANES, "history") as lanes:
@@ -252,10 +264,11 @@ def run(
                 )
             ),
         )
-        stays = lanes.submit(job.write, "memberships", followed.transform(memberships(gone)))
+        lost = job.stage("restarts", followed.transform(restarts(commits, rest)))
+        stays = lanes.submit(job.write, "memberships", followed.transform(memberships(gone, lost)))
         moved = job.write("moves", followed.transform(moves(spans)))
         made = job.write(
-            "generations", followed.transform(generations(gone, moved, spans, inputs.reasons))
+            "generations", followed.transform(generations(gone, moved, spans, inputs.reasons, lost))
         )
         counts = quality(commits, rest, refused.result(), made)
         beside.append(lanes.submit(job.write, "quality", counts))
@@ -271,7 +284,22 @@ def run(
         )
         for each in beside:
             each.result()
-    return job.written
+
+
+def _save(frame: DataFrame, table: Table, table_format: str, path: str) -> None:
+    # days that are no longer there have to go as well
+    writer = frame.write.mode("overwrite").format(table_format)
+    writer = writer.option("partitionOverwriteMode", "static")
+    if table.partition_by:
+        writer = writer.partitionBy(*table.partition_by)
+    writer.save(path)
+
+
+def _load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFrame:
+    reader = spark.read.format(table_format)
+    if table_format == "parquet":
+        reader = reader.schema(TABLES[name].ddl)
+    return reader.load(f"{root}/{name}")
 
 
 def read_tables(
@@ -282,20 +310,13 @@ def read_tables(
     Raises:
         ConfigError: there are none.
     """
-    root = out.rstrip("/")
-    if "://" not in root and not (Path(root) / "generations").is_dir():
+    store = Store(spark, out)
+    finish(store, _MADE)
+    if not store.exists("generations"):
         raise ConfigError(
             f"{out} has no tables of a history: make them with `groupsdk history run`"
         )
-    found = {}
-    for name, table in TABLES.items():
-        if name == "raw_records":
-            continue
-        reader = spark.read.format(table_format)
-        if table_format == "parquet":
-            reader = reader.schema(table.ddl)
-        found[name] = reader.load(f"{root}/{name}")
-    return found
+    return {name: _load(spark, name, table_format, store.root) for name in _MADE}
 
 
 def create_views(tables: Mapping[str, DataFrame]) -> None:

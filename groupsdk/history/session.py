@@ -1,11 +1,19 @@
 """Build a Spark session that suits the history: UTC, this Python in the workers, and Arrow batches that fit."""
 
+import atexit
 import os
+import re
+import shlex
+import shutil
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Final
 
+import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 
@@ -30,6 +38,11 @@ SETTINGS: Final[Mapping[str, str]] = {
 """What the history sets, and why where it is not plain."""
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+
+_LOOPBACK: Final = "127.0.0.1"
+_LOCAL_DIR: Final = "spark.local.dir"
+_DEFAULT: Final = re.compile(r"([^#\s=:]\S*?)(?:\s*[=:]\s*|\s+)(.*)")
+"""A line of `spark-defaults.conf`."""
 
 _SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
 
@@ -59,6 +72,10 @@ def build_session(
 ) -> SparkSession:
     """Return a session with what the history needs, the running one if there is one.
 
+    It opens no web pages. With a local master it listens on this machine's loopback only, and keeps what it spills in a
+    directory that no other user can read, which goes with the process. Spark's own configuration goes before that:
+    `spark-submit`, `spark-defaults.conf`, `PYSPARK_SUBMIT_ARGS`.
+
     Args:
         app: the application's name.
         master: such as "local[4]" or "spark://host:7077"; None: as `spark-submit` or Spark's configuration
@@ -78,7 +95,7 @@ def build_session(
     every = dict(SETTINGS)
     if connector:
         every |= connector_settings()
-    for key, value in {**every, **(settings or {})}.items():
+    for key, value in {**every, **_private(master), **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if not session.sparkContext.getConf().contains(_SHUFFLE_PARTITIONS):
@@ -86,6 +103,44 @@ def build_session(
         cores = session.sparkContext.defaultParallelism
         session.conf.set(_SHUFFLE_PARTITIONS, str(max(8, 2 * cores)))
     return session
+
+
+def _private(master: str | None) -> dict[str, str]:
+    """Return what keeps a session from others, as far as nobody has set it otherwise."""
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - asking in any other way would start one
+        return {}
+    given = _configured()
+    wanted = {"spark.ui.enabled": "false"}
+    if (master or given.get("spark.master", "local[*]")).startswith("local"):
+        wanted |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
+        if _LOCAL_DIR not in given:
+            # made by us and for us alone: Spark's own would be open to everybody in /tmp
+            wanted[_LOCAL_DIR] = mkdtemp(prefix="groupsdk-spark-")
+            atexit.register(shutil.rmtree, wanted[_LOCAL_DIR], ignore_errors=True)
+    return {key: value for key, value in wanted.items() if key not in given}
+
+
+def _configured() -> dict[str, str]:
+    """Read what Spark's configuration says, before there is a JVM to ask."""
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / "spark-defaults.conf"
+    found: dict[str, str] = {}
+    if defaults.is_file():
+        for line in defaults.read_text(encoding="utf-8").splitlines():
+            match = _DEFAULT.fullmatch(line.strip())
+            if match is not None:
+                found[match[1]] = match[2]
+    if "MASTER" in os.environ:
+        found.setdefault("spark.master", os.environ["MASTER"])
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    for option, value in pairwise(arguments):
+        if option == "--master":
+            found["spark.master"] = value
+        elif option in ("--conf", "-c") and "=" in value:
+            key, _, said = value.partition("=")
+            found[key] = said
+    # all of it where `spark-submit` has started this program
+    return {**found, **dict(SparkConf().getAll())}
 
 
 def _compile_quickly() -> None:

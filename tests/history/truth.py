@@ -35,6 +35,7 @@ _LINES: Final = tuple(
         ("done", r"Group (?P<group>\S+) with generation (?P<generation>\d+) is now empty"),
         ("done", _MODERN + r"Bumped group epoch to (?P<generation>\d+) with"),
         ("undone", r"\[GroupId=(?P<group>\S+)\] Unload(?:ing|ed) group metadata"),
+        ("undone", r"Loaded (?:classic|consumer) group (?P<group>\S+) with"),
         ("failed", r"Member (?P<member>\S+) in group (?P<group>\S+) has failed, removing it"),
         (
             "failed",
@@ -44,7 +45,7 @@ _LINES: Final = tuple(
         ("failed", _MODERN + r"Member (?P<member>\S+) fenced from the group because"),
         (
             "left",
-            r"\[Group (?P<group>\S+)\] Member (?P<member>\S+) has left group through explicit",
+            r"\[Group(?:Id)? (?P<group>\S+)\] (?:Dynamic m|Static m|M)ember (?P<member>\S+) .*?has left group",
         ),
         ("left", _MODERN + _MEMBER + "left the consumer group"),
         ("came", r"Pending dynamic member with id (?P<member>\S+) joins group (?P<group>\S+) in"),
@@ -67,6 +68,8 @@ class Truth:
     left: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     replaced: set[str] = field(default_factory=set)
+    loaded: bool = False
+    """Whether there was no coordinator for a time."""
 
     @property
     def causes(self) -> frozenset[Cause]:
@@ -83,6 +86,8 @@ class Truth:
         }
         if Cause.JOIN in found and found & {Cause.LEAVE, Cause.EXPIRY}:
             found.add(Cause.CLIENT_RESTART)
+            if self.loaded:
+                found.add(Cause.COORDINATOR_RESTART)
         came_again = any(
             reason.startswith(("Leader", "Updating metadata")) for reason in self.reasons
         )
@@ -101,7 +106,7 @@ def truths(lines: Iterable[str]) -> Iterator[Truth]:
         now = under_way.setdefault(group, Truth(group))
         if what == "undone":
             # the group will be loaded as it was: what was not finished did not happen
-            del under_way[group]
+            under_way[group] = Truth(group, loaded=True)
         elif what == "done":
             now.generation = int(match["generation"])
             yield under_way.pop(group)
@@ -141,13 +146,19 @@ class Truths:
 
     def __init__(self, log: Path) -> None:
         self._of: dict[tuple[str, int], list[Truth]] = {}
-        self.ends: dict[str, Cause] = {}
-        """Why members are gone, by their ids."""
         with log.open(encoding="utf-8") as lines:
             for truth in truths(lines):
                 self._of.setdefault((truth.group, truth.generation), []).append(truth)
-                self.ends |= dict.fromkeys(truth.left, Cause.LEAVE)
-                self.ends |= dict.fromkeys(truth.failed, Cause.EXPIRY)
+
+    def end(self, group: str, member: str, generation: int, missing: int = 0) -> frozenset[Cause]:
+        """Return why a member is not in a generation: a member that comes back under its id ends several times."""
+        truths = [
+            truth
+            for number in range(generation - missing, generation + 1)
+            for truth in self._of.get((group, number), [])
+        ]
+        left = {Cause.LEAVE for truth in truths if member in truth.left}
+        return frozenset(left | {Cause.EXPIRY for truth in truths if member in truth.failed})
 
     def judge(self, rows: Iterable[Any]) -> list[Judged]:
         """Hold rows of the table `generations` against it; those that the log does not mention are left out."""

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The session that all tests share: two cores, UTC, no web pages."""
+    """The session that all tests share: two cores, UTC."""
     missing = [name for name in ("pyspark", "pyarrow", "pandas") if find_spec(name) is None]
     if which("java") is None and "JAVA_HOME" not in os.environ:
         missing.append("a JDK")
@@ -41,7 +41,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "groupsdk tests",
         master="local[2]",
         settings={
-            "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",

@@ -1,7 +1,6 @@
 """Causes held against what the coordinator said itself: on a log of a real broker, and on made-up groups in number."""
 
-import gzip
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +12,20 @@ from groupsdk.history.sources.broker_log import read_broker_log, read_ends
 from groupsdk.history.tables import causes, departures
 from groupsdk.history.tables.commits import commit_parts, commit_spans, offset_commits
 from groupsdk.history.tables.following import GENERATION, events, of_kind
+from groupsdk.history.tables.restarts import restarts
 from groupsdk.history.tables.topics import topics
 from groupsdk.history.tables.transactions import outcomes
-from tests.history.sample import DATA
 from tests.history.simulated import write_groups
 from tests.history.truth import Truths
+from tests.spark.logs import COORDINATOR_LOG, unpack
 from tests.spark.reading import read_segments
 
 
-RECORDED = DATA / "recorded"
-SESSION_MS = 4_000
-"""Of the recorded groups of KIP-848: the broker's setting."""
+SCENES = (
+    *("migrating", "migrating-static", "flapping", "flapping-modern", "parting", "parting-modern"),
+    *("calm", "calm-unnamed", "calm-modern"),
+)
+"""The groups of which it is written down what was done to them."""
 ENOUGH = 0.95
 
 
@@ -38,33 +40,41 @@ class Told:
     made_up: dict[tuple[str, int], frozenset[Cause]]
     truths: Truths
 
+    def known(self, departed: Iterable[Any]) -> list[tuple[Any, Set[str]]]:
+        """Take the members of whose ends the coordinator says why, with what it says."""
+        numbers = {(row.group_id, row.seq): row for row in self.alone}
+        found: list[tuple[Any, Set[str]]] = []
+        for row in departed:
+            made = numbers[row.group_id, row.seq]
+            said = self.truths.end(
+                row.group_id, row.member_id, made.generation, made.missing_before
+            )
+            if said:
+                found.append((row, said))
+        return found
+
 
 @pytest.fixture(scope="module")
 def told(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Told:
     """Both logs, as one, through the steps that tell causes."""
     root = tmp_path_factory.mktemp("logs")
-    made_up = dict(write_groups(root / "segments", 5))
-    for packed in RECORDED.rglob("*.log.gz"):
-        file = root / "segments" / packed.parent.name / packed.name.removesuffix(".gz")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(gzip.decompress(packed.read_bytes()))
-    said = root / "coordinator-log.txt"
-    said.write_bytes(gzip.decompress((RECORDED / "coordinator-log.txt.gz").read_bytes()))
-    rest = read_segments(spark, root / "segments", "rest").localCheckpoint()
+    segments = unpack(("recorded", "scenes"), root)
+    said = root / COORDINATOR_LOG
+    made_up = dict(write_groups(segments, 5))
+    rest = read_segments(spark, segments, "rest").localCheckpoint()
     followed = rest.transform(events).localCheckpoint()
     counted = followed.transform(of_kind(GENERATION))
-    commits = read_segments(spark, root / "segments", "commits").transform(
-        offset_commits(outcomes(rest))
-    )
+    commits = read_segments(spark, segments, "commits").transform(offset_commits(outcomes(rest)))
     spans = commit_parts(commits).transform(commit_spans(counted)).localCheckpoint()
     names = topics(followed, commits, None).localCheckpoint()
     moves = spark.createDataFrame([], TABLES["moves"].ddl)
+    lost = followed.transform(restarts(commits, rest)).localCheckpoint()
 
     def judge(ends: Any, reasons: Any) -> tuple[list[Any], list[Any]]:
         gone = followed.transform(
-            departures.departures(names, spans, counted, session_timeout_ms=SESSION_MS, told=ends)
+            departures.departures(names, spans, counted, told=ends)
         ).localCheckpoint()
-        made = followed.transform(causes.generations(gone, moves, spans, reasons))
+        made = followed.transform(causes.generations(gone, moves, spans, reasons, lost))
         return made.collect(), gone.collect()
 
     alone, departed = judge(None, None)
@@ -97,16 +107,16 @@ def test_those_that_are_said_to_be_certain_are_right_more_often(told: Told) -> N
 
 
 def test_who_left_and_who_died_is_told_apart(told: Told) -> None:
-    known = [row for row in told.departed if row.member_id in told.truths.ends]
-    assert len(known) > 50
-    assert share(row.reason == told.truths.ends[row.member_id] for row in known) >= 0.9
+    right = [row.reason in said for row, said in told.known(told.departed)]
+    assert len(right) > 80
+    assert share(right) >= 0.9
 
 
 def test_the_brokers_log_makes_them_exact(told: Told) -> None:
     judged = told.truths.judge(told.with_reasons)
     assert all(each.is_right for each in judged), [each for each in judged if not each.is_right]
-    known = [row for row in told.departed_with_reasons if row.member_id in told.truths.ends]
-    assert all(row.reason == told.truths.ends[row.member_id] for row in known)
+    known = told.known(told.departed_with_reasons)
+    assert [(row, said) for row, said in known if row.reason not in said] == []
     protocols = {row.protocol for row in told.with_reasons if row.evidence == causes.BROKER_LOG}
     assert protocols == {"classic", "consumer"}
 
@@ -136,3 +146,52 @@ def test_causes_of_made_up_groups_are_what_was_made_up(told: Told) -> None:
     sure = [right[key] for key, row in rows.items() if row.confidence >= 0.7]
     assert len(sure) > 1_300
     assert share(sure) >= 0.98
+
+
+def test_causes_of_what_was_done_by_hand_are_all_right(told: Told) -> None:
+    for rows, departed in (
+        (told.alone, told.departed),
+        (told.with_reasons, told.departed_with_reasons),
+    ):
+        mine = [row for row in rows if row.group_id in SCENES]
+        assert len(mine) > 90
+        wrong = [each for each in told.truths.judge(mine) if not each.is_right]
+        assert wrong == []
+        gone = [row for row in departed if row.group_id in SCENES]
+        assert len(gone) > 30
+        known = told.known(gone)
+        assert len(known) == len(gone)
+        assert [(row, said) for row, said in known if {row.reason} != said] == []
+
+
+def test_the_brokers_log_takes_no_generation_away(told: Told) -> None:
+    def places(rows: list[Any]) -> list[tuple[str, int]]:
+        return sorted((row.group_id, row.seq) for row in rows)
+
+    assert places(told.with_reasons) == places(told.alone)
+    assert len(set(places(told.alone))) == len(told.alone)
+
+
+def test_clients_that_had_no_coordinator_did_not_start_again(told: Told) -> None:
+    lost = {
+        (row.group_id, row.generation): row.confidence
+        for row in told.alone
+        if row.primary_cause == Cause.COORDINATOR_RESTART
+    }
+    scenes = {key for key in lost if key[0] in SCENES}
+    # nobody started these again; the broker was away for longer than their sessions last
+    assert scenes == {("calm", 4), ("calm-unnamed", 4), ("flapping", 9), ("parting", 9)}
+    assert {lost[key] for key in scenes} == {0.8}
+    restarted = {row.group_id for row in told.alone if row.primary_cause == Cause.CLIENT_RESTART}
+    assert not restarted & set(SCENES)
+
+
+def test_a_session_that_the_records_do_not_tell_is_learnt(told: Told) -> None:
+    # the broker let them last 6 s in the one log, and 4 s in the other; Kafka's own are 45 s
+    ends = [
+        row
+        for row in told.departed
+        if row.group_id in ("parting-modern", "flapping-modern") and row.reason == Cause.EXPIRY
+    ]
+    assert len(ends) >= 5
+    assert all(row.confidence >= 0.7 and row.silence_ms < 10_000 for row in ends)

@@ -16,7 +16,7 @@ from examples import history_sample
         (
             history_sample.main,
             "workers",
-            {"join", "expiry", "client_restart", "topic_growth", "leave"},
+            {"join", "expiry", "coordinator_restart", "topic_growth", "leave"},
         ),
     ],
 )

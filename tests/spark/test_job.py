@@ -11,6 +11,7 @@ from groupsdk.errors import ConfigError
 from groupsdk.history.job import STEPS, create_views, read_tables
 from groupsdk.history.schemas import TABLES
 from tests.history.sample import expected_counts, expected_generations
+from tests.history.truth import REJOINED
 
 
 Tables = dict[str, Any]
@@ -74,19 +75,22 @@ def test_the_brokers_own_reasons_stand_beside_the_causes(sample_tables: Tables) 
     for each in with_reasons:
         row = found[each["log_partition"], each["log_offset"]]
         assert row.reason in each["broker_reasons"]
-        assert (row.evidence, row.confidence) == ("broker_log", 1.0)
+        assert row.evidence == "broker_log"
+        # "Adding new member" and "Leader re-joining" do not contradict what the records tell more closely
+        closer = row.primary_cause in ("coordinator_restart", *REJOINED)
+        assert row.confidence >= (0.7 if closer else 1.0), row
     assert len(with_reasons) == 15
 
 
 CAUSES = {
-    ("audit", 2): "client_restart",
+    ("audit", 2): "coordinator_restart",
     ("audit", 3): "topic_growth",
     ("audit", 4): "join",
     ("audit", 5): "cooperative_followup",
     ("audit", 6): "leave",
     ("workers", 2): "join",
     ("workers", 3): "expiry",
-    ("workers", 4): "client_restart",
+    ("workers", 4): "coordinator_restart",
     ("workers", 5): "topic_growth",
     ("workers", 6): "leave",
     ("etl", 2): "leave",

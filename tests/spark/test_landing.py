@@ -147,7 +147,7 @@ def test_the_whole_job_makes_the_same_tables_whoever_writes_them(
 ) -> None:
     expected = sample_tables[name]
     rows = plain(expected, *expected.columns)
-    assert bool(rows) == (name != "rejects")
+    assert bool(rows) == (name not in ("rejects", "storms"))
     for tables in other_ways:
         assert tables[name].schema == expected.schema
         assert plain(tables[name], *expected.columns) == rows

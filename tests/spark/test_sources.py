@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pyspark.sql.functions import date_format
 
 from groupsdk.history.schemas import TABLES
 from groupsdk.history.sources.broker_log import ends, read_broker_log, reasons
@@ -140,18 +141,93 @@ def test_an_epoch_has_the_reason_that_stands_before_it(spark: Any) -> None:
     assert found[5].reason == "Member a fenced from the group because the member session expired."
 
 
+USUAL = (
+    "[2026-11-21 00:29:{at}] INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=1] {said}"
+    " (org.apache.kafka.coordinator.group.GroupMetadataManager)"
+)
+"""Kafka's own layout, which names the class and not the thread."""
+REQUESTS = (
+    # a group that migrates: its classic members join again for what they get, which makes no epoch
+    ("00,000", "[GroupId g] Member a joins the consumer group using the classic protocol"),
+    ("00,001", "[GroupId g] Bumped group epoch to 2 with metadata hash 7"),
+    ("00,500", "[GroupId g] Member a joins the consumer group using the classic protocol"),
+    (
+        "00,700",
+        "[GroupId g] Dynamic member a has left group through explicit `LeaveGroup` request; client reason: bye",
+    ),
+    ("00,701", "[GroupId g] Bumped group epoch to 3 with metadata hash 7"),
+    ("01,000", "[GroupId g] Member a joins the consumer group using the classic protocol"),
+    # of several lines of a request the one that says most
+    ("01,000", "[GroupId g] Computed new metadata hash: 8"),
+    ("01,000", "[GroupId g] Bumped group epoch to 4 with metadata hash 8"),
+    (
+        "02,000",
+        (
+            "[GroupId g] Static member with instance id i re-joins the consumer group using the consumer protocol."
+            " Created a new member c to replace the existing member b"
+        ),
+    ),
+    ("09,000", "[GroupId g] Computed new metadata hash: 9"),
+    ("09,000", "[GroupId g] Bumped group epoch to 5 with metadata hash 9"),
+    # so long after it, what was said was of another request
+    ("20,000", "[GroupId g] Member c updated its subscribed topics to: [t]"),
+    ("30,000", "[GroupId g] Bumped group epoch to 6 with metadata hash 9"),
+    ("40,000", "[GroupId s][MemberId m] Member joins the streams group"),
+    (
+        "40,000",
+        "[GroupId s][MemberId m] Bumped streams group epoch to 2 with metadata hash 7 and validated topic epoch 1",
+    ),
+    (
+        "50,000",
+        "[GroupId s] Streams member m fenced from the group because the member session expired",
+    ),
+    (
+        "50,001",
+        "[GroupId s][MemberId m] Bumped streams group epoch to 3 with metadata hash 7 and validated topic epoch 1",
+    ),
+)
+
+
+def test_only_what_was_said_of_the_request_that_made_an_epoch_is_its_reason(spark: Any) -> None:
+    lines = [USUAL.format(at=at, said=f"{said}.") for at, said in REQUESTS]
+    found = {(row.group_id, row.generation): row for row in read(spark, *lines).collect()}
+    assert {key: row.cause for key, row in found.items()} == {
+        ("g", 2): "join",
+        ("g", 3): "leave",
+        ("g", 4): "join",
+        ("g", 5): "topic_growth",
+        ("s", 2): "join",
+        ("s", 3): "expiry",
+    }
+    assert found["g", 3].reason.endswith("client reason: bye.")
+
+
 def test_why_members_are_gone_is_read(spark: Any) -> None:
     lines = [
         *(MODERN.format(at=at, group="g", said=said) for at, said in EPOCHS),
+        *(USUAL.format(at=at, said=f"{said}.") for at, said in REQUESTS),
         "[2026-11-21 00:29:06,000] [p] Member c in group h has failed, removing it from the group.",
         "[2026-11-21 00:29:07,000] [p] [Group h] Member d has left group through explicit `LeaveGroup` request",
+        USUAL.format(
+            at="08,000", said="Group h removed dynamic members who haven't joined: [e, f]"
+        ),
+        USUAL.format(
+            at="09,000", said="Group h removed members who haven't sent their sync requests: [d]"
+        ),
     ]
     frame = spark.createDataFrame([(line,) for line in lines], "value string").transform(ends)
-    assert plain(frame, "group_id", "member_id", "reason") == [
-        ("g", "a", "expiry"),
-        ("g", "b", "leave"),
-        ("h", "c", "expiry"),
-        ("h", "d", "leave"),
+    seconds = frame.withColumn("second", date_format("ts", "ss"))
+    assert plain(seconds, "group_id", "member_id", "reason", "second") == [
+        ("g", "a", "expiry", "03"),
+        # one that comes back under its id ends again
+        ("g", "a", "leave", "00"),
+        ("g", "b", "leave", "04"),
+        ("h", "c", "expiry", "06"),
+        ("h", "d", "expiry", "09"),
+        ("h", "d", "leave", "07"),
+        ("h", "e", "expiry", "08"),
+        ("h", "f", "expiry", "08"),
+        ("s", "m", "expiry", "50"),
     ]
 
 

@@ -3,32 +3,45 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from pyspark.sql import functions as f
 from pyspark.testing import assertDataFrameEqual
 
-from examples.history_log import LogWriter, Seat, commit, deletion, generation
+from examples.history_log import LogWriter, Pair, Seat, commit, deletion, generation
 from groupsdk.history.groups.arrow import MOVE
+from groupsdk.history.groups.families import topic_id_text as topic_id_text_of
 from groupsdk.history.sources.kinds import spark_type
+from groupsdk.history.tables.causes import generations
 from groupsdk.history.tables.commits import (
     commit_parts,
     commit_spans,
     offset_commits,
     topic_id_text,
 )
+from groupsdk.history.tables.departures import departures
 from groupsdk.history.tables.following import ASSIGNMENT, GENERATION, events, of_kind
 from groupsdk.history.tables.lag import lower_bounds, sampled
 from groupsdk.history.tables.moves import moves
 from groupsdk.history.tables.quality import quality, rejects
 from groupsdk.history.tables.storms import storms
-from groupsdk.history.tables.topics import topics
+from groupsdk.history.tables.topics import topics, with_inferred
 from groupsdk.history.tables.transactions import outcomes, with_state
+from groupsdk.wire.coordinator_records.consumer_group import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    TopicPartitions,
+)
+from groupsdk.wire.coordinator_records.offsets_log import write
 from groupsdk.wire.records.control import build_marker
 from groupsdk.wire.records.record import Record, build_batch
 from tests.spark.reading import plain, read_segments, table
 
 
 START = datetime(2026, 10, 2, tzinfo=UTC)
+IDS = {name: UUID(int=place + 1) for place, name in enumerate("abcdefghi")}
 
 
 def at(seconds: float) -> datetime:
@@ -208,12 +221,12 @@ def test_storms_are_many_generations_in_a_short_time(spark: Any) -> None:
         ("g", 6, 8, 3, 6, 30, None, None),
     ]
     assert found.first().causes == {"join": 5}
-    exact = generations_of(spark, "g", 0, 5, 10).transform(
+    exact = generations_of(spark, "g", 0, 5, 10, 1000).transform(
         storms(stays, generations=3, window_ms=10_000)
     )
     assert exact.count() == 1
     assert (
-        generations_of(spark, "g", 0, 5, 10.001)
+        generations_of(spark, "g", 0, 5, 10.001, 1000)
         .transform(storms(stays, generations=3, window_ms=10_000))
         .isEmpty()
     )
@@ -292,6 +305,51 @@ def test_names_that_are_given_go_before_those_that_the_log_tells(spark: Any) -> 
     ]
 
 
+def test_names_follow_from_what_groups_subscribe_to_and_commit(spark: Any) -> None:
+    def member_of(group: str, *topics: str, pattern: str | None = None) -> Pair:
+        value = ConsumerGroupMemberMetadataValue(
+            None, None, "c", "/h", topics, pattern, 1, None, None
+        )
+        return write(ConsumerGroupMemberMetadataKey(group, "m"), value)
+
+    def target_of(group: str, **counts: int) -> Pair:
+        topics = tuple(
+            TopicPartitions(IDS[name], tuple(range(count))) for name, count in counts.items()
+        )
+        value = ConsumerGroupTargetAssignmentMemberValue(topics)
+        return write(ConsumerGroupTargetAssignmentMemberKey(group, "m"), value)
+
+    pairs = [
+        # one topic, and one that the log names already
+        *((5, "one", member_of("one", "a")), (7, "one", target_of("one", a=3))),
+        # two, of which the commits tell which is which
+        *((5, "two", member_of("two", "b", "c")), (7, "two", target_of("two", b=2, c=9))),
+        # two that are alike: nobody knows
+        *((5, "alike", member_of("alike", "d", "e")), (7, "alike", target_of("alike", d=4, e=4))),
+        # one of them is told by another group, whose only topic it is
+        (5, "more", member_of("more", "f", "g")),
+        (7, "more", target_of("more", f=4, g=4)),
+        *((5, "less", member_of("less", "f")), (7, "less", target_of("less", f=4))),
+        # any topic may be that of a pattern
+        (5, "open", member_of("open", pattern="h.*")),
+        *((5, "open", member_of("open", "i")), (7, "open", target_of("open", i=1))),
+    ]
+    rest = spark.createDataFrame(
+        [(group, kind, *pair, None) for kind, group, pair in pairs],
+        "group_id string, record_type smallint, key binary, value binary, reason string",
+    )
+    commits = commits_of(spark, ("two", 7, 1, 5, 9)).withColumn("topic", f.lit("c"))
+    known = table(spark, "topics", {"topic_id": "known", "topic": "known"})
+    found = known.transform(with_inferred(rest, commits))
+    assert plain(found, "topic_id", "topic") == sorted(
+        [
+            ("known", "known"),
+            *((topic_id_text_of(IDS[name]), name) for name in ("a", "b", "c", "f")),
+        ],
+        key=str,
+    )
+
+
 def test_what_is_damaged_unknown_or_missing_is_said_where_it_is(spark: Any, tmp_path: Path) -> None:
     with LogWriter(tmp_path, 5, batch_records=1) as log:
         log.append(1000, generation("g", 1, {"m": Seat("c", {"t": [0]})}))
@@ -333,6 +391,39 @@ def test_what_is_damaged_unknown_or_missing_is_said_where_it_is(spark: Any, tmp_
     assert row.unknown_types == {99: 1}
     for frame in (commits, followed, made, refused):
         frame.unpersist()
+
+
+def test_a_reason_is_that_of_the_generation_it_was_given_for(spark: Any, tmp_path: Path) -> None:
+    with LogWriter(tmp_path, 5) as log:
+        for start in (1000, 900_000):
+            log.append(start, generation("g", 1, {"m": Seat("c", {"t": [0]})}, ts_ms=start))
+            log.append(start + 5000, generation("g", 2, {}, ts_ms=start + 5000))
+            log.append(start + 6000, deletion("g"))
+    rest = read_segments(spark, tmp_path, "rest")
+    followed = events(rest).localCheckpoint()
+    counted = followed.transform(of_kind(GENERATION))
+    spans, names, moved = (table(spark, name) for name in ("commit_spans", "topics", "moves"))
+
+    def said(member: str, second: float, number: int, cause: str) -> tuple[Any, ...]:
+        at_ = datetime.fromtimestamp(second, UTC)
+        return "g", number, at_, f"of {member}", cause, [cause], member, at_, cause
+
+    shape = (
+        "group_id string, generation int, ts timestamp, reason string, cause string,"
+        " compatible array<string>, member_id string, end_ts timestamp, end_reason string"
+    )
+    # of the first time that the group was there; the log of the second one is lost
+    told = spark.createDataFrame([said("n", 0.5, 1, "join"), said("m", 5.5, 2, "expiry")], shape)
+    ends = told.select("group_id", "member_id", told.end_ts.alias("ts"), told.cause.alias("reason"))
+    gone = followed.transform(departures(names, spans, counted, told=ends)).localCheckpoint()
+    made = followed.transform(generations(gone, moved, spans, told))
+    assert plain(made.filter("gone > 0 or joined > 0"), "seq", "evidence", "primary_cause") == [
+        (0, "broker_log", "join"),
+        (1, "broker_log", "expiry"),
+        (2, "log", "join"),
+        (3, "log", "leave"),
+    ]
+    assert plain(gone, "seq", "reason", "confidence") == [(1, "expiry", 1.0), (3, "leave", 0.9)]
 
 
 def test_an_aborted_transaction_is_seen_in_files(spark: Any, tmp_path: Path) -> None:

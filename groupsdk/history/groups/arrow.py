@@ -71,6 +71,7 @@ GENERATION: Final = pa.struct(
         ("is_empty", pa.bool_()),
         ("converged_ts", _TIMESTAMP),
         *_SOURCE,
+        ("leader_epoch", pa.int32()),
     ]
 )
 ASSIGNMENT: Final = pa.struct(
@@ -140,6 +141,7 @@ MEMBERSHIP: Final = pa.struct(
 DEPARTURE: Final = pa.struct(
     [
         ("group_id", pa.string()),
+        ("protocol", pa.string()),
         ("seq", pa.int64()),
         ("generation", pa.int32()),
         ("ts", _TIMESTAMP),
@@ -316,6 +318,7 @@ def _generation(row: GenerationRow) -> tuple[Any, ...]:
         _time(row.converged_ms),
         row.partition,
         row.offset,
+        row.leader_epoch,
     )
 
 
@@ -364,7 +367,7 @@ def _membership(row: MembershipRow) -> tuple[Any, ...]:
 
 def _departure(row: DepartureRow) -> tuple[Any, ...]:
     return (
-        *row[:3],
+        *row[:4],
         _time(row.ts_ms),
         *_member_fields(row),
         row.superseded,

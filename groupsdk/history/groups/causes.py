@@ -11,6 +11,8 @@ from groupsdk.history.groups.member import Member, Partitions
 class Cause(StrEnum):
     """Why there is a new generation, the most telling first: that order decides which cause is the primary one."""
 
+    COORDINATOR_RESTART = "coordinator_restart"
+    """Clients lost their places while the group had no coordinator, and came again: they did not start again."""
     CLIENT_RESTART = "client_restart"
     """A member went and one of the same client and host came."""
     EXPIRY = "expiry"
@@ -36,6 +38,7 @@ class Cause(StrEnum):
 
 
 CONFIDENCE: Final[Mapping[Cause, float]] = {
+    Cause.COORDINATOR_RESTART: 0.8,
     Cause.CLIENT_RESTART: 0.8,
     Cause.EXPIRY: 0.8,
     Cause.LEAVE: 0.8,

@@ -1,9 +1,11 @@
 """Follow a group of the classic protocol: each record holds a whole generation."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 from groupsdk.history.groups.causes import Cause, Changes, compare, in_order
+from groupsdk.history.groups.course import Course, Handover
 from groupsdk.history.groups.loads import deviation
 from groupsdk.history.groups.member import (
     CONSUMER,
@@ -19,14 +21,13 @@ from groupsdk.history.groups.rows import (
     RejectRow,
     Row,
 )
-from groupsdk.history.groups.stays import Stays
+from groupsdk.history.groups.stays import LastSeen
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 
 
 CLASSIC: Final = "classic"
 FINAL: Final = "final"
 GROUP_METADATA: Final = 2
-GROUP_DELETED: Final = "group_deleted"
 
 
 class ClassicGroup:
@@ -35,42 +36,55 @@ class ClassicGroup:
     A generation is given when the next one comes, as its record may be written again: the last one counts.
     """
 
-    def __init__(self) -> None:
-        self._stays = Stays()
+    def __init__(self, course: Course, handed: Handover | None = None) -> None:
+        self._course = course
         self._pending: GenerationRow | None = None
+        self._settled = False
+        self._row_before: GenerationRow | None = None
         self._members: dict[str, Member] = {}
         self._before: dict[str, Member] = {}
         self._known = False
         self._changes = Changes()
+        self._last_seen: Mapping[str, LastSeen] = {}
         self._seen: dict[str, int] = {}
-        self._incarnation = 0
-        self._seq = 0
         self._last_generation = -1
-        self._epoch = -1
+        # the last generation of the newer protocol comes once more, as a classic one
+        self._converting = False
+        if handed is not None:
+            self._members = dict(handed.members)
+            self._known = self._converting = True
+            self._last_generation = handed.generation
+            self._last_seen = handed.last_seen
+            self._row_before = handed.row
 
-    def take(self, record: GroupRecord, value: GroupMetadataValue | None) -> Iterator[Row]:
-        """Take the next record of the group; gives what it completes."""
-        if value is None:
-            yield from self._deleted(record)
-            return
+    def give_up(self) -> Generator[Row, Any, Handover | None]:
+        """End: the group is deleted, or goes on under a newer protocol."""
+        yield from self.flush()
+        if not self._members or self._row_before is None:
+            return None
+        return Handover(self._members, self._last_generation, self._row_before, {})
+
+    def take(
+        self, record: GroupRecord, record_type: int, key: Any, value: GroupMetadataValue
+    ) -> Iterator[Row]:
+        """Take the next generation's record; gives what it completes."""
         members = {each.member_id: each for each in members_of(value)}
         for member in members.values():
             if member.problem is not None:
                 yield RejectRow(
-                    *(record.group_id, record.partition, record.offset, GROUP_METADATA),
+                    *(record.group_id, record.partition, record.offset, record_type),
                     f"member {member.member_id}: {member.problem}",
                 )
         pending = self._pending
         if pending is not None and pending.generation == value.generation:
-            self._again(record, value, members)
+            yield from self._again(record, value, members)
             return
-        yield from self._flush()
-        self._next(record, value, members)
-
-    def close(self) -> Iterator[Row]:
-        """Give what is left at the end of the log."""
-        yield from self._flush()
-        yield from self._stays.open()
+        yield from self.flush()
+        converting, self._converting = self._converting, False
+        if converting and self._last_generation == value.generation:
+            yield from self._converted(record, members)
+        else:
+            self._next(record, value, members)
 
     def _next(
         self, record: GroupRecord, value: GroupMetadataValue, members: dict[str, Member]
@@ -90,61 +104,77 @@ class ClassicGroup:
             # an empty group rebalances for somebody who comes, who was gone again before the record
             causes = (Cause.JOIN,)
         self._changes = changes
-        self._pending = self._row(
-            record, value, changes, causes, is_first, missing, self._moved(record)
-        )
-        self._seq += 1
+        self._settled = False
+        self._pending = self._row(record, value, changes, causes, is_first, missing)
         self._known = True
         self._last_generation = value.generation
 
     def _again(
         self, record: GroupRecord, value: GroupMetadataValue, members: dict[str, Member]
-    ) -> None:
-        """Take the same generation once more: a static member that came back takes over where it was."""
+    ) -> Iterator[Row]:
+        """Take the same generation once more: a static member that came back takes over where it was.
+
+        The generation began with its first record, whose time, place and coordinator stay: what was committed up
+        to here was committed in it.
+        """
         pending = self._pending
         assert pending is not None
+        yield from self._settle()
         within = compare(self._members, members)
+        yield from self._course.stays.update(members, within, _at(pending, record))
         self._members = members
         causes, changes = self._compare(value)
-        self._changes = changes
         # compared as a whole it has a member more and one less, so it takes the first record to tell a rejoin
         found = {*causes, *within.causes} - {Cause.REJOIN}
-        causes = in_order(found | {*pending.causes})
-        row = self._row(
-            record,
-            value,
-            changes,
-            causes,
-            pending.is_first,
-            pending.missing_before,
-            self._moved(record) or pending.coordinator_changed,
+        loads = [member.n_partitions for member in members.values()]
+        self._pending = pending._replace(
+            causes=in_order(found | {*pending.causes}),
+            assignor=value.protocol,
+            leader=value.leader,
+            n_members=len(loads),
+            n_partitions=sum(loads),
+            joined=len(changes.joined),
+            gone=len(changes.gone),
+            changed=len(changes.resubscribed),
+            balance_stddev=deviation(loads),
+            is_empty=not loads,
         )
-        # the generation began with its first record
-        self._pending = row._replace(seq=pending.seq, ts_ms=pending.ts_ms)
+
+    def _converted(self, record: GroupRecord, members: dict[str, Member]) -> Iterator[Row]:
+        """Take the last generation of the newer protocol as the classic one that it became.
+
+        It is no rebalance. Who is not in it, and has no successor, left as the group changed: the next one shows it.
+        """
+        assert self._row_before is not None
+        self._grown(members)
+        within = compare(self._members, members)
+        leaving = {each: self._members[each] for each in within.gone if each not in within.replaced}
+        changes = replace(within, gone=tuple(within.replaced))
+        self._last_seen = {
+            each: self._last_seen.get(each, LastSeen())._replace(gone_ms=record.ts_ms)
+            for each in leaving
+        }
+        self._members = {**leaving, **members}
+        row = _at(self._row_before, record)
+        yield from self._course.stays.update(self._members, changes, row)
 
     def _compare(self, value: GroupMetadataValue) -> tuple[tuple[Cause, ...], Changes]:
-        grown = self._grown()
+        grown = self._grown(self._members)
         cooperative = "cooperative" in (value.protocol or "")
         changes = compare(self._before, self._members, grown=grown, cooperative=cooperative)
         return changes.causes, changes
 
-    def _grown(self) -> bool:
+    def _grown(self, members: Mapping[str, Member]) -> bool:
         """Note the partitions; tells whether a topic that was known, or at least wanted, has more of them."""
         grown = False
         wanted = {topic for member in self._before.values() for topic in member.topics}
-        for member in self._members.values():
+        for member in members.values():
             for topic, numbers in member.assigned:
                 seen, highest = self._seen.get(topic), numbers[-1] if numbers else -1
                 if seen is None or highest > seen:
                     grown = grown or seen is not None or topic in wanted
                     self._seen[topic] = highest
         return grown
-
-    def _moved(self, record: GroupRecord) -> bool:
-        """Tell whether the partition's leader, which is the group's coordinator, changed since the last record."""
-        moved = self._epoch >= 0 and record.leader_epoch > self._epoch
-        self._epoch = max(self._epoch, record.leader_epoch)
-        return moved
 
     def _row(
         self,
@@ -154,15 +184,14 @@ class ClassicGroup:
         causes: tuple[Cause, ...],
         is_first: bool,
         missing: int,
-        moved: bool,
     ) -> GenerationRow:
         loads = [member.n_partitions for member in self._members.values()]
         return GenerationRow(
             record.group_id,
             CLASSIC,
             value.protocol_type,
-            self._incarnation,
-            self._seq,
+            self._course.incarnation,
+            self._course.next_seq(),
             value.generation,
             record.ts_ms,
             value.current_state_timestamp,
@@ -176,20 +205,32 @@ class ClassicGroup:
             causes,
             is_first,
             missing,
-            moved,
+            self._course.moved(record),
             deviation(loads),
             not loads,
             record.ts_ms,
             record.partition,
             record.offset,
+            record.leader_epoch,
         )
 
-    def _flush(self) -> Iterator[Row]:
-        row, self._pending = self._pending, None
+    def _settle(self) -> Iterator[Row]:
+        """Tell who came and went with the generation that waits; once, however often it is written again."""
+        row = self._pending
+        if row is None or self._settled:
+            return
+        self._settled = True
+        yield from self._course.stays.update(self._members, self._changes, row, self._last_seen)
+        self._changes, self._last_seen = Changes(), {}
+
+    def flush(self) -> Iterator[Row]:
+        """Give the generation that waits for the next one."""
+        row = self._pending
         if row is None:
             return
         yield row
-        yield from self._stays.update(self._members, self._changes, row)
+        yield from self._settle()
+        self._pending, self._row_before = None, row
         for member in self._members.values():
             yield MemberRow(
                 row.group_id,
@@ -203,16 +244,10 @@ class ClassicGroup:
                 row.offset,
             )
 
-    def _deleted(self, record: GroupRecord) -> Iterator[Row]:
-        yield from self._flush()
-        yield from self._stays.end(GROUP_DELETED, record.ts_ms)
-        if self._known:
-            self._incarnation += 1
-        self._known = False
-        self._members, self._before = {}, {}
-        self._last_generation = -1
-        self._seen.clear()
-        self._moved(record)
+
+def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
+    """Return the generation as of a later record: for what begins and ends within it."""
+    return row._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
 
 
 def members_of(value: GroupMetadataValue) -> Iterator[Member]:

@@ -1,11 +1,11 @@
 """Follow a group of a newer protocol, of which each record tells one change; a group epoch is a generation."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from groupsdk.history.groups.causes import Cause, Changes, compare, in_order
-from groupsdk.history.groups.classic import GROUP_DELETED
+from groupsdk.history.groups.course import Course, Handover
 from groupsdk.history.groups.families import (
     Family,
     assigned_of,
@@ -16,7 +16,7 @@ from groupsdk.history.groups.families import (
 from groupsdk.history.groups.loads import deviation
 from groupsdk.history.groups.member import Member, Partitions
 from groupsdk.history.groups.rows import GenerationRow, GroupRecord, MemberRow, Row
-from groupsdk.history.groups.stays import LastSeen, Stays
+from groupsdk.history.groups.stays import LastSeen
 
 
 TARGET: Final = "target"
@@ -30,9 +30,9 @@ class ModernGroup:
     A group epoch is given when the next one begins: until then its members go towards their targets.
     """
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: Family, course: Course, handed: Handover | None = None) -> None:
         self._family = family
-        self._stays = Stays()
+        self._course = course
         self._members: dict[str, Member] = {}
         self._before: dict[str, Member] = {}
         self._targets: dict[str, Partitions] = {}
@@ -40,39 +40,40 @@ class ModernGroup:
         self._current: dict[str, tuple[int, Partitions]] = {}
         self._answers: dict[str, tuple[int, int, Partitions]] = {}
         self._left: set[str] = set()
+        self._replaceable: dict[str, Member] = {}
+        self._came_back = False
         self._revoking: list[MemberRow] = []
         self._pending: GenerationRow | None = None
+        self._settled = False
+        self._row_before: GenerationRow | None = None
         self._changes = Changes()
         self._hash: int | None = None
-        self._incarnation = 0
-        self._seq = 0
         self._known = False
         self._last_epoch = -1
         self._epoch_before = -1
-        self._leader_epoch = -1
+        # the last classic generation comes once more, as the first epoch
+        self._converting = False
+        if handed is not None:
+            self._before = dict(handed.members)
+            self._known = self._converting = True
+            self._last_epoch = handed.generation
+            self._row_before = handed.row
 
-    def take(
-        self, record: GroupRecord, record_type: int, member_id: str, value: Any
-    ) -> Iterator[Row]:
+    def take(self, record: GroupRecord, record_type: int, key: Any, value: Any) -> Iterator[Row]:
         """Take the next record of the group; gives what it completes.
 
         Args:
             record: where it stands in the log.
             record_type: one of the family's.
-            member_id: of the key; "" where it has none.
-            value: None for a tombstone.
+            key: what it is of.
+            value: None for a tombstone, which is never of the group itself.
         """
         family = self._family
+        member_id: str = getattr(key, "member_id", "")
         if record_type == family.epoch:
-            if value is None:
-                yield from self._deleted(record)
-            else:
-                yield from self._next(record, value)
+            yield from self._next(record, value)
         elif record_type == family.member:
-            if value is None:
-                self._members.pop(member_id, None)
-            else:
-                self._members[member_id] = member_of(member_id, value)
+            yield from self._member(record, member_id, value)
         elif record_type == family.target:
             if value is None:
                 self._targets.pop(member_id, None)
@@ -80,37 +81,54 @@ class ModernGroup:
                 self._targets[member_id] = target_of(value)
         elif record_type == family.target_epoch:
             # the targets of this epoch are complete; those of members that leave go before the next epoch comes
-            self._planned = dict(self._targets)
+            if value is not None:
+                self._planned = dict(self._targets)
         elif record_type == family.current:
             self._assigned(record, member_id, value)
 
-    def close(self) -> Iterator[Row]:
-        """Give what is left at the end of the log."""
-        yield from self._flush()
-        yield from self._stays.open()
+    def give_up(self) -> Generator[Row, Any, Handover | None]:
+        """End: the group is deleted, or goes on under the classic protocol.
+
+        The epoch does not rise as the last member of this protocol leaves, so that one is handed over as well.
+        """
+        yield from self.flush()
+        if not self._before or self._row_before is None:
+            return None
+        seen = {member_id: self._last_seen(member_id) for member_id in self._before}
+        return Handover(self._before, self._last_epoch, self._row_before, seen)
 
     def _next(self, record: GroupRecord, value: Any) -> Iterator[Row]:
-        yield from self._flush()
-        moved = self._leader_epoch >= 0 and record.leader_epoch > self._leader_epoch
-        self._leader_epoch = max(self._leader_epoch, record.leader_epoch)
-        is_first = not self._known
+        yield from self.flush()
+        self._replaceable.clear()
         members = dict(self._members)
+        converting, self._converting = self._converting, False
+        if converting and value.epoch == self._last_epoch and members.keys() <= self._before.keys():
+            # the same generation under another protocol is no rebalance
+            self._hash = value.metadata_hash
+            self._before = {**self._before, **members}
+            self._settled = True
+            return
+        is_first = not self._known
         # topics that got other partitions change this hash; other topics do so too
         grown = self._hash is not None and value.metadata_hash != self._hash
         changes = compare(self._before, members, grown=grown)
         # members of these protocols cannot ask for a rebalance
         causes = tuple(cause for cause in changes.causes if cause != Cause.REJOIN)
+        if self._came_back:
+            causes = (*causes, Cause.STATIC_REPLACED)
+            self._came_back = False
         if is_first:
             # before Kafka 4.3 the first epoch was 1
             causes = (Cause.JOIN,) if value.epoch in (1, 2) and members else ()
         self._hash = value.metadata_hash
         self._changes = changes
+        self._settled = False
         self._pending = GenerationRow(
             record.group_id,
             self._family.name,
             self._family.name,
-            self._incarnation,
-            self._seq,
+            self._course.incarnation,
+            self._course.next_seq(),
             value.epoch,
             record.ts_ms,
             -1,
@@ -124,17 +142,47 @@ class ModernGroup:
             in_order(causes),
             is_first,
             0 if is_first else max(0, value.epoch - self._last_epoch - 1),
-            moved,
+            self._course.moved(record),
             0.0,
             not members,
             -1,
             record.partition,
             record.offset,
+            record.leader_epoch,
         )
         self._before = members
-        self._seq += 1
         self._known = True
         self._epoch_before, self._last_epoch = self._last_epoch, value.epoch
+
+    def _member(self, record: GroupRecord, member_id: str, value: Any) -> Iterator[Row]:
+        if value is None:
+            left = self._members.pop(member_id, None)
+            if left is not None and left.instance_id and member_id in self._before:
+                self._replaceable[left.instance_id] = left
+            return
+        member = self._members[member_id] = member_of(member_id, value)
+        replaced = self._replaceable.pop(member.instance_id or "", None)
+        if replaced is not None and member_id not in self._before:
+            yield from self._take_place(record, replaced.member_id, member)
+
+    def _take_place(self, record: GroupRecord, old: str, member: Member) -> Iterator[Row]:
+        """Let a static member that came back have what it had under its other id: that alone makes no epoch.
+
+        Its topics stay those that it had: if they have changed, the epoch that comes of it is to show that.
+        """
+        yield from self._settle()
+        new = member.member_id
+        before = self._before.pop(old)
+        self._before[new] = replace(member, topics=before.topics)
+        if self._planned is not None and old in self._planned:
+            self._planned[new] = self._planned.pop(old)
+        self._came_back = True
+        changes = Changes((new,), (old,), {old: Cause.STATIC_REPLACED})
+        pending = self._pending or self._row_before
+        if pending is None:
+            return
+        row = pending._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
+        yield from self._course.stays.update(self._assigned_now(), changes, row)
 
     def _assigned(self, record: GroupRecord, member_id: str, value: Any) -> None:
         pending = self._pending
@@ -155,15 +203,30 @@ class ModernGroup:
             member = replace(self._members[member_id], assigned=revoking)
             self._revoking.append(self._member_row(pending, REVOKING, member))
 
-    def _flush(self) -> Iterator[Row]:
-        row, self._pending = self._pending, None
-        if row is None:
-            return
+    def _assigned_now(self) -> dict[str, Member]:
         targets = self._targets if self._planned is None else self._planned
-        members = {
+        return {
             member_id: replace(member, assigned=targets.get(member_id, ()))
             for member_id, member in self._before.items()
         }
+
+    def _settle(self) -> Iterator[Row]:
+        """Tell who came and went with the epoch that waits; once."""
+        row = self._pending
+        if row is None or self._settled:
+            return
+        self._settled = True
+        last_seen = {member_id: self._last_seen(member_id) for member_id in self._changes.gone}
+        members = self._assigned_now()
+        yield from self._course.stays.update(members, self._changes, row, last_seen)
+        self._changes = Changes()
+
+    def flush(self) -> Iterator[Row]:
+        """Give the epoch that waits for the next one."""
+        row = self._pending
+        if row is None:
+            return
+        members = self._assigned_now()
         loads = [member.n_partitions for member in members.values()]
         offered = [each.assignor_offered for each in members.values() if each.assignor_offered]
         row = row._replace(
@@ -172,8 +235,9 @@ class ModernGroup:
             assignor=offered[0] if offered else None,
         )
         yield row
-        last_seen = {member_id: self._last_seen(member_id) for member_id in self._changes.gone}
-        yield from self._stays.update(members, self._changes, row, last_seen)
+        yield from self._settle()
+        yield from self._course.stays.update(members, Changes(), row)
+        self._pending, self._row_before = None, row
         for member_id, member in members.items():
             yield self._member_row(row, TARGET, member)
             epoch, assigned = self._current.get(member_id, (-1, ()))
@@ -205,14 +269,3 @@ class ModernGroup:
             row.partition,
             row.offset,
         )
-
-    def _deleted(self, record: GroupRecord) -> Iterator[Row]:
-        yield from self._flush()
-        yield from self._stays.end(GROUP_DELETED, record.ts_ms)
-        if self._known:
-            self._incarnation += 1
-        self._known = False
-        self._hash = None
-        self._last_epoch = -1
-        for each in (self._members, self._before, self._targets, self._current, self._answers):
-            each.clear()

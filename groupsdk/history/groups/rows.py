@@ -55,6 +55,8 @@ class GenerationRow(NamedTuple):
     """When the last member had what it was to get, where the log tells; -1 where not."""
     partition: int
     offset: int
+    leader_epoch: int
+    """Of the log's partition: it rises with each coordinator."""
 
 
 class MemberRow(NamedTuple):
@@ -98,10 +100,13 @@ class DepartureRow(NamedTuple):
     """A member that is in a generation no more and has no successor: it left, or its session timed out."""
 
     group_id: str
+    protocol: str
+    """Of the first generation without it."""
     seq: int
     """The first generation without it."""
     generation: int
     ts_ms: int
+    """When it went: as that generation began, unless the log tells more closely."""
     member: Member
     """As it was last, with what it had: that may be less than it was to get."""
     superseded: bool

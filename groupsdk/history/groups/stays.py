@@ -18,6 +18,8 @@ class LastSeen(NamedTuple):
     """It had not come to the epoch before yet."""
     held: Partitions | None = None
     """What it had, and so could commit; None: what it was assigned."""
+    gone_ms: int = -1
+    """When it went, where that is told apart from the generation without it; -1 where not."""
 
 
 _UNSEEN: Final = LastSeen()
@@ -49,14 +51,17 @@ class Stays:
         for member_id in changes.gone:
             member, _ = self._last[member_id]
             cause = changes.replaced.get(member_id)
-            yield self._ended(member_id, generation, None if cause is None else str(cause))
+            seen = (last_seen or {}).get(member_id, _UNSEEN)
+            end_ms = generation.ts_ms if seen.gone_ms < 0 else seen.gone_ms
+            end = generation._replace(ts_ms=end_ms)
+            yield self._ended(member_id, end, None if cause is None else str(cause))
             if cause is None:
-                seen = (last_seen or {}).get(member_id, _UNSEEN)
                 yield DepartureRow(
                     generation.group_id,
+                    generation.protocol,
                     generation.seq,
                     generation.generation,
-                    generation.ts_ms,
+                    end_ms,
                     member if seen.held is None else replace(member, assigned=seen.held),
                     member_id in superseded,
                     seen.at_ms,

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from groupsdk.errors import DecodeError
-from groupsdk.history.groups.classic import GROUP_METADATA, ClassicGroup
-from groupsdk.history.groups.families import BY_TYPE, topic_id_text
+from groupsdk.history.groups.classic import CLASSIC, GROUP_METADATA, ClassicGroup
+from groupsdk.history.groups.course import GROUP_DELETED, Course, Handover, Phase
+from groupsdk.history.groups.families import BY_TYPE, FAMILIES, Family, topic_id_text
 from groupsdk.history.groups.modern import ModernGroup
 from groupsdk.history.groups.rows import GroupRecord, RejectRow, Row, TopicRow
 from groupsdk.wire.coordinator_records.declaration import read_prefix
@@ -13,6 +14,8 @@ from groupsdk.wire.coordinator_records.offsets_log import KEYS, read_key, read_v
 
 
 PARTITION_METADATA: Final = 4
+_GROUP_TYPES: Final = frozenset({GROUP_METADATA, *(family.epoch for family in FAMILIES)})
+"""The records whose tombstones end a group, or its time under a protocol."""
 
 
 def walk(records: Iterable[GroupRecord]) -> Iterator[Row]:
@@ -45,8 +48,12 @@ class _Group:
     """One group, which may change from one protocol to another (KIP-848's online migration)."""
 
     def __init__(self) -> None:
-        self._classic = ClassicGroup()
-        self._modern: dict[str, ModernGroup] = {}
+        self._course = Course()
+        self._phase: Phase | None = None
+        self._protocol = ""
+        # set by the tombstone of a group with members: it is deleted unless another protocol goes on with them
+        self._handed: Handover | None = None
+        self._ended_ms = -1
 
     def take(self, record: GroupRecord) -> Iterator[Row]:
         record_type = -1
@@ -62,22 +69,59 @@ class _Group:
         except DecodeError as error:
             yield self._reject(record, record_type, str(error))
             return
-        if record_type == GROUP_METADATA:
-            yield from self._classic.take(record, value)
-        elif record_type in BY_TYPE:
-            family = BY_TYPE[record_type]
-            if family.name not in self._modern:
-                self._modern[family.name] = ModernGroup(family)
-            member_id = getattr(key, "member_id", "")
-            yield from self._modern[family.name].take(record, record_type, member_id, value)
+        if record_type == GROUP_METADATA or record_type in BY_TYPE:
+            yield from self._of_group(record, record_type, key, value)
         elif record_type == PARTITION_METADATA and value is not None:
             for topic in value.topics:
                 yield TopicRow(topic_id_text(topic.topic_id), topic.topic_name)
 
+    def _of_group(
+        self, record: GroupRecord, record_type: int, key: Any, value: Any
+    ) -> Iterator[Row]:
+        family = BY_TYPE.get(record_type)
+        protocol = CLASSIC if family is None else family.name
+        if value is not None:
+            yield from self._begin(protocol, family)
+        phase = self._phase
+        if phase is None or protocol != self._protocol:
+            # the tombstones of what ended before
+            return
+        if value is None and record_type in _GROUP_TYPES:
+            self._handed = yield from phase.give_up()
+            self._phase, self._ended_ms = None, record.ts_ms
+            if self._handed is None:
+                yield from self._deleted()
+            return
+        yield from phase.take(record, record_type, key, value)
+
+    def _begin(self, protocol: str, family: Family | None) -> Iterator[Row]:
+        """Let a protocol's records count; what the one before left goes on under it."""
+        if self._phase is not None:
+            if protocol == self._protocol:
+                return
+            # the log does not have its end
+            self._handed = yield from self._phase.give_up()
+        elif self._handed is not None and protocol == self._protocol:
+            yield from self._deleted()
+        handed, self._handed = self._handed, None
+        self._protocol = protocol
+        self._phase = (
+            ClassicGroup(self._course, handed)
+            if family is None
+            else ModernGroup(family, self._course, handed)
+        )
+
+    def _deleted(self) -> Iterator[Row]:
+        self._handed = None
+        self._course.incarnation += 1
+        yield from self._course.stays.end(GROUP_DELETED, self._ended_ms)
+
     def close(self) -> Iterator[Row]:
-        yield from self._classic.close()
-        for modern in self._modern.values():
-            yield from modern.close()
+        if self._phase is not None:
+            yield from self._phase.flush()
+        if self._handed is not None:
+            yield from self._deleted()
+        yield from self._course.stays.open()
 
     @staticmethod
     def _reject(record: GroupRecord, record_type: int, reason: str) -> RejectRow:

@@ -114,6 +114,9 @@ def _next(
     state: Watch, offset: int, ts_ms: int, value: GroupMetadataValue, many: int, window_ms: int
 ) -> tuple[Watch, list[Alert]]:
     members = tuple(members_of(value))
+    if value.generation == state.generation:
+        # written again: a static member that came back took over where it was, without a rebalance
+        return replace(state, offset=offset, members=members), []
     changes = compare(
         {each.member_id: each for each in state.members},
         {each.member_id: each for each in members},

@@ -259,11 +259,18 @@ def _storms(storms: DataFrame) -> list[tuple[Any, ...]]:
         (
             *(r["group_id"], r["start_ts"], r["end_ts"], r["generations"], r["moves"]),
             ", ".join(f"{cause} {n}" for cause, n in sorted(r["causes"].items())),
-            r["culprit_client"] or "",
+            culprit_name(r["culprit_client"], r["culprit_clients"], r["culprit_host"]),
             r["downtime_ms"],
         )
         for r in rows
     ]
+
+
+def culprit_name(client: str | None, clients: int | None, host: str | None) -> str:
+    """Name the client behind a storm; one that has a new id each time by where it runs as well."""
+    if client is None or (clients or 1) < 2:
+        return client or ""
+    return f"{client} ({clients} ids{f' from {host}' if host else ''})"
 
 
 def _quality(quality: DataFrame) -> list[tuple[Any, ...]]:

@@ -11,6 +11,8 @@ LOG = "log"
 """Evidence: the groups' own records."""
 BROKER_LOG = "broker_log"
 """Evidence: the reason that the coordinator gave in its log."""
+_SKEW_MS = 1_000
+"""By how much the clocks of two brokers may differ, where the coordinator moved."""
 
 
 def generations(
@@ -18,6 +20,7 @@ def generations(
     moves: DataFrame,
     spans: DataFrame,
     reasons: DataFrame | None = None,
+    restarts: DataFrame | None = None,
 ) -> Step:
     """Return the step from events to the table `generations`.
 
@@ -26,14 +29,20 @@ def generations(
         moves: the table `moves`.
         spans: the table `commit_spans`.
         reasons: of `sources.broker_log.reasons`; None without it.
+        restarts: of `restarts.restarts`; None: nothing is known of coordinators.
     """
 
     def step(events: DataFrame) -> DataFrame:
         of_group = Window.partitionBy("group_id").orderBy("seq")
         previous = f.lag("ts").over(of_group)
+        frame = events.transform(of_kind(GENERATION))
+        if restarts is None:
+            frame = frame.withColumn("restart_confidence", f.lit(None).cast("double"))
+        else:
+            frame = frame.join(restarts, ["group_id", "seq"], "left")
         frame = (
-            events.transform(of_kind(GENERATION))
-            .withColumn("since_previous_ms", f.unix_millis("ts") - f.unix_millis(previous))
+            frame.withColumn("since_previous_ms", f.unix_millis("ts") - f.unix_millis(previous))
+            .withColumn("causes", _renamed("causes"))
             .join(_gone(departures), ["group_id", "seq"], "left")
             .join(_moved(moves), ["group_id", "seq"], "left")
             .join(_gaps(spans), ["group_id", "seq"], "left")
@@ -85,12 +94,24 @@ def _ordered(causes: Column) -> Column:
     return f.filter(every, lambda cause: f.array_contains(causes, cause))
 
 
+def _renamed(causes: str) -> Column:
+    """Name what clients did for want of a coordinator by that."""
+    restart, other = str(Cause.COORDINATOR_RESTART), str(Cause.CLIENT_RESTART)
+    renamed = f.transform(causes, lambda each: f.when(each == other, restart).otherwise(each))
+    return f.when(f.col("restart_confidence").isNotNull(), renamed).otherwise(f.col(causes))
+
+
 def _confidence() -> Column:
     table = f.create_map(
         *(f.lit(part) for cause, how in CONFIDENCE.items() for part in (str(cause), how))
     )
     departed = f.col("primary_cause").isin(str(Cause.LEAVE), str(Cause.EXPIRY))
-    known = f.when(departed, f.col("told_confidence")).otherwise(table[f.col("primary_cause")])
+    restarted = f.col("primary_cause") == str(Cause.COORDINATOR_RESTART)
+    known = (
+        f.when(departed, f.col("told_confidence"))
+        .when(restarted, f.col("restart_confidence"))
+        .otherwise(table[f.col("primary_cause")])
+    )
     return known * f.when(f.col("missing_before") > 0, MISSING_FACTOR).otherwise(1.0)
 
 
@@ -104,14 +125,19 @@ def _with_reasons(reasons: DataFrame) -> Step:
         f.col("cause").alias("told_cause"),
         "compatible",
     )
-    # a group that was deleted and made again counts anew: the reason was given shortly before
+    # numbers come again, as when a group is deleted and made again: the reason was given since the generation before
     match = (
         (f.col("group_id") == f.col("told_group"))
         & (f.col("generation") == f.col("told_generation"))
         & (f.col("told_ts") <= f.col("ts"))
+        & f.coalesce(
+            f.unix_millis("told_ts") >= f.unix_millis("ts") - f.col("since_previous_ms") - _SKEW_MS,
+            f.lit(True),
+        )
     )
     latest = Window.partitionBy("group_id", "seq").orderBy(f.col("told_ts").desc())
     agrees = f.array_contains("compatible", f.col("primary_cause"))
+    same = f.col("told_cause") == f.col("primary_cause")
     known = f.col("told_cause").isNotNull()
 
     def step(frame: DataFrame) -> DataFrame:
@@ -121,7 +147,11 @@ def _with_reasons(reasons: DataFrame) -> Step:
             .filter(f.col("place") == 1)
             .withColumn("reason", f.col("told_reason"))
             .withColumn("evidence", f.when(known, BROKER_LOG).otherwise(f.col("evidence")))
-            .withColumn("confidence", f.when(known, 1.0).otherwise(f.col("confidence")))
+            # where it only does not contradict, what was told from the records is as sure as it was
+            .withColumn(
+                "confidence",
+                f.when(known & (same | ~agrees), 1.0).otherwise(f.col("confidence")),
+            )
             .withColumn(
                 "primary_cause",
                 f.when(known & ~agrees, f.col("told_cause")).otherwise(f.col("primary_cause")),

@@ -1,8 +1,13 @@
 """Make the table of rebalance storms: many generations of a group in a short time, and who is behind them."""
 
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
 from pyspark.sql import DataFrame, Window, functions as f
 
-from groupsdk.history.groups.causes import Cause
+from groupsdk.history.groups.storms import Rebalance, Stay, Storm, storms as storms_of
+from groupsdk.history.schemas import TABLES
 from groupsdk.history.tables.shape import Step, shaped
 
 
@@ -10,6 +15,23 @@ GENERATIONS = 5
 """So many generations..."""
 WINDOW_MS = 300_000
 """...within so long make a storm."""
+_SHAPE = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("start_ts", pa.timestamp("us", tz="UTC")),
+        ("end_ts", pa.timestamp("us", tz="UTC")),
+        ("first_seq", pa.int64()),
+        ("last_seq", pa.int64()),
+        ("generations", pa.int32()),
+        ("moves", pa.int64()),
+        ("causes", pa.map_(pa.string(), pa.int32())),
+        ("culprit_client", pa.string()),
+        ("culprit_changes", pa.int64()),
+        ("culprit_clients", pa.int32()),
+        ("culprit_host", pa.string()),
+        ("downtime_ms", pa.int64()),
+    ]
+)
 
 
 def storms(
@@ -18,74 +40,62 @@ def storms(
     generations: int = GENERATIONS,
     window_ms: int = WINDOW_MS,
 ) -> Step:
-    """Return the step from the table `generations` to `storms`.
-
-    A storm lasts for as long as each of its generations is one of `generations` within `window_ms`. Its
-    culprit is the client whose members came and went most often in it.
+    """Return the step from the table `generations` to `storms`; see `groups.storms`.
 
     Args:
         memberships: the table `memberships`.
         generations: how many make a storm.
         window_ms: within how long.
     """
+    stays = memberships.select(
+        *("group_id", "client_id", "client_host", "first_seq", "last_seq"),
+        f.coalesce("stay_ms", f.lit(-1)).alias("stay_ms"),
+        f.coalesce(
+            "end_reason", f.when(f.col("end_ts").isNotNull(), "unknown").otherwise("")
+        ).alias("end_reason"),
+    )
     of_group = Window.partitionBy("group_id").orderBy("seq")
     ahead = f.lead("ts", generations - 1).over(of_group)
-    starts = f.coalesce(f.unix_millis(ahead) - f.unix_millis("ts") <= window_ms, f.lit(False))
-    covered = f.max("starts").over(of_group.rowsBetween(1 - generations, 0))
-    # two storms are one if less than a window lies between them
-    before = f.lag("stormy").over(of_group)
-    gap = f.unix_millis("ts") - f.unix_millis(f.lag("ts").over(of_group))
-    begins = f.col("stormy") & (~f.coalesce(before, f.lit(False)) | (gap > window_ms))
+    dense = f.unix_millis(ahead) - f.unix_millis("ts") <= window_ms
+    run = _of_group(generations, window_ms)
 
     def step(frame: DataFrame) -> DataFrame:
-        stormy = (
-            # what is there before anyone joins is no rebalance
-            frame.filter(f.col("primary_cause") != str(Cause.CREATED))
-            .withColumn("starts", starts)
-            .withColumn("stormy", covered)
-            .withColumn("begins", begins)
-            .filter(f.col("stormy"))
-            .withColumn("storm", f.sum(f.col("begins").cast("int")).over(of_group))
-        )
-        of_storm = ["group_id", "storm"]
-        totals = stormy.groupBy(*of_storm).agg(
-            f.min("ts").alias("start_ts"),
-            f.max("ts").alias("end_ts"),
-            f.min("seq").alias("first_seq"),
-            f.max("seq").alias("last_seq"),
-            f.count("*").alias("generations"),
-            f.sum("moved").alias("moves"),
-            f.coalesce(f.sum("commit_gap_ms"), f.lit(0)).alias("downtime_ms"),
-        )
-        causes = (
-            stormy.groupBy(*of_storm, "primary_cause")
-            .agg(f.count("*").cast("int").alias("n"))
-            .groupBy(*of_storm)
-            .agg(f.map_from_entries(f.collect_list(f.struct("primary_cause", "n"))).alias("causes"))
+        # most groups never had so many in so short a time: those are not looked at one by one
+        some = frame.withColumn("dense", dense).filter("dense").select("group_id").distinct()
+        rebalances = frame.select(
+            *("group_id", "seq", f.unix_millis("ts").alias("ts_ms"), "primary_cause"),
+            f.coalesce("moved", f.lit(0)).alias("moved"),
+            f.coalesce("commit_gap_ms", f.lit(0)).alias("commit_gap_ms"),
         )
         return (
-            totals.join(causes, of_storm)
-            .join(_culprits(stormy, memberships), of_storm, "left")
+            rebalances.join(some, "group_id", "semi")
+            .groupBy("group_id")
+            .cogroup(stays.join(some, "group_id", "semi").groupBy("group_id"))
+            .applyInArrow(run, TABLES["storms"].ddl)
             .transform(shaped("storms"))
         )
 
     return step
 
 
-def _culprits(stormy: DataFrame, memberships: DataFrame) -> DataFrame:
-    came = memberships.select("group_id", "client_id", f.col("first_seq").alias("seq"))
-    went = memberships.filter(f.col("end_ts").isNotNull()).select(
-        "group_id", "client_id", (f.col("last_seq") + 1).alias("seq")
-    )
-    return (
-        stormy.select("group_id", "storm", "seq")
-        .join(came.unionByName(went), ["group_id", "seq"])
-        .groupBy("group_id", "storm", "client_id")
-        .agg(f.count("*").alias("culprit_changes"))
-        .groupBy("group_id", "storm")
-        .agg(
-            # the name decides between two that did the same, so that a second run says the same
-            f.max_by("client_id", f.struct("culprit_changes", "client_id")).alias("culprit_client"),
-            f.max("culprit_changes").alias("culprit_changes"),
-        )
-    )
+def _of_group(generations: int, window_ms: int) -> Callable[[Any, Any], Any]:
+    def run(rebalances: Any, stays: Any) -> Any:
+        group = rebalances.column("group_id")[0].as_py()
+        columns = ("seq", "ts_ms", "primary_cause", "moved", "commit_gap_ms")
+        made = sorted(map(Rebalance._make, _rows(rebalances, columns)))
+        stayed = list(map(Stay._make, _rows(stays, Stay._fields)))
+        found = storms_of(made, stayed, generations=generations, window_ms=window_ms)
+        return pa.Table.from_pylist([_row(group, each) for each in found], schema=_SHAPE)
+
+    return run
+
+
+def _rows(table: Any, columns: tuple[str, ...]) -> Any:
+    return zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+
+
+def _row(group: str, storm: Storm) -> dict[str, Any]:
+    found = storm._asdict()
+    start_ms, end_ms = found.pop("start_ms"), found.pop("end_ms")
+    found["causes"] = list(storm.causes.items())
+    return {"group_id": group, "start_ts": start_ms * 1000, "end_ts": end_ms * 1000, **found}

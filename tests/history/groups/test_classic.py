@@ -80,9 +80,12 @@ def test_the_last_record_of_a_generation_counts() -> None:
     )
     assert causes(rows) == [["join"], ["join", "static_replaced"], []]
     second = generations(rows)[1]
-    assert (second.seq, second.ts_ms, second.offset) == (1, 1000, 2)
-    ends = {row.member.member_id: row.end_reason for row in memberships(rows)}
-    assert ends == {"a": "static_replaced", "a2": None, "b": None}
+    # but it began where it was first written: what was committed in between was committed in it
+    assert (second.seq, second.ts_ms, second.offset) == (1, 1000, 1)
+    ends = {row.member.member_id: (row.end_reason, row.end_ms) for row in memberships(rows)}
+    assert ends == {"a": ("static_replaced", 2000), "a2": (None, 3000), "b": (None, -1)}
+    starts = {row.member.member_id: (row.start_ms, row.offset) for row in memberships(rows)}
+    assert starts == {"a": (0, 0), "a2": (2000, 2), "b": (1000, 1)}
     assert [row.member.member_id for row in departures(rows)] == ["a2"]
 
 
@@ -144,6 +147,19 @@ def test_another_leader_of_the_partition_is_another_coordinator() -> None:
         *(generation("g", number, {"a": ONE}) for number in (1, 2, 3, 4)), epochs=(4, 4, 6, 6)
     )
     assert [row.coordinator_changed for row in generations(rows)] == [False, False, True, False]
+
+
+def test_a_generation_that_is_written_again_by_another_coordinator_did_not_begin_there() -> None:
+    static = Seat("one", {"t": [0]}, instance_id="i")
+    rows = walked(
+        generation("g", 1, {"a": static}),
+        generation("g", 1, {"a2": static}),
+        generation("g", 2, {"a2": static, "b": TWO}),
+        generation("g", 3, {"a2": static}),
+        epochs=(4, 6, 6, 6),
+    )
+    # the generation after it is the first one since
+    assert [row.coordinator_changed for row in generations(rows)] == [False, True, False]
 
 
 def test_a_cooperative_group_comes_twice() -> None:

@@ -39,6 +39,7 @@ def at(seq: int) -> GenerationRow:
         converged_ms=1000 * seq,
         partition=3,
         offset=100 + seq,
+        leader_epoch=0,
     )
 
 
@@ -49,7 +50,7 @@ def test_a_stay_lasts_from_the_first_generation_to_the_last() -> None:
     ended = list(stays.update({"a": A}, Changes(gone=("b",)), at(2)))
     assert ended == [
         MembershipRow("g", "classic", B, 0, 1, 10, 11, 0, 2000, None, 2, 3, 100),
-        DepartureRow("g", 2, 12, 2000, B, superseded=False),
+        DepartureRow("g", "classic", 2, 12, 2000, B, superseded=False),
     ]
     assert [row.end_ms for row in stays.open()] == [-1]
 

@@ -6,21 +6,40 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from examples.history_log import Seat, generation
+from examples.history_log import Seat, deletion, generation
 from groupsdk.history.groups.rows import GroupRecord, TopicRow
 from groupsdk.history.groups.walk import KNOWN_TYPES, walk
 from groupsdk.history.kernel.batches import read_batches
 from groupsdk.history.kernel.commits import read_commits
 from groupsdk.history.kernel.rows import rest_rows
 from groupsdk.wire.coordinator_records.consumer_group import (
+    ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
     TopicMetadata,
 )
 from groupsdk.wire.coordinator_records.dump import dump_segment
 from groupsdk.wire.coordinator_records.offsets_log import KEYS, write
-from tests.history.groups.modern_log import JOINED, TOPIC, TOPIC_ID
-from tests.history.groups.walking import generations, memberships, records, rejects, walked
+from tests.history.groups.modern_log import (
+    JOINED,
+    TOPIC,
+    TOPIC_ID,
+    current,
+    epoch,
+    gone,
+    member,
+    target,
+    targets_of,
+)
+from tests.history.groups.walking import (
+    causes,
+    departures,
+    generations,
+    memberships,
+    records,
+    rejects,
+    walked,
+)
 from tests.history.sample import DATA
 
 
@@ -77,7 +96,80 @@ def test_a_record_without_a_key_is_said() -> None:
 
 def test_a_group_may_change_its_protocol() -> None:
     rows = walked(generation("g", 1, {"m": ONE}), *JOINED)
-    assert [row.protocol for row in generations(rows)] == ["classic", "consumer"]
+    assert [(row.protocol, row.seq) for row in generations(rows)] == [
+        ("classic", 0),
+        ("consumer", 1),
+    ]
+
+
+TO_CONSUMER = [
+    generation("g", 1, {"a": ONE}),
+    generation("g", 2, {"a": Seat("one", {"t": [0]}), "b": Seat("two", {"t": [1]})}),
+    deletion("g"),
+    *(member("a"), member("b"), epoch(2), target("a", 0), target("b", 1), targets_of(2)),
+    *(current("a", 2, [0]), current("b", 2, [1])),
+    *(member("c"), epoch(3), target("c"), targets_of(3), current("c", 3, [])),
+]
+"""A third member comes with the consumer protocol: all others' places go with them."""
+TO_CLASSIC = [
+    *(*gone("a"), *gone("b"), *gone("c")),
+    write(ConsumerGroupMetadataKey("g"), None),
+    generation("g", 3, {"a": Seat("one", {"t": [0]}), "b": Seat("two", {"t": [1]})}),
+    generation("g", 4, {"a": Seat("one", {"t": [0]}), "b": Seat("two", {"t": [1]})}),
+]
+"""The third member leaves: the generation comes again as a classic one, and the members rebalance."""
+
+
+def test_a_group_that_goes_online_to_another_protocol_and_back_goes_on() -> None:
+    rows = walked(*TO_CONSUMER, *TO_CLASSIC)
+    assert [
+        (row.protocol, row.incarnation, row.seq, row.generation, row.missing_before)
+        for row in generations(rows)
+    ] == [
+        ("classic", 0, 0, 1, 0),
+        ("classic", 0, 1, 2, 0),
+        # the last generation of the one protocol is the first of the other: that is no rebalance
+        ("consumer", 0, 2, 3, 0),
+        ("classic", 0, 3, 4, 0),
+    ]
+    assert causes(rows) == [["join"], ["join"], ["join"], []]
+    stays = {row.member.member_id: row for row in memberships(rows)}
+    assert {each: (row.first_seq, row.last_seq, row.end_seq) for each, row in stays.items()} == {
+        "a": (0, 3, -1),
+        "b": (1, 3, -1),
+        "c": (2, 2, 3),
+    }
+    (departure,) = departures(rows)
+    # it went as the group changed, and not only when the others had come again
+    changed_ms = 1000 * (len(TO_CONSUMER) + len(TO_CLASSIC) - 2)
+    assert (departure.member.member_id, departure.seq, departure.ts_ms) == ("c", 3, changed_ms)
+    assert departure.alive_ms == 1000 * (len(TO_CONSUMER) - 1)
+
+
+def test_a_static_member_may_be_what_takes_a_group_back() -> None:
+    static = Seat("client-m", {"t": [0]}, instance_id="i")
+    rows = walked(
+        *(member("m", instance="i"), epoch(2), target("m", 0), targets_of(2), current("m", 2, [0])),
+        *gone("m"),
+        write(ConsumerGroupMetadataKey("g"), None),
+        generation("g", 2, {"m2": static}),
+        generation("g", 3, {}),
+    )
+    assert [(row.protocol, row.seq, row.generation) for row in generations(rows)] == [
+        ("consumer", 0, 2),
+        ("classic", 1, 3),
+    ]
+    ends = {row.member.member_id: (row.end_reason, row.end_seq) for row in memberships(rows)}
+    assert ends == {"m": ("static_replaced", 0), "m2": (None, 1)}
+    assert [row.member.member_id for row in departures(rows)] == ["m2"]
+
+
+def test_a_group_that_ends_with_members_in_it_was_deleted_unless_another_protocol_goes_on() -> None:
+    rows = walked(*TO_CONSUMER[:3])
+    assert {row.end_reason for row in memberships(rows)} == {"group_deleted"}
+    # an empty group is replaced, not taken over
+    rows = walked(generation("g", 7, {}), deletion("g"), *JOINED)
+    assert [(row.incarnation, row.missing_before) for row in generations(rows)] == [(0, 0), (1, 0)]
 
 
 def test_old_records_tell_the_names_of_topics() -> None:

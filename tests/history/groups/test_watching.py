@@ -27,6 +27,15 @@ def test_each_generation_is_told_with_what_changed() -> None:
     assert state.generation == 4
 
 
+def test_a_static_member_that_comes_back_makes_no_new_generation() -> None:
+    static = Seat("one", {"t": [0]}, instance_id="i")
+    state, _ = take(Watch(), 0, 1000, generation("g", 7, {"a": static}))
+    state, told = take(state, 1, 2000, generation("g", 7, {"a2": static}))
+    assert told == []
+    state, (left,) = take(state, 2, 90_000, generation("g", 8, {}))
+    assert (left.generation, left.gone, left.rebalances) == (8, 1, 1)
+
+
 def test_a_storm_begins_once_and_ends_once() -> None:
     state = Watch()
     kinds = []

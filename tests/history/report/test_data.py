@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from groupsdk.history.report.data import Stretch, join_stretches
+from groupsdk.history.report.data import Stretch, culprit_name, join_stretches
 from tests.history.report.small import END, at
 
 
@@ -35,3 +35,10 @@ def test_a_clock_that_goes_back_makes_no_negative_time() -> None:
     found = join_stretches(cells, {0: at(10)}, {0: at(5)}, END)
     assert found == [Stretch("t", "a", at(10), at(10), 1.0)]
     assert join_stretches([], {}, {}, END) == []
+
+
+def test_a_client_with_many_ids_is_shown_with_where_it_runs() -> None:
+    assert culprit_name(None, None, None) == ""
+    assert culprit_name("worker-7", 1, "/h") == "worker-7"
+    assert culprit_name("pod-*", 5, None) == "pod-* (5 ids)"
+    assert culprit_name("*", 9, "/10.0.0.9") == "* (9 ids from /10.0.0.9)"

@@ -8,11 +8,17 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.sources.places import file_system, made_empty
+from groupsdk.history.sources.places import file_system, is_known, local_path, made_empty
 
 
 def test_a_path_and_its_uri_are_the_same_place(tmp_path: Path) -> None:
-    assert file_system(str(tmp_path))[1] == file_system(tmp_path.as_uri())[1] == str(tmp_path)
+    with_space = tmp_path / "a b"
+    for place in (str(with_space), with_space.as_uri(), f"file:{with_space}"):
+        assert file_system(place)[1] == str(with_space)
+        assert local_path(place) == with_space
+        assert is_known(place)
+    for elsewhere in ("s3a://bucket/a", "hdfs://name/a", "viewfs://table/a"):
+        assert local_path(elsewhere) is None
 
 
 def test_a_file_system_that_is_not_known_is_said() -> None:
@@ -24,8 +30,8 @@ def test_folders_are_emptied_and_made(tmp_path: Path) -> None:
     (tmp_path / "a" / "day=1").mkdir(parents=True)
     (tmp_path / "a" / "day=1" / "old").touch()
     (tmp_path / "kept").touch()
-    for place in (str(tmp_path), tmp_path.as_uri()):
-        assert made_empty(place, ("a", "b/c")) == place
+    for place in (str(tmp_path), tmp_path.as_uri(), f"file:{tmp_path}"):
+        assert made_empty(place, ("a", "b/c")) == str(tmp_path)
         assert sorted(each.name for each in tmp_path.rglob("*")) == ["a", "b", "c", "kept"]
 
 

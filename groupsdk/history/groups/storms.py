@@ -1,0 +1,213 @@
+"""Find rebalance storms in one group's history: many rebalances in a short time that stand out, and who is behind them."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import ceil
+from typing import Final, NamedTuple
+
+from groupsdk.history.groups.causes import Cause
+
+
+_HABIT: Final = 4
+"""A group that is known for so many windows has habits to compare with."""
+_UNUSUAL: Final = 5
+"""So many times as often as otherwise is unusual."""
+_SHORT: Final = 4
+"""A stay is short beside a history that is so many times as long."""
+_QUIET: Final = 3
+"""A pause of so many times the usual one is quiet."""
+_USUAL: Final = 0.9
+_NOT_THEIRS: Final = frozenset(
+    {str(Cause.COORDINATOR_RESTART), str(Cause.STATIC_REPLACED), "group_deleted"}
+)
+"""Ends of stays that are not the client's doing."""
+_SEPARATORS: Final = re.compile(r"([-._:@/ ]+)")
+_NUMBERED: Final = re.compile(r"([a-zA-Z]*[aeiouyAEIOUY][a-zA-Z]*)\d{1,3}")
+_RUN: Final = re.compile(r"\*(?:[-._:@/ ]+\*)+")
+_ANY: Final = "*"
+
+
+class Rebalance(NamedTuple):
+    """One generation."""
+
+    seq: int
+    ts_ms: int
+    cause: str
+    moved: int
+    commit_gap_ms: int
+
+
+class Stay(NamedTuple):
+    """One stay of a member."""
+
+    client_id: str
+    client_host: str
+    first_seq: int
+    last_seq: int
+    stay_ms: int
+    """-1: it goes on, or it is not known how long it lasted."""
+    end_reason: str
+    """"": it goes on."""
+
+
+class Storm(NamedTuple):
+    """Rebalances that stand out, from the first to the last."""
+
+    start_ms: int
+    end_ms: int
+    first_seq: int
+    last_seq: int
+    generations: int
+    moves: int
+    causes: dict[str, int]
+    culprit_client: str | None
+    """A client's id; where it changes each time, its pattern, with `*` for what changes."""
+    culprit_changes: int | None
+    """How often its members came and went."""
+    culprit_clients: int | None
+    """How many ids it had."""
+    culprit_host: str | None
+    """Where it runs, if that is one host."""
+    downtime_ms: int
+
+
+def storms(
+    rebalances: Sequence[Rebalance], stays: Sequence[Stay], *, generations: int, window_ms: int
+) -> Iterator[Storm]:
+    """Find the storms of one group.
+
+    Rebalances are dense where there are `generations` of them within `window_ms`; where they pause for much longer than
+    usual, one storm ends and the next begins. They are a storm where most of them come of members that stayed for a
+    short time only, or came again for nothing; or where the group rebalances far more often than it otherwise does. A
+    group that starts, or stops, within a log that is not much longer is none.
+
+    Args:
+        rebalances: of the group, in their order.
+        stays: of its members.
+        generations: how many are dense.
+        window_ms: within how many milliseconds.
+    """
+    # what is there before anyone joins is no rebalance
+    counted = [each for each in rebalances if each.cause != str(Cause.CREATED)]
+    if len(counted) < generations:
+        return
+    life_ms = counted[-1].ts_ms - counted[0].ts_ms
+    short_ms = min(window_ms, life_ms / _SHORT)
+    short = [each for each in stays if 0 <= each.stay_ms < short_ms]
+    restless = {seq for each in short for seq in _changes(each)}
+    restless |= {each.seq for each in counted if each.cause == str(Cause.REJOIN)}
+    for run in _dense(counted, generations, window_ms):
+        lasted_ms = max(run[-1].ts_ms - run[0].ts_ms, 1)
+        others, others_ms = len(counted) - len(run), life_ms - lasted_ms
+        unusual = (
+            life_ms >= _HABIT * window_ms
+            and len(run) * others_ms > _UNUSUAL * others * lasted_ms
+            and others_ms > 0
+        )
+        if unusual or 2 * sum(each.seq in restless for each in run) > len(run):
+            yield _storm(run, stays, short)
+
+
+def _changes(stay: Stay) -> tuple[int, ...]:
+    """Return the generations that a member made by its coming and going."""
+    if stay.stay_ms < 0 and not stay.end_reason:
+        return (stay.first_seq,)
+    return (stay.first_seq, stay.last_seq + 1)
+
+
+def _dense(
+    counted: Sequence[Rebalance], many: int, window_ms: int
+) -> Iterator[Sequence[Rebalance]]:
+    """Cut out the stretches in which each rebalance is one of many, and cut those where they are quiet."""
+    last = -1
+    start = 0
+    for place in range(len(counted) - many + 1):
+        if counted[place + many - 1].ts_ms - counted[place].ts_ms > window_ms:
+            continue
+        if place > last:
+            if last >= 0:
+                yield from _cut(counted[start : last + 1], many, window_ms)
+            start = place
+        last = place + many - 1
+    if last >= 0:
+        yield from _cut(counted[start : last + 1], many, window_ms)
+
+
+def _cut(run: Sequence[Rebalance], many: int, window_ms: int) -> Iterator[Sequence[Rebalance]]:
+    pauses = [after.ts_ms - before.ts_ms for before, after in pairwise(run)]
+    usual = sorted(pauses)[ceil(_USUAL * len(pauses)) - 1] if pauses else 0
+    quiet_ms = max(window_ms / many, _QUIET * usual)
+    start = 0
+    for place, pause in enumerate([*pauses, quiet_ms + 1], 1):
+        if pause > quiet_ms:
+            if place - start >= many:
+                yield run[start:place]
+            start = place
+
+
+def _storm(run: Sequence[Rebalance], stays: Sequence[Stay], short: Sequence[Stay]) -> Storm:
+    within = {each.seq for each in run}
+    name, changes, clients, host = _culprit(short, within) or _culprit(stays, within) or _NOBODY
+    return Storm(
+        run[0].ts_ms,
+        run[-1].ts_ms,
+        run[0].seq,
+        run[-1].seq,
+        len(run),
+        sum(each.moved for each in run),
+        dict(Counter(each.cause for each in run)),
+        name,
+        changes,
+        clients,
+        host,
+        sum(each.commit_gap_ms for each in run),
+    )
+
+
+_Culprit = tuple[str | None, int | None, int | None, str | None]
+_NOBODY: Final[_Culprit] = (None, None, None, None)
+
+
+def _culprit(stays: Sequence[Stay], within: set[int]) -> _Culprit | None:
+    """Find the client whose members came and went most often."""
+    found: defaultdict[tuple[str, str], list[Stay]] = defaultdict(list)
+    for stay in stays:
+        own = _changes(stay) if stay.end_reason not in _NOT_THEIRS else (stay.first_seq,)
+        pattern = pattern_of(stay.client_id)
+        # ids that have nothing in common are told by where they come from
+        who = (pattern, stay.client_host if pattern == _ANY else "")
+        found[who] += [stay] * len(within.intersection(own))
+    if not any(found.values()):
+        return None
+    # the name decides between two that did the same, so that a second run says the same
+    (pattern, _), changes = max(found.items(), key=lambda each: (len(each[1]), each[0]))
+    ids = Counter(each.client_id for each in changes)
+    commonest, times = max(ids.items(), key=lambda each: (each[1], each[0]))
+    hosts = {each.client_host for each in changes}
+    host = hosts.pop() if len(hosts) == 1 else None
+    if 2 * times >= len(changes):
+        return commonest, times, 1, host
+    return pattern, len(changes), len(ids), host
+
+
+def pattern_of(client_id: str) -> str:
+    """Return what stays of a client's id that has something new in it each time, with `*` for that.
+
+    New are numbers, hexadecimal digits, and the letters of which names of pods are made at random.
+    """
+    parts = [
+        part if place % 2 else _part(part)
+        for place, part in enumerate(_SEPARATORS.split(client_id))
+    ]
+    return _RUN.sub(_ANY, "".join(parts))
+
+
+def _part(part: str) -> str:
+    if any(each.isdigit() for each in part):
+        numbered = _NUMBERED.fullmatch(part)
+        return f"{numbered[1]}*" if numbered is not None and len(numbered[1]) > 2 else _ANY
+    if len(part) > 3 and not set(part.lower()) & set("aeiouy"):
+        return _ANY
+    return _ANY if len(part) > 7 and set(part.lower()) <= set("abcdef") else part

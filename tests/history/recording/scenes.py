@@ -1,0 +1,285 @@
+"""Record scenes whose truth is known: `python -m tests.history.recording.scenes DIRECTORY`.
+
+Starts a real broker and plays one scene for each group, with librdkafka: groups that go online from the classic to the
+consumer protocol and back, clients that come and go under a new name each time, members that leave and members that
+are killed, and groups that nothing happens to but a restart of the broker. DIRECTORY gets what the broker wrote,
+`segments` and `coordinator-log.txt`, and `deeds.txt`, what was done when.
+"""
+
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from groupsdk.testing import LocalKafka
+from tests.history.recording.peers import Peer, Settings, start
+from tests.history.recording.record import CLOCK, TOPICS, Deeds, keep, produce
+
+
+SESSION_MS: Final = 6_000
+"""Of members of the consumer protocol: the broker's setting, which is not Kafka's default."""
+_PROPERTIES: Final = {
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "200",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "300",
+}
+_SETTLED_S: Final = 20
+_WORK_S: Final = 2.5
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+
+
+@dataclass
+class Stage:
+    """One group, and what its scene may do to it."""
+
+    group: str
+    servers: str
+    deeds: Deeds
+    static: bool = False
+    named: bool = True
+    there: dict[str, Peer] = field(default_factory=dict)
+
+    def join(self, name: str, protocol: str = CLASSIC) -> None:
+        """Let a member come, and wait until the group has settled."""
+        self.deeds.tell(self.group, f"join ({protocol})", name)
+        settings = Settings(
+            self.servers,
+            self.group,
+            name if self.named else None,
+            ("orders",),
+            session_ms=SESSION_MS,
+            instance=f"i-{name}" if self.static else None,
+            protocol=protocol,
+        )
+        self.there[name] = start("librdkafka", settings)
+        self.settle()
+
+    def leave(self, name: str) -> None:
+        """Let a member leave; a static one does not say so."""
+        self.deeds.tell(self.group, "leave", name)
+        self.there.pop(name).close()
+        if not self.static:
+            self.settle()
+
+    def kill(self, name: str) -> None:
+        """Kill a member, and wait until the group goes on without it."""
+        self.deeds.tell(self.group, "kill", name)
+        self.there.pop(name).kill()
+        self.settle()
+
+    def freeze(self, name: str) -> None:
+        """Stop a member until the group goes on without it, and let it come back."""
+        self.deeds.tell(self.group, "freeze", name)
+        peer = self.there.pop(name)
+        peer.freeze()
+        self.settle()
+        self.deeds.tell(self.group, "thaw", name)
+        peer.thaw()
+        self.there[name] = peer
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the group has the members that it should have, and let them work a little."""
+        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        until_ms = CLOCK.now_ms() + _SETTLED_S * 1000
+        while True:
+            try:
+                found = admin.describe_consumer_groups([self.group])[self.group].result(10)
+                stable = found.state in (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
+                if stable and len(found.members) == len(self.there):
+                    break
+            except KafkaException:
+                pass
+            if CLOCK.now_ms() > until_ms:
+                # a client may be lost over a restart: the broker's log tells what became of it
+                self.deeds.tell(self.group, f"not settled with {sorted(self.there)}")
+                break
+            sleep(0.1)
+        sleep(_WORK_S)
+
+    def close(self) -> None:
+        """Let all leave, one after the other."""
+        for name in [*self.there]:
+            self.deeds.tell(self.group, "leave", name)
+            self.there.pop(name).close()
+
+
+Scene = Callable[[Stage], Iterator[None]]
+"""Plays up to where the broker is to be started again, yields, and plays on."""
+
+
+def sleep(seconds: float) -> None:
+    """Wait."""
+    threading.Event().wait(seconds)
+
+
+def migrate(stage: Stage) -> Iterator[None]:
+    """Go to the consumer protocol and back, twice."""
+    stage.join("shop-1")
+    stage.join("shop-2")
+    stage.leave("shop-2")
+    stage.join("shop-2")
+    stage.join("shop-3", CONSUMER)
+    stage.leave("shop-1")
+    stage.join("shop-1", CONSUMER)
+    stage.leave("shop-2")
+    stage.join("shop-2", CONSUMER)
+    stage.kill("shop-3")
+    yield
+    stage.settle()
+    stage.join("shop-4")
+    stage.leave("shop-1")
+    stage.leave("shop-2")
+    stage.join("shop-5")
+    stage.join("shop-6", CONSUMER)
+    stage.kill("shop-4")
+    stage.leave("shop-6")
+    stage.leave("shop-5")
+
+
+def migrate_static(stage: Stage) -> Iterator[None]:
+    """Do so with static members, each of which starts again under the other protocol."""
+    for name in ("till-1", "till-2"):
+        stage.join(name)
+    for name in ("till-1", "till-2"):
+        stage.leave(name)
+        stage.join(name, CONSUMER)
+    yield
+    stage.settle()
+    for name in ("till-2", "till-1"):
+        stage.leave(name)
+        stage.join(name)
+
+
+def flap(stage: Stage, protocol: str) -> Iterator[None]:
+    """Let one come and go beside two that stay, under a new name each time."""
+    for name in ("steady-a", "steady-b"):
+        stage.join(name, protocol)
+    for number in range(3):
+        stage.join(f"pod-{number:x}7f{number * 3 + 1:x}c", protocol)
+        stage.leave([*stage.there][-1])
+    yield
+    stage.settle()
+    for number in range(3, 5):
+        stage.join(f"pod-{number:x}7f{number * 3 + 1:x}c", protocol)
+        stage.kill([*stage.there][-1])
+
+
+def part(stage: Stage, protocol: str) -> Iterator[None]:
+    """Let members leave, and others be killed."""
+    for name in ("one", "two", "three"):
+        stage.join(name, protocol)
+    stage.kill("two")
+    stage.freeze("one")
+    stage.leave("three")
+    stage.join("four", protocol)
+    yield
+    stage.settle()
+    stage.kill("four")
+    stage.join("five", protocol)
+    stage.leave("one")
+    stage.leave("five")
+
+
+def rest(stage: Stage, protocol: str) -> Iterator[None]:
+    """Do nothing."""
+    for name in ("calm-1", "calm-2", "calm-3"):
+        stage.join(name, protocol)
+    yield
+    stage.settle()
+    sleep(2 * _WORK_S)
+
+
+SCENES: Final[dict[str, tuple[Scene, bool, bool]]] = {
+    "migrating": (migrate, False, True),
+    "migrating-static": (migrate_static, True, True),
+    "flapping": (lambda stage: flap(stage, CLASSIC), False, True),
+    "flapping-modern": (lambda stage: flap(stage, CONSUMER), False, True),
+    "parting": (lambda stage: part(stage, CLASSIC), False, True),
+    "parting-modern": (lambda stage: part(stage, CONSUMER), False, True),
+    "calm": (lambda stage: rest(stage, CLASSIC), False, True),
+    "calm-unnamed": (lambda stage: rest(stage, CLASSIC), False, False),
+    "calm-modern": (lambda stage: rest(stage, CONSUMER), False, True),
+}
+"""The scenes by their groups; whether their members are static, and whether they have client ids of their own."""
+
+
+@dataclass(slots=True)
+class _Play:
+    scene: Iterator[None]
+    stage: Stage
+    problem: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            next(self.scene, None)
+        except Exception as error:  # noqa: BLE001 - told by whoever waits for the thread
+            self.problem = error
+
+
+def _act(plays: list[_Play]) -> None:
+    """Play all scenes up to their next stop."""
+    threads = [threading.Thread(target=play.run) for play in plays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for play in plays:
+        if play.problem is not None:
+            raise play.problem
+
+
+def record(out: Path, groups: list[str]) -> None:
+    """Make the log."""
+    out.mkdir(parents=True, exist_ok=True)
+    deeds = Deeds(out / "deeds.txt")
+    with LocalKafka(properties=_PROPERTIES, log=True, data_dir=out / "kafka") as kafka:
+        servers = kafka.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": servers})
+        for made in admin.create_topics([NewTopic(t, n, 1) for t, n in TOPICS.items()]).values():
+            made.result(30)
+        ended = threading.Event()
+        producing = threading.Thread(target=produce, args=(servers, ended))
+        producing.start()
+        plays = []
+        for group in groups:
+            scene, static, named = SCENES[group]
+            stage = Stage(group, servers, deeds, static=static, named=named)
+            plays.append(_Play(scene(stage), stage))
+        try:
+            _act(plays)
+            deeds.tell("", "restart the broker")
+            kafka.nodes[0].stop()
+            # until the clients give up the places that they had
+            sleep(SESSION_MS / 1000 + 2)
+            kafka.start()
+            _act(plays)
+        finally:
+            for play in plays:
+                play.stage.close()
+            ended.set()
+            producing.join()
+        sleep(SESSION_MS / 1000 + 2)
+        shutil.copy(kafka.nodes[0].log_file, out / "coordinator-log.txt")
+    keep(out / "kafka", out / "segments")
+
+
+def main() -> None:
+    """Take the arguments."""
+    out, *groups = sys.argv[1:]
+    record(Path(out), groups or list(SCENES))
+
+
+if __name__ == "__main__":
+    main()

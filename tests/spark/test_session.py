@@ -1,0 +1,56 @@
+"""What a session opens to others: nothing."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+
+_LISTENING = "0A"
+
+
+def family(pid: int) -> Iterator[int]:
+    """Give a process and all that it has started."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        # threads and short-lived children of a JVM end at any moment
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for child in (task / "children").read_text().split():
+                yield from family(int(child))
+
+
+def listening(pid: int) -> set[str]:
+    """Find the addresses that a process listens on, as Linux tells them."""
+    links = [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    sockets = {match[1] for link in links if (match := re.fullmatch(r"socket:\[(\d+)\]", link))}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == _LISTENING and inode in sockets:
+                words = [local[at : at + 8] for at in range(0, len(local.partition(":")[0]), 8)]
+                packed = b"".join(bytes.fromhex(word)[::-1] for word in words)
+                address = ip_address(packed)
+                found.add(str(getattr(address, "ipv4_mapped", None) or address))
+    return found
+
+
+def test_a_local_session_listens_on_the_loopback_only(spark: Any) -> None:
+    # with the workers' daemon
+    assert spark.range(4).mapInArrow(lambda batches: batches, "id bigint").count() == 4
+    java = spark._jvm.java.lang.ProcessHandle.current().pid()
+    addresses: list[str] = []
+    for pid in [*family(java)]:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            addresses += listening(pid)
+    assert addresses
+    assert [each for each in addresses if not ip_address(each).is_loopback] == []
+    assert spark.sparkContext.uiWebUrl is None
+
+
+def test_what_it_spills_is_for_this_user_alone(spark: Any) -> None:
+    place = Path(spark.sparkContext.getConf().get("spark.local.dir"))
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert list(place.glob("blockmgr-*"))
