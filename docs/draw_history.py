@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Draw docs/ownership.svg, and write what the README says below it: `python -m docs.draw_history TABLES`.
+"""Draw docs/ownership.svg, and write what docs/history.md says below it: `python -m docs.draw_history TABLES`.
 
 TABLES is what `python -m examples.history_day DIRECTORY` leaves in DIRECTORY/tables. The day is the same
 each time, so that picture and numbers are as well.
@@ -58,10 +58,10 @@ def what_if(page: GroupPage) -> str:
 
 
 def pages(data: ReportData) -> Pages:
-    """Return picture and README as they have to be."""
+    """Return the picture and docs/history.md as they have to be."""
     (page,) = data.pages
     picture = ownership(page, period(data))
-    return {PICTURE: picture, **filled("../README.md", {"what-if": what_if(page)})}
+    return {PICTURE: picture, **filled("history.md", {"what-if": what_if(page)})}
 
 
 if __name__ == "__main__":

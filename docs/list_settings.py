@@ -1,23 +1,34 @@
 #!/usr/bin/env python
-"""List settings, errors and metrics in docs/, from the code: `python -m docs.list_settings`."""
+"""List settings, errors and metrics, from the code: `python -m docs.list_settings`.
+
+In docs/ for people; and the settings once more as types, for editors that complete keywords.
+"""
 
 import ast
 import inspect
+import textwrap
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Any
+from typing import Any, cast
 
-from docs.regions import Pages, filled, table, write
+from typing_extensions import override
+
+from docs.regions import DOCS, Pages, filled, table, write
 from groupsdk import errors
-from groupsdk.config import MemberConfig
+from groupsdk.config import ALIASES, MemberConfig
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.metrics import CONSUMER_METRICS
 from groupsdk.membership.metrics import METRICS
-from groupsdk.security import SASL_MECHANISMS, SECURITY_PROTOCOLS, SecuritySettings
+from groupsdk.security import OAUTH_GRANTS, SASL_MECHANISMS, SECURITY_PROTOCOLS, SecuritySettings
 
 
 _NO_KEYS = ("security", "member", "librdkafka")
 """Fields that hold other settings."""
-_CHOICES = {"SECURITY_PROTOCOLS": SECURITY_PROTOCOLS, "SASL_MECHANISMS": SASL_MECHANISMS}
+_CHOICES = {
+    "SECURITY_PROTOCOLS": SECURITY_PROTOCOLS,
+    "SASL_MECHANISMS": SASL_MECHANISMS,
+    "OAUTH_GRANTS": OAUTH_GRANTS,
+}
 
 
 def field_texts(owner: type) -> dict[str, str]:
@@ -35,6 +46,96 @@ def field_texts(owner: type) -> dict[str, str]:
         else:
             name = None
     return texts
+
+
+def field_types(owner: type) -> dict[str, str]:
+    """Return the types of the fields of a dataclass, as its source has them."""
+    (definition,) = ast.parse(inspect.getsource(owner)).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        node.target.id: ast.unparse(_unquoted(node.annotation)).replace("'", '"')
+        for node in definition.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+
+
+def settings_type(name: str, doc: str, *owners: type, base: str = "TypedDict") -> str:
+    """Return the source of a `TypedDict` with the settings of some dataclasses, none of them required."""
+    lines = [f"class {name}({base}, total=False):", f'    """{doc}"""', ""]
+    for owner in owners:
+        types, texts = field_types(owner), field_texts(owner)
+        for each in fields(owner):
+            if each.name in ("member", "librdkafka"):
+                continue
+            lines.append(f"    {each.name}: {types[each.name]}")
+            lines += textwrap.wrap(
+                f'"""{_explained(texts[each.name])}"""',
+                98,
+                initial_indent="    ",
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+            )
+            lines += [
+                f'    {alias}: {types[each.name]}\n    """The same, as librdkafka spells it."""'
+                for alias, meant in ALIASES.items()
+                if meant == each.name
+            ]
+    return "\n".join(lines)
+
+
+def settings_modules() -> Mapping[str, str]:
+    """Return the modules with the types of settings, by their places in groupsdk/."""
+    head = '''"""Name the settings of {}, so that editors complete them and type checkers know them.
+
+Made from the code by `python -m docs.list_settings`, like the tables in docs/configuration.md. Only type
+checkers import it.
+"""
+
+'''
+    member = settings_type(
+        "MemberSettings",
+        "A member's settings as keywords: what `MemberConfig.of` takes.",
+        MemberConfig,
+        SecuritySettings,
+    )
+    consumer = settings_type(
+        "ConsumerSettings",
+        "A consumer's settings as keywords; those of librdkafka are taken as well.",
+        ConsumerConfig,
+        base="MemberSettings",
+    )
+    return {
+        "settings.py": head.format("a member") + "from collections.abc import Callable, Iterable\n"
+        "from typing import Any, Literal, TypedDict\n\n"
+        "from groupsdk.security import OAuthToken, SecuritySettings\n\n\n"
+        f"{member}\n",
+        "consumer/settings.py": head.format("a consumer")
+        + "from collections.abc import Sequence\n\n"
+        "from groupsdk.consumer.strategies import AssignorLike\n"
+        "from groupsdk.settings import MemberSettings\n\n\n"
+        f"{consumer}\n",
+    }
+
+
+def _unquoted(annotation: ast.expr) -> ast.expr:
+    """Return an annotation with the types in it that are strings as types."""
+
+    class Unquote(ast.NodeTransformer):
+        @override
+        def visit_Constant(self, node: ast.Constant) -> ast.expr:
+            if isinstance(node.value, str):
+                return ast.parse(node.value, mode="eval").body
+            return node
+
+        @override
+        def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+            if isinstance(node.value, ast.Name) and node.value.id == "Literal":
+                return node
+            self.generic_visit(node)
+            return node
+
+    changed: ast.expr = Unquote().visit(annotation)
+    return changed
 
 
 def settings_table(
@@ -78,7 +179,7 @@ def metric_table(metrics: dict[str, str]) -> str:
 
 
 def pages() -> Pages:
-    """Return the pages of docs/ that list settings, errors and metrics, as they have to be."""
+    """Return the pages of docs/ and the modules that list settings, errors and metrics, as they have to be."""
     settings = {
         "settings": settings_table(MemberConfig),
         "consumer": settings_table(ConsumerConfig),
@@ -86,10 +187,12 @@ def pages() -> Pages:
     }
     lists = {"errors": error_table(), "metrics": metric_table(METRICS)}
     consumer = {"consumer-metrics": metric_table(CONSUMER_METRICS)}
+    types = {DOCS.parent / "groupsdk" / name: text for name, text in settings_modules().items()}
     return (
         filled("configuration.md", settings)
         | filled("workers.md", lists)
         | filled("consumer.md", consumer)
+        | types
     )
 
 
@@ -103,9 +206,10 @@ def _explained(text: str) -> str:
 def _default(field: "Field[Any]") -> str:
     if field.default is MISSING:
         return "required"
-    if isinstance(field.default, tuple):
-        return f"`{','.join(field.default)}`"
-    return "none" if field.default is None else f"`{field.default}`"
+    default: object = field.default
+    if isinstance(default, tuple):
+        return f"`{','.join(map(str, cast('tuple[object, ...]', default)))}`"
+    return "none" if default is None else f"`{default}`"
 
 
 if __name__ == "__main__":

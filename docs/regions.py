@@ -39,5 +39,5 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def write(pages: Callable[[], Pages]) -> None:
     """Write the pages that are not up to date."""
     for path, text in pages().items():
-        if path.read_text(encoding="utf-8") != text:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
