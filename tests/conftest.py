@@ -1,21 +1,39 @@
-"""Real Kafka brokers for the tests that ask for one."""
+"""Real Kafka brokers for the tests that ask for one, and the marks of what each test starts."""
 
 import contextlib
 import os
 import re
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from groupsdk.testing import LocalKafka, LocalKafkaError, MissingToolError, prepare
 from tests.support.proxy import FaultProxy
 
 
+# How long an example takes, or its data to be drawn, is a matter of what else the machine does.
+settings.register_profile("groupsdk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("groupsdk")
+
 _KAFKA_TESTS = Path(__file__).parent / "kafka"
-_ASKS_FOR_KAFKA = "kafka_installed"  # every fixture below that starts a broker asks for it
+# What the fixtures start, by their names; a test that asks for one, through others too, gets the mark.
+_MARK_OF_FIXTURE = {
+    "kafka_installed": "kafka",  # every fixture below that starts a broker asks for it
+    "kafka_class": "kafka",
+    "_java": "kafka",
+    "_jdk": "kafka",
+    "go_peer": "go",
+    "spark": "spark",
+}
+# Only a test with a mark may start these.
+_PROGRAMS = frozenset({"java", "javac", "spark-submit", "go"})
+_MARKS = ("kafka", "spark", "go")
+_RUNNING = pytest.StashKey[pytest.Item | None]()
 _MISSING = pytest.StashKey[LocalKafkaError]()
 REQUIRE = "GROUPSDK_REQUIRE_KAFKA"
 
@@ -26,12 +44,52 @@ StartKafka = Callable[..., LocalKafka]
 """Start a broker of the test's own; takes the arguments of LocalKafka."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch which programs the tests start, so that a mark cannot be forgotten."""
+    config.stash[_RUNNING] = None
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen":
+            _refuse_unmarked(config.stash[_RUNNING], arguments[1])
+
+    sys.addaudithook(
+        watch
+    )  # there is no way to take it back; with the session it has no test to refuse
+
+
+def _refuse_unmarked(item: pytest.Item | None, command: Any) -> None:
+    """Fail a test that starts a JVM or Go without the mark that says so: `make quick` would run it."""
+    words = [command] if isinstance(command, (str, bytes, os.PathLike)) else list(command)
+    program = Path(os.fsdecode(words[0])).name
+    if (
+        item is None or program not in _PROGRAMS or "-version" in words
+    ):  # to find a JDK costs little
+        return
+    if not any(item.get_closest_marker(mark) for mark in _MARKS):
+        pytest.fail(
+            f"{item.nodeid} starts {program}: it needs one of the marks {', '.join(_MARKS)}"
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Note the test that runs."""
+    item.config.stash[_RUNNING] = item
+    try:
+        return (yield)
+    finally:
+        item.config.stash[_RUNNING] = None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a broker."""
+    """Mark the tests that need a broker, a JVM or Go, by their folder and by what they ask for."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        if _KAFKA_TESTS in item.path.parents or _ASKS_FOR_KAFKA in fixtures:
-            item.add_marker(pytest.mark.kafka)
+        marks = {_MARK_OF_FIXTURE[name] for name in fixtures if name in _MARK_OF_FIXTURE}
+        if _KAFKA_TESTS in item.path.parents:
+            marks.add("kafka")
+        for mark in sorted(marks):
+            item.add_marker(mark)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -16,8 +16,8 @@ CALLBACKS = {
     "on_join_prepare",
     "perform_assignment",
     "on_join_complete",
-    "on_leave_prepare",
 }
+OPTIONAL = {"on_leave_prepare", "on_assignment_skipped"}
 CALLS = {"ensure_active_group", "generation", "generation_if_stable", "member_id", "close"}
 
 
@@ -29,6 +29,9 @@ def test_the_contract_is_that_of_kafka() -> None:
     assert names(GroupCallbacks) == CALLBACKS
     assert names(AsyncGroupCallbacks) == CALLBACKS
     assert names(Coordinator) == CALLS
+    for shipped in (AbstractCoordinator, AsyncAbstractCoordinator):
+        assert names(shipped) >= OPTIONAL
+        assert not OPTIONAL & shipped.__abstractmethods__
 
 
 @pytest.mark.parametrize("shipped", [AbstractCoordinator, AsyncAbstractCoordinator])

@@ -3,6 +3,7 @@
 import pytest
 
 from groupsdk.error_code import ErrorCode, describe
+from tests.support.cases import each_case
 
 
 def test_a_code_is_its_number() -> None:
@@ -36,7 +37,7 @@ def test_what_a_member_answers_by_joining_again_is_not_retriable_as_it_stands() 
     assert ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.retriable
 
 
-@pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
+@each_case("code", ErrorCode)
 def test_every_code_has_a_short_text_of_its_own(code: ErrorCode) -> None:
     assert 5 < len(code.text) < 110
     assert not code.text.endswith(".")

@@ -9,6 +9,7 @@ import pytest
 from groupsdk import errors
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, ConfigError, GroupSdkError, broker_error
+from tests.support.cases import each_case
 
 
 CLASSES = [
@@ -51,7 +52,7 @@ def test_a_wrong_setting_is_a_value_error_too() -> None:
     assert issubclass(ConfigError, ValueError)
 
 
-@pytest.mark.parametrize("code", [*ErrorCode, 1234, -7], ids=str)
+@each_case("code", [*ErrorCode, 1234, -7])
 def test_every_error_code_gives_an_error_that_says_what_kafka_says(code: int) -> None:
     error = broker_error(code, "JoinGroup of group 'g'")
     known = ErrorCode.of(code)
@@ -82,14 +83,13 @@ def test_the_codes_that_a_user_may_want_to_catch_have_classes(
     assert type(broker_error(code)) is kind
 
 
-@pytest.mark.parametrize(
+@each_case(
     "error",
     [
         *(each("what happened") for each in CLASSES if not issubclass(each, BrokerError)),
         *(broker_error(code, "Heartbeat") for code in (*ErrorCode, 1234)),
         broker_error(16),
     ],
-    ids=repr,
 )
 def test_every_error_comes_whole_out_of_another_process(error: GroupSdkError) -> None:
     received = pickle.loads(pickle.dumps(error))

@@ -91,6 +91,12 @@ def test_every_name_has_a_home_and_every_home_a_name() -> None:
     assert not elsewhere
 
 
+def test_the_consumers_are_there_for_those_who_ask_for_them_alone() -> None:
+    assert groupsdk.GroupConsumer.__module__ == groupsdk._HEAVY_HOMES["GroupConsumer"]
+    assert groupsdk.AsyncGroupConsumer.__module__ == groupsdk._HEAVY_HOMES["AsyncGroupConsumer"]
+    assert set(groupsdk._HEAVY_HOMES) <= set(dir(groupsdk)) - set(groupsdk.__all__)
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'AbstractCordinator'"):
         groupsdk.AbstractCordinator  # noqa: B018 - the access is what is tested

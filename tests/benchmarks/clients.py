@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from typing_extensions import override
 
@@ -12,7 +12,7 @@ from tests.benchmarks.members import LoopMembers, Members, Settings, ThreadedMem
 class GroupsdkThreads(ThreadedMembers):
     """groupsdk, with a thread for each caller."""
 
-    heartbeat = "thread"
+    heartbeat: Literal["thread", "process"] = "thread"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

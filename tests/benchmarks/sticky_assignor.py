@@ -63,7 +63,7 @@ _NOTE = (
     " do Java (kafka-clients 4.1.0), kafka-python and aiokafka. MiB: what `assign` allocates at most, its result"
     ' included. "checked": a search for a way to fairer loads found none, and OR-tools no assignment with loads as'
     ' fair and fewer moves. "!": not as balanced as ours, or'
-    ' more moves (in row R franz-go is not told of the racks). "-": not run, as a smaller group of the shape took too long.'
+    ' more moves (in rows R franz-go is not told of the racks). "-": not run, as a smaller group of the shape took too long.'
     ' "> 60": stopped after 60 CPU seconds, or as many as it says. The machine did other work too; figures of peers may be of'
     " an earlier run on it, with the same groups."
 )

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from itertools import combinations
 
 
 Owned = dict[str, dict[str, tuple[int, ...]]]
@@ -19,9 +20,9 @@ class Row:
     @property
     def name(self) -> str:
         """What the row is called."""
-        kind = {"uniform": "U", "racks": "R"}.get(self.shape, "H")
+        kind = {"uniform": "U", "racks": "R", "dozen": "R"}.get(self.shape, "H")
         size = f"{self.partitions // 1000}k" if self.partitions < 10**6 else "1M"
-        shape = "" if kind != "H" else f"-{self.shape}"
+        shape = "" if self.shape in ("uniform", "racks") else f"-{self.shape}"
         return f"{kind}{size}{shape}-{self.event} x{self.members}"
 
 
@@ -54,9 +55,16 @@ ROWS = [
     Row("sparser", 1_000_000, 5_000, "churn"),
     Row("chain", 1_000_000, 5_000, "churn"),
     Row("star", 1_000_000, 5_000, "churn"),
+    Row("many", 100_000, 5_000, "fresh"),
+    Row("many", 100_000, 5_000, "churn"),
     Row("racks", 100_000, 1_000, "leave"),
+    Row("dozen", 20_000, 200, "churn"),
+    Row("dozen", 100_000, 1_000, "churn"),
 ]
 
+
+_DOZEN = "abcdefghijkl"
+_WANTED_OF_MANY = 200
 
 _PLACES = ("tiers", "nested", "clusters")
 """Shapes in which a member's place tells what it reads."""
@@ -109,7 +117,11 @@ def build(row: Row) -> tuple[Members, Members]:
 
 
 def replica_racks(row: Row, counts: dict[str, int]) -> dict[str, list[frozenset[str]]]:
-    """Place two replicas of each partition in two of three racks."""
+    """Place two replicas of each partition in two of three racks, or in two drawn from a dozen."""
+    if row.shape == "dozen":
+        chance = random.Random(f"racks {row.partitions}")
+        drawn = [frozenset(pair) for pair in combinations(_DOZEN, 2)]
+        return {topic: chance.choices(drawn, k=count) for topic, count in counts.items()}
     if row.shape != "racks":
         return {}
     pairs = [frozenset("ab"), frozenset("bc"), frozenset("ca")]
@@ -121,7 +133,8 @@ def replica_racks(row: Row, counts: dict[str, int]) -> dict[str, list[frozenset[
 
 def rack(row: Row, member: str) -> str | None:
     """Return the rack of a member."""
-    return "abc"[int(member[-5:]) % 3] if row.shape == "racks" else None
+    racks = {"racks": "abc", "dozen": _DOZEN}.get(row.shape)
+    return racks[int(member[-5:]) % len(racks)] if racks else None
 
 
 def _topics(row: Row) -> int:
@@ -131,6 +144,8 @@ def _topics(row: Row) -> int:
         return row.members
     if row.shape == "sparse":
         return row.members // 8
+    if row.shape == "many":
+        return row.partitions
     if row.shape in ("sparser", "star"):
         return row.members // 2
     return max(20, row.partitions // 200) if row.partitions <= 100_000 else 1000
@@ -150,7 +165,9 @@ def _wanted(
     row: Row, topics: list[str], index: int, members: int, chance: random.Random
 ) -> list[str]:
     count = len(topics)
-    if row.shape == "random":
+    if row.shape == "many":
+        return sorted(chance.sample(topics, _WANTED_OF_MANY))
+    if row.shape in ("random", "dozen"):
         return sorted(chance.sample(topics, chance.randint(count // 10, count // 2)))
     if row.shape == "chain":
         return [topics[index % count], topics[(index + 1) % count]][: 2 if index + 1 < count else 1]

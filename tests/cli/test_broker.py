@@ -12,7 +12,7 @@ import pytest
 from groupsdk.cli.broker import BrokerCommand, broker_of, read_properties, read_users
 from groupsdk.errors import ConfigError
 from groupsdk.wire.messages.metadata import MetadataRequest
-from tests.broker.clients import Client, batch, end_offset, produce
+from tests.broker.clients import Client, batch, end_offset, join, produce
 
 
 def options(*argv: str) -> argparse.Namespace:
@@ -117,6 +117,25 @@ def test_it_runs_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals
             process.wait()
             assert process.stderr is not None
             process.stderr.close()
+
+
+def test_a_signal_has_it_log_its_groups() -> None:
+    process = run()
+    with process:
+        try:
+            with Client(("127.0.0.1", port_of(process))) as client:
+                member = join(client, "g").member_id
+                process.send_signal(signal.SIGUSR1)
+                assert client.ask(MetadataRequest(None), 12).brokers
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(20) == 0
+            assert process.stderr is not None
+            log = process.stderr.read()
+            assert "NumGroups=1, NumOffsets=0" in log
+            assert "group g, generation 1: Stable since" in log
+            assert f"members {member} (joined " in log
+        finally:
+            process.kill()
 
 
 def test_what_was_acknowledged_outlasts_a_kill(tmp_path: Path) -> None:

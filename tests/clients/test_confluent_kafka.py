@@ -266,23 +266,3 @@ def test_a_producer_goes_on_while_leaders_and_coordinators_move(
         messages += taken(consumer, sent - len(messages), 60)
     assert not failures
     assert sorted(int(message.value() or b"") for message in messages) == list(range(sent))
-
-
-def test_a_consumer_of_the_new_protocol_is_refused_at_once(
-    broker: EmbeddedBroker, topic: str, group_id: str
-) -> None:
-    # what the classic protocol alone has may not be set
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group_id,
-            "group.protocol": "consumer",
-        }
-    )
-    consumer.subscribe([topic])
-    message = eventually(lambda: consumer.poll(0.1))
-    error = message.error()
-    assert error is not None
-    assert error.code() == KafkaError._FATAL
-    assert "API version not supported" in error.str()
-    consumer.close()

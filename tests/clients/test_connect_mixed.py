@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect import ConnectWorker
+from groupsdk.connect.active_topics import TopicUse
 from groupsdk.connect.config_records import connector_records
 from groupsdk.connect.rest.server import RestServer
 from groupsdk.connect.rest.settings import RestSettings
@@ -127,3 +128,16 @@ def test_kafkas_follower_hands_its_tasks_to_our_leader_and_runs_them(
             eventually(lambda: java.until(task_path)["state"] == "RUNNING", java.said)
             assert java.until(task_path)["worker_id"] == f"127.0.0.1:{java.port}"
             assert lines(broker, topic, 2) == [b"one", b"two"]
+            # each kind reads which topics the other's tasks use (KIP-558)
+            eventually(lambda: list(ours.topics("source")) == [topic], java.said)
+            ours._store.put_topic(TopicUse("of-ours", "source", 0, 1))
+
+            def told() -> bool:
+                said = java.ask("/connectors/source/topics")
+                return bool(said) and set(said["source"]["topics"]) == {topic, "of-ours"}
+
+            eventually(told, java.said)
+            ours.forget_topics("source")
+            eventually(
+                lambda: "of-ours" not in java.ask("/connectors/source/topics")["source"]["topics"]
+            )

@@ -23,6 +23,7 @@ SCENARIOS = (
     "compression",
     "transactions",
     "fencing",
+    "consumer-protocol",
 )
 pytestmark = [pytest.mark.go, pytest.mark.timeout(300)]
 

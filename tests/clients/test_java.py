@@ -27,6 +27,8 @@ SCENARIOS = (
     "cluster",
     "nothing-to-tell",
     "not-served",
+    "consumer-protocol",
+    "migration",
 )
 _TIMEOUT_MS = 50_000
 

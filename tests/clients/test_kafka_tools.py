@@ -94,12 +94,13 @@ def test_settings(run: Run, topic: str) -> None:
     wrong = run(CONFIGS, "--alter", *of_topic, "--add-config", "no.such=1", status="1")
     assert "unknown topic configuration 'no.such'" in wrong
     assert "group.max.size=" in run(CONFIGS, "--describe", "--broker", "1", "--all")
-    changed = ("--alter", "--broker", "1", "--add-config", "log.cleaner.threads=2")
-    assert "settings of BROKER '1' cannot be changed" in run(CONFIGS, *changed, status="1")
+    changed = ("--alter", "--broker", "1", "--add-config", "group.max.size=2")
+    assert "Cannot update these configs dynamically" in run(CONFIGS, *changed, status="1")
     of_group = ("--entity-type", "groups", "--entity-name", "g")
     setting = "consumer.session.timeout.ms=50000"
-    refused = run(CONFIGS, "--alter", *of_group, "--add-config", setting, status="1")
-    assert "settings of GROUP 'g' cannot be changed" in refused
+    run(CONFIGS, "--alter", *of_group, "--add-config", setting)
+    assert setting in run(CONFIGS, "--describe", *of_group)
+    run(CONFIGS, "--alter", *of_group, "--delete-config", "consumer.session.timeout.ms")
 
 
 def test_users(run: Run, group_id: str) -> None:
@@ -179,8 +180,7 @@ def test_transactions(run: Run, topic: str, group_id: str) -> None:
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        (("MetadataQuorumCommand", "describe", "--status"), "DESCRIBE_QUORUM"),
-        (("FeatureCommand", "upgrade", "--feature", "group.version=1"), "UPDATE_FEATURES"),
+        (("FeatureCommand", "upgrade", "--feature", "group.version=7"), "only supports versions"),
         (("AclCommand", "--list"), "No Authorizer is configured"),
     ],
 )
@@ -193,3 +193,21 @@ def test_the_cluster(run: Run) -> None:
     assert "JoinGroup(11): 0 to 9" in run(f"{_PACKAGE}.BrokerApiVersionsCommand")
     nothing = run(f"{_PACKAGE}.reassign.ReassignPartitionsCommand", "--list")
     assert "No partition reassignments found" in nothing
+    assert "LeaderId" in run(f"{_PACKAGE}.MetadataQuorumCommand", "describe", "--status")
+    assert "1" in run(f"{_PACKAGE}.MetadataQuorumCommand", "describe", "--replication")
+
+
+def test_settings_of_brokers_and_quotas(run: Run) -> None:
+    def configs(*words: str) -> str:
+        return run(CONFIGS, *words)
+
+    name = ("--entity-type", "brokers", "--entity-name", "1")
+    configs("--alter", *name, "--add-config", "log.retention.bytes=123456")
+    assert "log.retention.bytes=123456" in configs("--describe", *name)
+    configs("--alter", *name, "--delete-config", "log.retention.bytes")
+    assert "log.retention.bytes=123456" not in configs("--describe", *name)
+    user = ("--entity-type", "users", "--entity-name", "alice")
+    configs("--alter", *user, "--add-config", "producer_byte_rate=1024")
+    assert "producer_byte_rate=1024" in configs("--describe", *user)
+    configs("--alter", *user, "--delete-config", "producer_byte_rate")
+    assert "producer_byte_rate" not in configs("--describe", *user)

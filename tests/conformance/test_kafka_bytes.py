@@ -33,6 +33,7 @@ from tests.conformance.golden import (
     shorten,
 )
 from tests.conformance.kafka_classes import RELEASES
+from tests.support.cases import each_case
 
 
 NEWER_VERSIONS = {
@@ -85,19 +86,19 @@ def test_the_cases_cover_every_message_and_version(golden: dict[str, str]) -> No
     covered = {tuple(case.key.split()[:2]) for case in cases()}
     versions = sum(m.api.max_version - m.api.min_version + 1 for m in messages())
 
-    assert len(covered) == versions == 464
+    assert len(covered) == versions == 488
     assert {case.key for case in cases()} < set(golden)
     assert sum(1 for case in cases()) == versions * (len(FILLINGS) + 2)
 
 
-@pytest.mark.parametrize("message", list(messages()), ids=lambda message: message.__name__)
+@each_case("message", list(messages()))
 def test_bytes_are_those_of_kafka(message: type[Message], golden: dict[str, str]) -> None:
     for case in cases_of(message):
         if golden[case.key] != UNREADABLE:
             assert encoded(case) == golden[case.key], case.key
 
 
-@pytest.mark.parametrize("message", list(messages()), ids=lambda message: message.__name__)
+@each_case("message", list(messages()))
 def test_kafkas_bytes_are_read_back(message: type[Message], golden: dict[str, str]) -> None:
     for case in cases_of(message):
         if golden[case.key] in (UNSUPPORTED, UNREADABLE):
@@ -115,13 +116,17 @@ def test_all_answers_occur(golden: dict[str, str]) -> None:
 
     assert UNKNOWN not in golden.values()
     assert {key.split()[2] for key in refused} == {"tags", "foreign", "foreign-null"}
+    # an ignorable array that Kafka's writer leaves out, and its reader of JSON does not
+    ignored = {key for key in unreadable if key.startswith("UpdateFeaturesResponse 2 foreign")}
+    assert len(ignored) == 2
+    unreadable -= ignored
     # the only messages with structs that exclude each other
     assert {key.split()[0] for key in unreadable} == {"OffsetFetchRequest", "OffsetFetchResponse"}
     assert {key.split()[2] for key in unreadable} == {"foreign"}
     assert {encoded(case) for case in cases() if case.key in unreadable} == {UNSUPPORTED}
 
 
-@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+@each_case("key", ApiKey)
 def test_the_versions_are_those_of_kafka(key: ApiKey, golden: dict[str, str]) -> None:
     api = request_class(key).api
     stable = {int(text.split(":")[0]) for text in golden[f"headers {key.name}"].split()}
@@ -129,7 +134,7 @@ def test_the_versions_are_those_of_kafka(key: ApiKey, golden: dict[str, str]) ->
     assert {*range(api.min_version, api.max_version + 1)} == stable - NOT_DECLARED.get(key, set())
 
 
-@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+@each_case("key", ApiKey)
 def test_header_versions_are_those_of_kafka(key: ApiKey, golden: dict[str, str]) -> None:
     request = request_class(key)
     api = request.api

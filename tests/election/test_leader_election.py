@@ -14,7 +14,9 @@ import pytest
 
 from groupsdk.clock import SystemClock
 from groupsdk.election import LeaderElection, Term
+from groupsdk.errors import ConfigError
 from tests.connect.workers import eventually
+from tests.support.scripted_broker import refusing_port
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -191,3 +193,23 @@ def test_a_paused_leader_does_not_act_when_it_goes_on(
 def test_a_negative_grace_is_refused() -> None:
     with pytest.raises(ValueError, match="grace"):
         LeaderElection("g", bootstrap_servers="x", grace=-1)
+
+
+def test_a_static_member_takes_part_in_no_election() -> None:
+    # it would come back under the generation of before: the old verdict names its old member id, so that nobody
+    # leads, and a second process of the same id would lead under the token of the first
+    with pytest.raises(ConfigError, match=r"group\.instance\.id \('x'\) cannot be set"):
+        LeaderElection("e", {"group.instance.id": "x"}, bootstrap_servers="localhost")
+
+
+def test_an_election_says_why_it_cannot_reach_its_cluster() -> None:
+    with (
+        refusing_port() as port,
+        LeaderElection("lonely", bootstrap_servers=f"127.0.0.1:{port}") as election,
+    ):
+        assert election.trouble is None
+        election.start()
+        eventually(lambda: election.trouble is not None)
+        snapshot = election.snapshot()
+        assert f"127.0.0.1:{port}" in str(snapshot.trouble)
+        assert (snapshot.group_id, snapshot.stable, snapshot.coordinator) == ("lonely", False, None)

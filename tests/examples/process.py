@@ -82,6 +82,10 @@ class ExampleProcess:
             self.printed.append(line)
         return list(self.printed)
 
+    def status(self) -> int | None:
+        """Return its exit status; None while it runs."""
+        return self._process.poll()
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
         self._process.send_signal(number)

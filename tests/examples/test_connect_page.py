@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import signal
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ class NewUser:
         section = text.partition("## Two connectors on three workers")[2].partition("\n## ")[0]
         self.workers: dict[int, ExampleProcess] = {}
         self._directory = directory
+        self._ports = ports
         self._commands = [
             shlex.split(each.replace("\\\n", " "))
             for each in re.findall(r"^    ((?:.*\\\n)*.*)$", section, re.MULTILINE)
@@ -75,6 +77,15 @@ class NewUser:
         except urllib.error.URLError:
             return None
 
+    def listening(self) -> bool:
+        """Whether all three workers accept connections."""
+        for port in self._ports:
+            try:
+                socket.create_connection(("127.0.0.1", port), 5).close()
+            except OSError:
+                return False
+        return True
+
     def owners(self, name: str = "counters", tasks: int = 3) -> list[int]:
         """The process ids of the workers that run a connector's tasks, by the numbers of the tasks."""
         status = self.curl(2, name) or {"tasks": []}
@@ -110,11 +121,14 @@ def user(tmp_path: Path) -> Iterator[NewUser]:
 def test_two_connectors_run_on_three_workers_and_survive_a_kill(user: NewUser) -> None:
     with ExitStack() as stack:
         pids = [user.start(number, stack) for number in range(3)]
-        eventually(lambda: user.curl(0), user.said)
-        eventually(lambda: user.curl(1), user.said)
+        eventually(user.listening, user.said)
+        # pasted together, each once
+        assert user.curl(0)
+        assert user.curl(1)
         ((_, *words),) = user.starts("echo")
         assert words == ["hello", ">>", "one.log"]
         (user._directory / "one.log").write_text("hello\n")
+        assert user.curl(2)
         eventually(lambda: len(user.busy()) == 3, user.said)
         eventually(lambda: "one.log: hello" in user.said(), user.said)
         eventually(

@@ -1,9 +1,14 @@
 """Runs the example of an assignor of one's own as its reader would."""
 
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+
+import pytest
+
+from groupsdk.assignment import PARTS
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,3 +31,21 @@ def test_it_holds_and_is_compared(tmp_path: Path) -> None:
     assert "worker-9 joins" in done.stdout
     assert "b.orders-0 is with 'right'." in done.stdout
     assert ET.parse(picture).getroot().tag.endswith("svg")
+
+
+def test_the_whole_assignor_of_the_page_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/assignors.md").read_text(encoding="utf-8")
+    (program,) = (
+        block
+        for block in re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+        if "class WholeTopics" in block
+    )
+    namespace: dict[str, object] = {}
+
+    exec(program, namespace)
+
+    assert capsys.readouterr().out == "400 groups checked\n"
+    # the table before it names every part
+    assert re.findall(r"^\| `(\w+)", page.partition("An assignor of your own")[2], re.MULTILINE)[
+        :6
+    ] == list(PARTS)

@@ -8,15 +8,18 @@ from types import ModuleType
 import pytest
 
 import groupsdk
-from docs import draw_states, list_settings
+from docs import check_types, draw_states, list_settings
 from groupsdk import AbstractCoordinator
 from groupsdk.membership.state import TRANSITIONS
 from groupsdk.testing import LocalKafka
+from tests.benchmarks.__main__ import BEGIN, END, PAGE, write_page
 from tests.examples.conftest import StartExample
 from tests.examples.process import ROOT
+from tests.support.scripted_broker import refusing_port
 
 
 README = ROOT / "README.md"
+WORKERS = ROOT / "docs/workers.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -31,6 +34,24 @@ def test_the_generated_parts_are_fresh(generator: ModuleType) -> None:
     for path, text in generator.pages().items():
         stale = path.read_text(encoding="utf-8") != text
         assert not stale, f"{path.name} is not up to date: run python -m {name}"
+
+
+def test_each_block_is_checked_at_the_lines_of_its_page_and_knows_those_before(
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "a-page.md"
+    page.write_text(
+        "# Page\n<!-- python\nlimit: int\n-->\n```sh\nls\n```\n```python\nx = limit\n```\n"
+        "```python\nprint(x)\n```\n"
+    )
+    first, second, third = check_types.blocks_of(page)
+    assert first == ("a_page_0", "\n\nlimit: int\n")
+    names = "from a_page_0 import *"
+    assert second == ("a_page_1", names + "\n" * 8 + "x = limit\n")
+    assert third == ("a_page_2", f"{names}; from a_page_1 import *" + "\n" * 11 + "print(x)\n")
+    for each in PAGES:
+        found = [source.lstrip("\n") for _, source in check_types.blocks_of(each)]
+        assert len(found) >= len(blocks(each))
 
 
 def test_the_diagram_has_every_transition() -> None:
@@ -48,11 +69,67 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_anchors_in_links_exist() -> None:
-    headings = re.findall(r"^#+ (.*)$", (ROOT / "docs/workers.md").read_text(), re.MULTILINE)
-    anchors = re.findall(r"docs/workers\.md#([\w-]+)", README.read_text())
-    assert anchors
-    assert set(anchors) <= {heading.lower().replace(" ", "-") for heading in headings}
+def test_a_worker_with_a_wrong_port_says_so_without_any_setup_of_logging(
+    start_example: StartExample, tmp_path: Path
+) -> None:
+    script = tmp_path / "worker.py"
+    with refusing_port() as port:
+        script.write_text(blocks(README)[0].replace("localhost:9092", f"127.0.0.1:{port}"))
+        worker = start_example(str(script))
+        line = worker.wait_for("no group coordinator for").string
+    assert (
+        "member=- generation=-1: no group coordinator for 5 s: no broker could be reached" in line
+    )
+    assert line.endswith(f"still trying; check bootstrap.servers (127.0.0.1:{port})")
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Returns the anchors of a page's headings, as GitHub writes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_the_anchors_in_links_exist(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(((?!https?:)[^)#]*)#([^)]+)\)", page.read_text()):
+        there = (page.parent / target) if target else page
+        assert anchor in anchors_of(there), f"{page.name} links to {target}#{anchor}"
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    text = README.read_text()
+    assert len(text.splitlines()) <= 160
+    for page in PAGES[1:]:
+        assert f"(docs/{page.name}" in text, f"README.md does not link to {page.name}"
+
+
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
+    number = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\d.,]*\d)")
+    _, _, section = README.read_text().partition("## Five figures")
+    rows = re.findall(r"^\| (?!Measured|---)(.*) \|$", section, re.MULTILINE)
+    measured = PAGE.read_text()
+    sources = (
+        ("start of 50 members at once", "start of 10 members at once"),
+        ("native calls of 5 s that hold the GIL",),
+        ("1",),
+        ("Heartbeat, 64 connections",),
+        ("H100k-tiers-churn x1000", "R100k-dozen-churn x1000"),
+    )
+    for row, names in zip(rows, sources, strict=True):
+        _, *cells = row.split(" | ")
+        for cell in cells:
+            assert number.search(cell), row
+        lines = [
+            each
+            for each in measured.splitlines()
+            if each.startswith(tuple(map("| {} |".format, names)))
+        ]
+        assert len(lines) == len(names)
+        old = set(number.findall(" ".join(cells))) - set(number.findall(" ".join(lines)))
+        assert not old, f"README.md has {old}, which is not in {names} of docs/benchmarks.md"
+    besides = re.findall(r"^Behind as well.*?\n\n", section, re.MULTILINE | re.DOTALL)
+    assert set(number.findall(*besides)) <= set(number.findall(measured))
 
 
 def test_the_file_map_names_what_is_there() -> None:
@@ -91,12 +168,12 @@ def exists(text: str) -> bool:
             __import__(module, fromlist=[attribute]), attribute
         )
     owners = (groupsdk, AbstractCoordinator, groupsdk.Generation)
-    return any(hasattr(owner, name) for owner in owners)
+    return any(hasattr(owner, name) or name in owner.__annotations__ for owner in owners)
 
 
-def test_the_settings_of_the_readme_exist() -> None:
-    text = README.read_text()
-    keys = set(re.findall(r"`((?:ssl|sasl|security)\.[a-z.]+)[`=]", text))
+def test_the_settings_by_what_you_have_exist() -> None:
+    _, _, table = (ROOT / "docs/configuration.md").read_text().partition("| You have |")
+    keys = set(re.findall(r"`((?:ssl|sasl|security)\.[a-z.]+)[`=]", table.partition("\n\n")[0]))
     known = {
         line.split("`")[1]
         for line in list_settings.settings_table(groupsdk.SecuritySettings).splitlines()[2:]
@@ -105,21 +182,47 @@ def test_the_settings_of_the_readme_exist() -> None:
     assert keys <= known
 
 
-def test_the_readme_has_the_markers_of_the_benchmarks() -> None:
-    text = README.read_text()
-    assert text.count("<!-- benchmarks:begin -->") == text.count("<!-- benchmarks:end -->") == 1
+def test_a_run_of_benchmarks_replaces_its_tables_on_the_page(tmp_path: Path) -> None:
+    before = PAGE.read_text()
+    page = tmp_path / PAGE.name
+    page.write_text(before)
+    head, *tables = re.split(r"^(?=\*\*)", _benchmarks(before), flags=re.MULTILINE)
+    assert len(tables) > 10
+    title = tables[1].partition("\n")[0]
+
+    write_page(head.strip(), [f"{title}\n\nmeasured again\n", "**A new one**\n\nfigures\n"], page)
+
+    after = page.read_text()
+    assert after.partition(BEGIN)[0] == before.partition(BEGIN)[0]
+    assert after.partition(END)[2] == before.partition(END)[2]
+    again = re.split(r"^(?=\*\*)", _benchmarks(after), flags=re.MULTILINE)[1:]
+    new, replaced = "**A new one**\n\nfigures\n\n", f"{title}\n\nmeasured again\n\n"
+    assert sorted(map(str.strip, again)) == sorted(
+        map(str.strip, [new, tables[0], replaced, *tables[2:]])
+    )
+
+    page.write_text("# Benchmarks\n")
+    with pytest.raises(ValueError, match=r"benchmarks\.md lacks <!-- benchmarks:begin -->"):
+        write_page(head, tables, page)
+
+
+def _benchmarks(text: str) -> str:
+    """Returns what stands between the marks of the benchmarks."""
+    assert text.count(BEGIN) == text.count(END) == 1
+    return text.partition(BEGIN)[2].partition(END)[0]
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(
-    ("number", "line"),
+    ("page", "line"),
     [
-        (0, r"^generation 1 has shards \[0, 1, 2, 3, 4, 5, 6, 7\]$"),
-        (1, r"^generation 1 has everything$"),
+        (README, r"^generation 1 has shards \[0, 1, 2, 3, 4, 5, 6, 7\]$"),
+        (WORKERS, r"^generation 1 has everything$"),
     ],
+    ids=["README", "asyncio"],
 )
-def test_the_worker_of_the_readme_runs_as_it_stands(
-    number: int,
+def test_the_worker_of_a_page_runs_as_it_stands(
+    page: Path,
     line: str,
     kafka: LocalKafka,
     group_id: str,
@@ -127,27 +230,49 @@ def test_the_worker_of_the_readme_runs_as_it_stands(
     tmp_path: Path,
 ) -> None:
     script = tmp_path / "worker.py"
-    script.write_text(on(kafka, group_id, blocks(README)[number]))
+    script.write_text(on(kafka, group_id, blocks(page)[0]))
     worker = start_example(str(script))
     worker.wait_for(line)
     worker.end(signal.SIGINT)
 
 
 @pytest.mark.kafka
-def test_the_other_blocks_of_the_readme_run(
+def test_the_other_blocks_of_the_workers_page_run(
     kafka: LocalKafka, group_id: str, start_example: StartExample, tmp_path: Path
 ) -> None:
-    worker, _, *others = blocks(README)
+    (worker,) = blocks(README)
+    _, *others = blocks(WORKERS)
+    assert len(others) == 3
     definition = worker.partition("with Worker")[0]
     script = tmp_path / "blocks.py"
     script.write_text(on(kafka, group_id, "\n".join([definition, *others, "print('all ran')"])))
     process = start_example(str(script))
     process.wait_for(r"^a result, written under generation \d+$")
-    process.wait_for("^unknown setting 'sesion_timeout_ms'; did you mean session.timeout.ms")
-    process.wait_for("^b'one' read in generation 1$")
+    process.wait_for("^unknown setting 'sesion.timeout.ms'; did you mean session.timeout.ms")
     process.wait_for("^all ran$")
     assert process.end() == 0
-    assert len(others) == 6
+
+
+@pytest.mark.parametrize(
+    ("page", "mark", "lines"),
+    [
+        ("consumer.md", "with EmbeddedBroker", ["b'one' read in generation 1"]),
+        ("assignors.md", "measure(Plan(", ["{'orders': (0, 2, 3, 4, 5)}", "True"]),
+        ("configuration.md", "config = MemberConfig.of", ["PLAIN True"]),
+    ],
+)
+def test_a_block_without_a_kafka_runs(
+    page: str, mark: str, lines: list[str], start_example: StartExample, tmp_path: Path
+) -> None:
+    (block,) = (each for each in blocks(ROOT / "docs" / page) if mark in each)
+    if page == "configuration.md":  # it prints nothing
+        block += "print(config.security.sasl_mechanism, 'secret' not in repr(config))\n"
+    script = tmp_path / "block.py"
+    script.write_text(block)
+    process = start_example(str(script))
+    for line in lines:
+        process.wait_for(f"^{re.escape(line)}$")
+    assert process.end() == 0
 
 
 def on(kafka: LocalKafka, group_id: str, code: str) -> str:
@@ -158,7 +283,7 @@ def on(kafka: LocalKafka, group_id: str, code: str) -> str:
 
 def test_the_brokers_page_runs(tmp_path: Path, start_example: StartExample) -> None:
     fixture, *others = blocks(ROOT / "docs/broker.md")
-    assert len(others) == 5
+    assert len(others) == 6
     script = tmp_path / "blocks.py"
     script.write_text("\n".join([*others, "print('all ran')"]))
     process = start_example(str(script))

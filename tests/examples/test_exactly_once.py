@@ -1,47 +1,100 @@
-"""Kills the exactly-once example again and again, and counts what it wrote."""
+"""Does to the exactly-once example what happens to processes and brokers, and holds what it wrote to what it read."""
 
 import random
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import Deadline, SystemClock
+from groupsdk.testing import LocalKafka
 from tests.examples.conftest import StartExample
 from tests.examples.process import ExampleProcess
+from tests.survival.processes import BrokerProcess
 
 
 PATH = "examples/exactly_once.py"
 PARTITIONS = 4
-_PATIENCE_MS = 90_000
+NAMES = ("a", "b")
+_PATIENCE_MS = 120_000
+_RESTART_ME = 75
+_RETRY_S = 0.1
+
+GROUPS = {
+    "eager": ("--assignor", "range"),
+    "cooperative": ("--assignor", "cooperative-sticky"),
+    "static": ("--assignor", "range", "--static"),
+}
 
 
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[EmbeddedBroker]:
-    """A broker of ours."""
-    with EmbeddedBroker() as broker:
-        yield broker
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker to copy on.
+
+    Attributes:
+        servers: where it listens.
+        crash: kills it and starts it again; None: other tests need it.
+    """
+
+    servers: str
+    crash: Callable[[], None] | None
 
 
-@pytest.fixture(params=["kafka", "embedded"])
-def servers(request: pytest.FixtureRequest) -> str:
-    """The address of a broker of each kind."""
-    return str(request.getfixturevalue(request.param).bootstrap_servers)
+@contextmanager
+def embedded(directory: Path) -> Iterator[Broker]:
+    """Ours, in a process of its own."""
+    with ExitStack() as stack:
+
+        def start(*options: str) -> BrokerProcess:
+            settings = {
+                "group.min.session.timeout.ms": 1_000,
+                "group.initial.rebalance.delay.ms": 0,
+            }
+            return stack.enter_context(
+                BrokerProcess(
+                    directory, settings=settings, options=["--log-level", "info", *options]
+                )
+            )
+
+        running = [start()]
+        servers = running[0].bootstrap_servers
+
+        def crash() -> None:
+            running.pop().kill()
+            running.append(start("--listen", servers))
+
+        yield Broker(servers, crash)
 
 
-def make_topics(servers: str, *names: str) -> None:
-    """Creates topics with four partitions each."""
-    admin = AdminClient({"bootstrap.servers": servers})
-    topics = [NewTopic(name, PARTITIONS, 1) for name in names]
-    for future in admin.create_topics(topics).values():
-        future.result()
+@contextmanager
+def own_kafka() -> Iterator[Broker]:
+    """Apache Kafka, for one test."""
+    with LocalKafka() as kafka:
+
+        def crash() -> None:
+            kafka.kill()
+            kafka.start()
+
+        yield Broker(kafka.bootstrap_servers, crash)
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    """The broker that the test's parameter names."""
+    if request.param == "kafka":
+        yield Broker(request.getfixturevalue("kafka").bootstrap_servers, None)
+    else:
+        request.getfixturevalue("kafka_installed")
+        with own_kafka() if request.param == "own-kafka" else embedded(tmp_path) as broker:
+            yield broker
 
 
 class Output:
@@ -55,82 +108,213 @@ class Output:
                 "group.id": "reads-output",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
+                "log_level": 0,
             }
         )
         self._consumer.assign(
             [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
         )
 
-    def __enter__(self) -> "Output":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End it."""
         self._consumer.close()
 
     def read(self, timeout_s: float) -> int:
-        """Reads on for so long at most; returns how many records there are by now."""
+        """Read on for so long at most; return how many records there are by now."""
         for message in self._consumer.consume(10_000, timeout_s):
             partition, value = message.partition(), message.value()
-            assert message.error() is None
-            assert partition is not None
-            assert value is not None
-            self.values[partition].append(value)
+            if message.error() is None and partition is not None and value is not None:
+                self.values[partition].append(value)
         return sum(map(len, self.values.values()))
 
 
-@pytest.mark.kafka
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_killed_at_any_point_the_output_is_exact(
-    servers: str, group_id: str, start_example: StartExample, seed: int
-) -> None:
-    source, target = f"in-{group_id}", f"out-{group_id}"
-    make_topics(servers, source, target)
-    chance = random.Random(seed)
-    producer = Producer({"bootstrap.servers": servers})
-    written: defaultdict[int, list[bytes]] = defaultdict(list)
+class Chaos:
+    """Processes that copy, records for them, and all that can happen to both.
 
-    def write(count: int) -> None:
-        for _ in range(count):
-            partition = chance.randrange(PARTITIONS)
-            value = f"word {partition} {len(written[partition])}".encode()
-            written[partition].append(value.upper())
-            producer.produce(source, value, partition=partition)
-        producer.flush()
+    Args:
+        broker: where they copy.
+        group_id: makes the names of topics and processes.
+        options: further options of the example.
+        start_example: starts it.
+        seed: of everything that is left to chance.
+    """
 
-    def start(name: str) -> ExampleProcess:
-        process = start_example(
-            *(PATH, "--bootstrap-servers", servers, "--name", f"{name}-{group_id}"),
-            *("--source", source, "--target", target, "--session-timeout-ms", "2000"),
+    def __init__(
+        self,
+        broker: Broker,
+        group_id: str,
+        options: tuple[str, ...],
+        start_example: StartExample,
+        seed: int,
+    ) -> None:
+        self.chance = random.Random(seed)
+        self.written: defaultdict[int, list[bytes]] = defaultdict(list)
+        self._broker = broker
+        self._group_id = group_id
+        self._source, self._target = f"in-{group_id}", f"out-{group_id}"
+        self._options = options
+        self._start_example = start_example
+        admin = AdminClient({"bootstrap.servers": broker.servers})
+        topics = [NewTopic(name, PARTITIONS, 1) for name in (self._source, self._target)]
+        for future in admin.create_topics(topics).values():
+            future.result()
+        self._producer = Producer(
+            {"bootstrap.servers": broker.servers, "enable.idempotence": True, "log_level": 0}
+        )
+        self.output = Output(broker.servers, self._target)
+        self.running = {name: self._start(name) for name in NAMES}
+
+    def _start(self, name: str) -> ExampleProcess:
+        process = self._start_example(
+            *(PATH, "--bootstrap-servers", self._broker.servers, *self._options),
+            *("--name", f"{name}-{self._group_id}", "--transaction-timeout-ms", "3000"),
+            *("--source", self._source, "--target", self._target, "--session-timeout-ms", "2000"),
         )
         process.wait_for("^copies from")
         return process
 
-    with ExitStack() as stack:
-        output = stack.enter_context(Output(servers, target))
-        workers = {name: start(name) for name in ("a", "b")}
-        killed = 0
-        while killed < 12:
-            write(chance.randrange(1_000, 6_000))
-            time.sleep(
-                chance.random() * 1.2
-            )  # a kill at any point, that of the first join included
-            name = chance.choice(["a", "b"])
-            workers[name].send(signal.SIGKILL)
-            killed += 1
-            workers[name] = start(name)
-            output.read(0.05)
-        # and one that comes back as a zombie, with a batch in its hands
-        write(4_000)
-        workers["a"].send(signal.SIGSTOP)
-        time.sleep(3)
-        write(1_000)
-        workers["a"].send(signal.SIGCONT)
-        total = sum(map(len, written.values()))
+    def _any(self) -> str:
+        return self.chance.choice(NAMES)
+
+    def supervise(self) -> None:
+        """Start what has ended again, as what runs it would."""
+        for name, process in self.running.items():
+            status = process.status()
+            if status is not None:
+                assert status == _RESTART_ME, process.lines()
+                self.running[name] = self._start(name)
+
+    def write(self, count: int) -> None:
+        """Give them records."""
+        for _ in range(count):
+            partition = self.chance.randrange(PARTITIONS)
+            value = f"word {partition} {len(self.written[partition])}".encode()
+            self.written[partition].append(value.upper())
+            self._producer.produce(self._source, value, partition=partition)
+            self._producer.poll(0)
+        self._producer.flush()
+
+    def work(self, count: int | None = None) -> None:
+        """Wait until so many more records have come out; None: all."""
+        total = sum(map(len, self.written.values()))
+        wanted = total if count is None else min(total, self.output.read(0) + count)
         deadline = Deadline(SystemClock(), _PATIENCE_MS)
-        while output.read(0.5) < total and not deadline.expired:
-            pass
-        output.read(1.0)  # and nothing comes after that
-    assert output.values == written
-    for process in workers.values():
-        assert process.end(signal.SIGTERM) == 0, process.printed
+        while (came := self.output.read(_RETRY_S)) < wanted:
+            assert not deadline.expired, (
+                f"{came} of {wanted} came: {[process.lines()[-9:] for process in self.running.values()]}"
+            )
+            self.supervise()
+
+    def kill(self) -> None:
+        """Kill a process in the middle of its work, and start it again."""
+        self.write(self.chance.randrange(2_000, 6_000))
+        self.work(self.chance.randrange(1, 1_500))
+        name = self._any()
+        self.running[name].send(signal.SIGKILL)
+        self.running[name].end()
+        self.running[name] = self._start(name)
+
+    def kill_while_joining(self) -> None:
+        """Kill a process that has just begun."""
+        name = self._any()
+        for _ in range(2):
+            self.running[name].send(signal.SIGKILL)
+            self.running[name].end()
+            self.running[name] = self._start(name)
+
+    def restart_all(self) -> None:
+        """Restart each in turn, as a new release would."""
+        for name in NAMES:
+            self.write(2_000)
+            self.work(500)
+            self.supervise()
+            status = self.running[name].end(signal.SIGTERM)
+            assert status in (0, _RESTART_ME), self.running[name].printed
+            self.running[name] = self._start(name)
+
+    def zombie(self) -> None:
+        """Stop a process with records in its hands until the other one has done all the work; then let it go on."""
+        self.write(4_000)
+        self.work(200)
+        name = self._any()
+        self.running[name].send(signal.SIGSTOP)
+        try:
+            self.work()
+        finally:
+            self.running[name].send(signal.SIGCONT)
+        self.write(1_000)
+
+    def nap(self) -> None:
+        """Stop a process for less than its session, more or less."""
+        self.write(2_000)
+        self.work(200)
+        name = self._any()
+        self.running[name].send(signal.SIGSTOP)
+        time.sleep(self.chance.random() * 2.5)  # nothing shows how far the others are
+        self.running[name].send(signal.SIGCONT)
+
+    def crash(self) -> None:
+        """Kill the broker in the middle of their work."""
+        self.write(4_000)
+        self.work(200)
+        assert self._broker.crash is not None
+        self._broker.crash()
+
+    def check(self) -> None:
+        """Let them finish, and hold what came out to what went in; then end them."""
+        self.work()
+        self.output.read(1.0)  # and nothing comes after that
+        assert self.output.values == self.written
+        for process in self.running.values():
+            # 75: a zombie that was fenced once all was done
+            assert process.end(signal.SIGTERM) in (0, _RESTART_ME), process.printed
+        self.output.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(("broker", "group"), [("kafka", "eager")], indirect=["broker"])
+def test_killed_and_stopped_processes_write_each_record_once(
+    broker: Broker, group: str, group_id: str, start_example: StartExample
+) -> None:
+    chaos = Chaos(broker, group_id, GROUPS[group], start_example, seed=1)
+    for _ in range(3):
+        chaos.kill()
+    chaos.kill_while_joining()
+    chaos.zombie()
+    chaos.restart_all()
+    chaos.check()
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("broker", "group"), [("embedded", "cooperative"), ("embedded", "static")], indirect=["broker"]
+)
+def test_a_killed_broker_and_killed_processes_leave_each_record_once(
+    broker: Broker, group: str, group_id: str, start_example: StartExample
+) -> None:
+    chaos = Chaos(broker, group_id, GROUPS[group], start_example, seed=2)
+    chaos.kill()
+    chaos.crash()
+    chaos.zombie()
+    chaos.check()
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("broker", ["own-kafka", "embedded"], indirect=True)
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whatever_happens_each_record_is_written_once(
+    broker: Broker, group: str, group_id: str, start_example: StartExample, seed: int
+) -> None:
+    chaos = Chaos(broker, group_id, GROUPS[group], start_example, seed)
+    events = [chaos.kill] * 8 + [chaos.nap] * 3 + [chaos.crash] * 2 + [chaos.restart_all] * 2
+    events += [chaos.zombie] * 2 + [chaos.kill_while_joining] * 2
+    chaos.chance.shuffle(events)
+    for event in events:
+        chaos.supervise()
+        event()
+    chaos.check()

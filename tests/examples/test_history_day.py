@@ -1,4 +1,4 @@
-"""Holds what the README says of the made-up day to the day, without a Spark session."""
+"""Holds what docs/history.md says of the made-up day to the day, without a Spark session."""
 
 from collections import defaultdict
 from datetime import UTC, datetime
@@ -48,7 +48,7 @@ def past_generations(root: Path, group_id: str) -> list[PastGeneration]:
     ]
 
 
-def test_the_readme_says_what_the_replay_of_the_day_says(tmp_path: Path) -> None:
+def test_the_page_says_what_the_replay_of_the_day_says(tmp_path: Path) -> None:
     write_day(tmp_path)
     rows: defaultdict[str, list[ReplayRow]] = defaultdict(list)
     for row in replay(past_generations(tmp_path, draw_history.GROUP), ["cooperative-sticky"]):
@@ -69,9 +69,9 @@ def test_the_readme_says_what_the_replay_of_the_day_says(tmp_path: Path) -> None
     ]
     end = datetime(2026, 10, 3, tzinfo=UTC)
     page = GroupPage(draw_history.GROUP, "classic", (), (), False, (), 0, what_if, end)
-    ((path, text),) = filled("../README.md", {"what-if": draw_history.what_if(page)}).items()
+    ((path, text),) = filled("history.md", {"what-if": draw_history.what_if(page)}).items()
     assert path.read_text(encoding="utf-8") == text, "run python -m docs.draw_history"
 
 
-def test_the_picture_in_the_readme_is_small() -> None:
+def test_the_picture_of_the_page_is_small() -> None:
     assert 10_000 < draw_history.PICTURE.stat().st_size < 200_000

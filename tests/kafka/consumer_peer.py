@@ -29,6 +29,38 @@ def librdkafka(servers: str, group: str, topic: str, assignor: str, stop: thread
     consumer.close()
 
 
+def librdkafka_next(
+    servers: str, group: str, topic: str, assignor: str, stop: threading.Event
+) -> None:
+    """Consume as a member of the consumer protocol (KIP-848), and tell "owns 0,1" and "record PARTITION OFFSET"."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "group.remote.assignor": assignor,
+            "auto.commit.interval.ms": 200,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    owned: set[int] = set()
+    while not stop.is_set():
+        for message in consumer.consume(100, 0.05):
+            error = message.error()
+            if error is None:
+                print("record", message.partition(), message.offset(), flush=True)
+            else:
+                print(error.name().strip("_"), flush=True)
+        now = {each.partition for each in consumer.assignment()}
+        if now != owned:
+            owned = now
+            print("owns", ",".join(map(str, owned)), flush=True)
+    consumer.close()
+
+
 def kafka_python(
     servers: str, group: str, topic: str, assignor: str, stop: threading.Event
 ) -> None:
@@ -93,6 +125,7 @@ def aiokafka(servers: str, group: str, topic: str, assignor: str, stop: threadin
 
 LIBRARIES: dict[str, Callable[[str, str, str, str, threading.Event], None]] = {
     "librdkafka": librdkafka,
+    "librdkafka-next": librdkafka_next,
     "kafka-python": kafka_python,
     "aiokafka": aiokafka,
 }

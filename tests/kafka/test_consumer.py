@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.clock import WallClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
@@ -590,3 +591,46 @@ def test_records_are_processed_in_order_by_threads_of_two_members(cluster: Clust
     for number in range(6):
         offsets = [offset for (_, each), offset, _ in ledger.entries if each == number]
         assert offsets == list(range(200))
+
+
+@pytest.mark.kafka
+def test_it_begins_so_far_back_from_now_and_does_so_again_where_the_log_lacks_an_offset(
+    cluster: Cluster,
+) -> None:
+    cluster.create(cluster.topic, 2)
+    now_ms = WallClock().now_ms()
+    for number, age_ms in enumerate((7_200_000, 3_000_000, 60_000, 0)):
+        cluster.producer.produce(
+            cluster.topic, b"%d" % number, partition=0, timestamp=now_ms - age_ms
+        )
+    cluster.producer.produce(cluster.topic, b"old", partition=1, timestamp=now_ms - 7_200_000)
+    cluster.producer.flush()
+    settings = {
+        "bootstrap.servers": cluster.servers,
+        "group.id": cluster.group_id,
+        "auto.offset.reset": "by_duration:PT1H",
+        "enable.auto.commit": False,
+    }
+
+    found: list[bytes | None] = []
+
+    def read(consumer: GroupConsumer) -> bool:
+        found.extend(each.value() for each in consumer.consume(10, 0.2))
+        return len(found) >= 3
+
+    with GroupConsumer(settings) as consumer:
+        assert consumer.get_watermark_offsets(TopicPartition(cluster.topic, 0)) == (0, 4)
+        assert set(consumer.list_topics(cluster.topic).topics[cluster.topic].partitions) == {0, 1}
+        asked = [NativePartition(cluster.topic, 0, now_ms - 120_000)]
+        assert [each.offset for each in consumer.offsets_for_times(asked)] == [2]
+        consumer.subscribe(cluster.topic)
+        eventually(lambda: read(consumer))
+        assert found == [b"1", b"2", b"3"]
+        # beyond the end: as after the log was deleted and begun again
+        far = [NativePartition(cluster.topic, number, 1_000) for number in (0, 1)]
+        consumer.commit(offsets=far, asynchronous=False)
+        consumer.unsubscribe()
+        found.clear()
+        consumer.subscribe(cluster.topic)
+        eventually(lambda: read(consumer))
+    assert found == [b"1", b"2", b"3"]

@@ -3,10 +3,14 @@
 import socket
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from groupsdk.wire.api import decode_response, encode_request
 from groupsdk.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from groupsdk.wire.schema import Request, Response
+
+
+R = TypeVar("R", bound=Response)
 
 
 _TIMEOUT_S: Final = 10.0
@@ -34,13 +38,7 @@ class GroupSeen:
 
 def describe_group(address: str, group_id: str) -> GroupSeen:
     """Return how the broker at `address` (host:port, PLAINTEXT), which has to be the coordinator, sees a group."""
-    host, _, port = address.rpartition(":")
-    request = DescribeGroupsRequest(groups=(group_id,))
-    with socket.create_connection((host, int(port)), timeout=_TIMEOUT_S) as sock:
-        sock.sendall(encode_request(request, _VERSION, 1, "test"))
-        (size,) = struct.unpack(">i", _receive(sock, 4))
-        assert 0 <= size <= _MAX_ANSWER
-        _, response = decode_response(DescribeGroupsRequest, _VERSION, _receive(sock, size))
+    response = request_once(address, DescribeGroupsRequest(groups=(group_id,)), _VERSION)
     (group,) = response.groups
     assert isinstance(group, DescribedGroup)
     assert group.error_code == 0, f"DescribeGroups of {group_id!r}: error {group.error_code}"
@@ -55,6 +53,17 @@ def describe_group(address: str, group_id: str) -> GroupSeen:
             if member.group_instance_id is not None
         },
     )
+
+
+def request_once(address: str, request: Request[R], version: int) -> R:
+    """Return a broker's answer to one request, sent over a connection of its own without security."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=_TIMEOUT_S) as sock:
+        sock.sendall(encode_request(request, version, 1, "test"))
+        (size,) = struct.unpack(">i", _receive(sock, 4))
+        assert 0 <= size <= _MAX_ANSWER
+        _, response = decode_response(type(request), version, _receive(sock, size))
+    return response
 
 
 def _receive(sock: socket.socket, size: int) -> bytes:

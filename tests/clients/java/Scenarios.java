@@ -109,6 +109,8 @@ public class Scenarios {
             case "cluster" -> cluster();
             case "nothing-to-tell" -> nothingToTell();
             case "not-served" -> notServed(name);
+            case "consumer-protocol" -> consumerProtocol(name);
+            case "migration" -> migration(name);
             default -> throw new IllegalArgumentException("there is no scenario " + scenario);
         }
     }
@@ -488,20 +490,59 @@ public class Scenarios {
 
     private void notServed(String name) throws Exception {
         create(name, 1);
-        fails(UnsupportedVersionException.class, admin.describeMetadataQuorum().quorumInfo());
         fails(UnsupportedVersionException.class, admin.describeDelegationToken().delegationTokens());
-        try (var consumer = new KafkaConsumer<String, String>(
-                Map.of("bootstrap.servers", servers, "group.id", name, "group.protocol", "consumer"),
-                new StringDeserializer(), new StringDeserializer())) {
-            consumer.subscribe(List.of(name));
-            eventually("a group of the new protocol is refused", () -> {
-                try {
-                    consumer.poll(SHORT);
-                    return false;
-                } catch (UnsupportedVersionException expected) {
-                    return true;
-                }
-            });
+    }
+
+    /** Makes a consumer of the new protocol (KIP-848). */
+    private KafkaConsumer<String, String> newConsumer(String group, Map<String, Object> more) {
+        Map<String, Object> settings = new java.util.HashMap<>(Map.of(
+            "bootstrap.servers", servers, "group.id", group, "group.protocol", "consumer",
+            "auto.offset.reset", "earliest", "metadata.max.age.ms", 500, "enable.auto.commit", false));
+        settings.putAll(more);
+        return new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
+    }
+
+    private void consumerProtocol(String name) throws Exception {
+        create(name, 6);
+        try (var first = newConsumer(name, Map.of("group.instance.id", "one"));
+                var second = newConsumer(name, Map.of("group.remote.assignor", "range"))) {
+            first.subscribe(List.of(name));
+            eventually("the first has all", () -> has(first, 6));
+            second.subscribe(List.of(name));
+            eventually("three and three", () -> has(first, 3) & has(second, 3));
+            Set<TopicPartition> together = new HashSet<>(first.assignment());
+            together.addAll(second.assignment());
+            same(6, together.size());
+            var group = done(admin.describeConsumerGroups(List.of(name)).describedGroups().get(name));
+            same(GroupState.STABLE, group.groupState());
+            same(2, group.members().size());
+            TopicPartition owned = first.assignment().iterator().next();
+            first.commitSync(Map.of(owned, new OffsetAndMetadata(3, "note")));
+            same(new OffsetAndMetadata(3, "note"), first.committed(Set.of(owned)).get(owned));
+            second.unsubscribe();
+            eventually("the first has all again", () -> has(first, 6));
+            done(admin.createPartitions(Map.of(name, NewPartitions.increaseTo(8))).all());
+            eventually("what the topic has grown by", () -> has(first, 8));
+            second.subscribe(new org.apache.kafka.clients.consumer.SubscriptionPattern(name + ".*"));
+            eventually("four and four", () -> has(first, 4) & has(second, 4));
+        }
+    }
+
+    private void migration(String name) throws Exception {
+        create(name, 6);
+        Map<String, Object> settings = Map.of("metadata.max.age.ms", 500);
+        try (var classic = consumer(name, settings)) {
+            classic.subscribe(List.of(name));
+            eventually("the classic one has all", () -> has(classic, 6));
+            try (var upgraded = newConsumer(name, Map.of())) {
+                upgraded.subscribe(List.of(name));
+                eventually("three and three", () -> has(classic, 3) & has(upgraded, 3));
+            }
+            eventually("all again, in a classic group", () -> has(classic, 6));
+            try (var late = consumer(name, settings)) {
+                late.subscribe(List.of(name));
+                eventually("classic again", () -> has(classic, 3) & has(late, 3));
+            }
         }
     }
 }

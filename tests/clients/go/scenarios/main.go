@@ -44,7 +44,9 @@ func run(scenario, topic, id string) error {
 	defer cancel()
 	switch scenario {
 	case "range", "roundrobin", "sticky", "cooperative-sticky":
-		return share(ctx, topic, id, balancers[scenario])
+		return share(ctx, topic, id, kgo.Balancers(balancers[scenario]))
+	case "consumer-protocol":
+		return share(ctx, topic, id, kgo.ServerSideBalancer())
 	case "static":
 		return static(ctx, topic, id)
 	case "compression":
@@ -122,10 +124,10 @@ func eventually(ctx context.Context, what string, condition func() bool) error {
 	return nil
 }
 
-func share(ctx context.Context, topic, group string, balancer kgo.GroupBalancer) error {
+func share(ctx context.Context, topic, group string, options ...kgo.Opt) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	first, err := join(ctx, topic, group, kgo.Balancers(balancer))
+	first, err := join(ctx, topic, group, options...)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func share(ctx context.Context, topic, group string, balancer kgo.GroupBalancer)
 	if err := eventually(ctx, "the first has all", func() bool { return first.count() == 4 }); err != nil {
 		return err
 	}
-	second, err := join(ctx, topic, group, kgo.Balancers(balancer))
+	second, err := join(ctx, topic, group, options...)
 	if err != nil {
 		return err
 	}
