@@ -67,7 +67,8 @@ def main() -> None:
         Path(sys.argv[1]).write_text(simulation.svg(), encoding="utf-8")
 
     cluster = Cluster({"a.clicks": 2, "b.clicks": 2, "b.orders": 2})
-    subscriptions = dict.fromkeys(("left", "right"), Subscription(tuple(cluster.partition_counts)))
+    everything = Subscription(tuple(cluster.partition_counts))
+    subscriptions = {"left": everything, "right": everything}
     plan = Plan(cluster, subscriptions, TenantAssignor().assign(cluster, subscriptions))
     print(f"\n{explain(plan, ('b.orders', 0))}")
 

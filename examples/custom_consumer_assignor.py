@@ -154,8 +154,7 @@ def main() -> None:
         if servers is None:
             servers = stack.enter_context(EmbeddedBroker()).bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers})
-        for future in admin.create_topics([NewTopic("jobs", 8, 1)]).values():
-            future.result()
+        admin.create_topics([NewTopic("jobs", 8, 1)])["jobs"].result()
         stop = threading.Event()
         shares = {"big": 3, "small": 1}
         threads = [

@@ -32,11 +32,11 @@ class Group:
     topic: str
     partitions: int
     partition_of_log: int
-    members: dict[str, str] = field(default_factory=dict)
+    members: dict[str, str] = field(default_factory=dict[str, str])
     """Member id to client id."""
     number: int = 0
     names: int = 0
-    offsets: dict[int, int] = field(default_factory=dict)
+    offsets: dict[int, int] = field(default_factory=dict[int, int])
 
     def join(self, client_id: str) -> None:
         """Let a member come."""

@@ -28,11 +28,11 @@ class Seat:
     """A member of a generation."""
 
     client_id: str
-    assigned: Shares = field(default_factory=dict)
+    assigned: Shares = field(default_factory=dict[str, Sequence[int]])
     topics: Sequence[str] = ()
     """What it subscribes to; the topics that it is assigned unless given."""
     instance_id: str | None = None
-    owned: Shares = field(default_factory=dict)
+    owned: Shares = field(default_factory=dict[str, Sequence[int]])
     host: str = "/10.0.0.1"
     session_timeout_ms: int = 45_000
 

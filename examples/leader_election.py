@@ -20,8 +20,14 @@ from groupsdk.broker.embedded import EmbeddedBroker
 
 
 Identity = dict[str, Any]
-DEFAULTS: Identity = {"version": 1, "host": "localhost", "port": 8081, "master_eligibility": True}
-DEFAULTS |= {"scheme": "http", "leader": False}
+DEFAULTS: Identity = {
+    "version": 1,
+    "host": "localhost",
+    "port": 8081,
+    "master_eligibility": True,
+    "scheme": "http",
+    "leader": False,
+}
 
 
 def to_json(fields: dict[str, Any]) -> bytes:

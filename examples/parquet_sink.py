@@ -14,9 +14,10 @@ lock, by an owner that nobody has followed: files of a partition never overlap, 
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -39,13 +40,14 @@ from groupsdk.connect import (
 app = Worker(plan_interval_ms=30_000)  # topics get more partitions
 _TIMEOUT_S = 10.0
 _MAX_BYTES = 64_000_000
-_SCHEMA = pyarrow.schema(
+arrow: Any = pyarrow  # ships no types
+_SCHEMA = arrow.schema(
     [
-        ("offset", pyarrow.int64()),
-        ("timestamp", pyarrow.timestamp("ms", "UTC")),
-        ("key", pyarrow.binary()),
-        ("value", pyarrow.binary()),
-        ("headers", pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))),
+        ("offset", arrow.int64()),
+        ("timestamp", arrow.timestamp("ms", "UTC")),
+        ("key", arrow.binary()),
+        ("value", arrow.binary()),
+        ("headers", arrow.list_(arrow.struct([("key", arrow.string()), ("value", arrow.binary())]))),
     ]
 )  # fmt: skip
 
@@ -54,6 +56,7 @@ _SCHEMA = pyarrow.schema(
 class ParquetSink(Connector):
     """Files by number of records or by age, whichever comes first; what is not in a file yet is read again."""
 
+    kind = "sink"
     required = ("bootstrap.servers", "topics", "directory")
 
     @override
@@ -68,7 +71,7 @@ class ParquetSink(Connector):
     @override
     def plan(self) -> list[Task]:
         admin = AdminClient({"bootstrap.servers": self.config["bootstrap.servers"]})
-        tasks = []
+        tasks: list[Task] = []
         for name in map(str.strip, self.config["topics"].split(",")):
             topic = admin.list_topics(name, _TIMEOUT_S).topics[name]
             if topic.error is not None:
@@ -99,6 +102,7 @@ class ParquetSink(Connector):
                     TopicPartition(topic, partition), _TIMEOUT_S
                 )
             consumer.assign([TopicPartition(topic, partition, begin)])
+            context.uses_topic(topic)
             while (batch := self._read(consumer, context)) is not None:
                 if batch:
                     after = files.publish(context.generation, batch)
@@ -182,7 +186,7 @@ class PartitionFiles:
         return sorted(found, key=lambda each: int(each.stem.rsplit("-", 2)[1]))
 
     @contextmanager
-    def _fence(self, token: int) -> Iterator[dict[str, int]]:
+    def _fence(self, token: int) -> Generator[dict[str, int], None, None]:
         """Hold the partition's lock, and keep what the block changes."""
         with (self._directory / f".{self._name}.lock").open("w") as lock:
             # for no longer than a rename takes; who is paused in here holds others up, and lets none pass
@@ -201,7 +205,7 @@ class PartitionFiles:
             whole.rename(self._note)
 
 
-def _table(batch: list[Message]) -> pyarrow.Table:
+def _table(batch: list[Message]) -> Any:
     rows = [
         {
             "offset": each.offset(),
@@ -212,4 +216,4 @@ def _table(batch: list[Message]) -> pyarrow.Table:
         }
         for each in batch
     ]
-    return pyarrow.Table.from_pylist(rows, _SCHEMA)
+    return arrow.Table.from_pylist(rows, _SCHEMA)

@@ -59,7 +59,9 @@ class PostgresPoller(Connector):
         at = (context.state or {"at": None})["at"]
         every = seconds(self.config, "every", 5.0)
         # what the network or the server does wrong is raised: the worker tries again, later each time
-        with psycopg.connect(self.config["dsn"], autocommit=True, row_factory=dict_row) as database:
+        with Database.connect(
+            self.config["dsn"], autocommit=True, row_factory=dict_row
+        ) as database:
             while not context.stop.wait(every):
                 at = self._copy(database, task, context, at)
 

@@ -11,7 +11,10 @@ from groupsdk.version import __version__
 
 
 if TYPE_CHECKING:
+    from groupsdk.assignment import TopicPartition
     from groupsdk.config import MemberConfig
+    from groupsdk.consumer.aio import AsyncGroupConsumer as AsyncGroupConsumer
+    from groupsdk.consumer.consumer import GroupConsumer as GroupConsumer
     from groupsdk.coordinator import AsyncGroupCallbacks, Coordinator, GroupCallbacks
     from groupsdk.drivers.aio.abstract import AsyncAbstractCoordinator
     from groupsdk.drivers.aio.member import AsyncGroupMember
@@ -24,9 +27,12 @@ if TYPE_CHECKING:
     from groupsdk.snapshot import MemberSnapshot
     from groupsdk.types import (
         NO_GENERATION,
+        DescribedMember,
         Generation,
+        GroupDescription,
         GroupMembers,
         GroupMembershipOperation,
+        OffsetAndMetadata,
         ProtocolMetadata,
     )
 
@@ -36,8 +42,10 @@ _HOMES: Final = {
     "AsyncGroupCallbacks": "groupsdk.coordinator",
     "AsyncGroupMember": "groupsdk.drivers.aio.member",
     "Coordinator": "groupsdk.coordinator",
+    "DescribedMember": "groupsdk.types",
     "Generation": "groupsdk.types",
     "GroupCallbacks": "groupsdk.coordinator",
+    "GroupDescription": "groupsdk.types",
     "GroupMember": "groupsdk.drivers.threads.member",
     "GroupMembers": "groupsdk.types",
     "GroupMembershipOperation": "groupsdk.types",
@@ -47,15 +55,23 @@ _HOMES: Final = {
     "MemberState": "groupsdk.membership.state",
     "NO_GENERATION": "groupsdk.types",
     "OAuthToken": "groupsdk.security",
+    "OffsetAndMetadata": "groupsdk.types",
     "ProtocolMetadata": "groupsdk.types",
     "RebalanceEvent": "groupsdk.membership.recorder",
     "SecuritySettings": "groupsdk.security",
+    "TopicPartition": "groupsdk.assignment",
 }
+
+_HEAVY_HOMES: Final = {
+    "AsyncGroupConsumer": "groupsdk.consumer.aio",
+    "GroupConsumer": "groupsdk.consumer.consumer",
+}
+"""These import confluent-kafka: they are not in `__all__`, so that ``from groupsdk import *`` does without it."""
 
 
 def __getattr__(name: str) -> Any:
     try:
-        home = _HOMES[name]
+        home = _HOMES.get(name) or _HEAVY_HOMES[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     found = globals()[name] = getattr(import_module(home), name)
@@ -63,7 +79,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_HEAVY_HOMES})
 
 
 __all__ = [
@@ -73,8 +89,10 @@ __all__ = [
     "AsyncGroupCallbacks",
     "AsyncGroupMember",
     "Coordinator",
+    "DescribedMember",
     "Generation",
     "GroupCallbacks",
+    "GroupDescription",
     "GroupMember",
     "GroupMembers",
     "GroupMembershipOperation",
@@ -83,8 +101,10 @@ __all__ = [
     "MemberSnapshot",
     "MemberState",
     "OAuthToken",
+    "OffsetAndMetadata",
     "ProtocolMetadata",
     "RebalanceEvent",
     "SecuritySettings",
+    "TopicPartition",
     "__version__",
 ]

@@ -7,7 +7,7 @@ are a million small integers, not a million objects.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 
 class TopicPartition(NamedTuple):
@@ -87,6 +87,27 @@ GroupSubscription = Mapping[str, Subscription]
 
 GroupAssignment = Mapping[str, Assignment]
 """Member id to assignment."""
+
+
+PARTS: Final = (
+    *("name", "version", "supported_protocols"),
+    *("subscription_user_data", "assign", "on_assignment"),
+)
+"""The attributes and methods of a `PartitionAssignor`."""
+
+_METHODS = PARTS[3:]
+
+
+def missing_parts(thing: object) -> list[str]:
+    """List what something lacks to be a `PartitionAssignor`, in the order of `PARTS`.
+
+    A method that is there but cannot be called counts as missing.
+    """
+    return [
+        part
+        for part in PARTS
+        if not hasattr(thing, part) or (part in _METHODS and not callable(getattr(thing, part)))
+    ]
 
 
 @runtime_checkable

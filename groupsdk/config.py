@@ -3,12 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 from groupsdk.errors import ConfigError
 from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES
-from groupsdk.security import SecuritySettings
+from groupsdk.security import SecuritySettings, plain_security
 
+
+if TYPE_CHECKING:
+    from groupsdk.settings import MemberSettings
 
 DEFAULT_PORT: Final = 9092
 _INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -18,7 +21,13 @@ _CONSUMERS: Final = (  # how the names of settings begin that only a consumer of
     *("auto.", "check.crcs", "enable.auto.", "fetch.", "isolation.", "max.partition.fetch."),
     *("max.poll.records", "partition.assignment."),
 )
-_ALIASES: Final = {"sasl_mechanisms": "sasl_mechanism"}  # librdkafka's spelling
+ALIASES: Final = {
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_oauthbearer_assertion_jwt_template_file": "sasl_oauthbearer_assertion_template_file",
+    "sasl_oauthbearer_client_credentials_client_id": "sasl_oauthbearer_client_id",
+    "sasl_oauthbearer_client_credentials_client_secret": "sasl_oauthbearer_client_secret",
+}
+"""Other spellings of settings: librdkafka's, and Java's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +70,7 @@ class MemberConfig:
     heartbeat: Literal["thread", "process"] = "thread"
     """Where the member runs: a background thread, or a child process that even native code which holds
     the interpreter's lock for minutes cannot delay. The child cannot have ssl.context, and imports the
-    module of sasl.oauth.token.provider."""
+    modules of sasl.oauth.token.provider and sasl.credentials.provider."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
     """How connections are encrypted and authenticated; `of` takes its keys beside the others."""
 
@@ -95,7 +104,12 @@ class MemberConfig:
             _check_sendable(self.security)
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "MemberConfig":
+    def of(
+        cls,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        **keywords: "Unpack[MemberSettings]",
+    ) -> "MemberConfig":
         """Build a configuration from Kafka's dotted keys, keywords, or both.
 
         Args:
@@ -114,7 +128,7 @@ class MemberConfig:
             if name not in known:
                 raise ConfigError(_unknown_key(key, known))
             if name in security_keys:
-                security[name] = value
+                security[name] = plain_security(name, value)
             else:
                 values[name] = _number(key, value) if name in _NUMBERS else value
         for required in ("bootstrap_servers", "group_id"):
@@ -226,7 +240,7 @@ def _by_name(settings: Any) -> dict[str, tuple[str, Any]]:
         if not isinstance(key, str):
             raise ConfigError(f"the keys of settings must be texts such as 'group.id', not {key!r}")
         name = key.replace(".", "_")
-        name = _ALIASES.get(name, name)
+        name = ALIASES.get(name, name)
         if name in by_name:
             raise ConfigError(
                 f"{by_name[name][0]} and {key} are the same setting: give one of them"
@@ -299,8 +313,13 @@ def _check_sendable(security: SecuritySettings) -> None:
             "ssl.context cannot be sent to the child process of heartbeat='process': use"
             " ssl.ca.location, ssl.certificate.location, ssl.key.location and the like"
         )
-    if security.sasl_oauth_token_provider is None:
-        return
+    for name in ("sasl_credentials_provider", "sasl_oauth_token_provider"):
+        provider = getattr(security, name)
+        if provider is not None:
+            _check_picklable(name.replace("_", "."), provider)
+
+
+def _check_picklable(name: str, provider: object) -> None:
     # only where there is something to check, so that importing groupsdk does not pay for it
     import pickle
     import pickletools
@@ -310,14 +329,12 @@ def _check_sendable(security: SecuritySettings) -> None:
         " that stands at the top of a module"
     )
     try:
-        data = pickle.dumps(security.sasl_oauth_token_provider)
+        data = pickle.dumps(provider)
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
         # not the text of the error, which may show what the provider holds
-        raise ConfigError(
-            f"sasl.oauth.token.provider cannot be pickled ({type(error).__name__}); {remedy}"
-        ) from None
+        raise ConfigError(f"{name} cannot be pickled ({type(error).__name__}); {remedy}") from None
     if any(argument == "__main__" for _, argument, _ in pickletools.genops(data)):
         raise ConfigError(
-            "sasl.oauth.token.provider is defined in the program that was started (__main__), which"
+            f"{name} is defined in the program that was started (__main__), which"
             f" another process cannot import; {remedy}"
         )

@@ -15,6 +15,11 @@ class GroupCallbacks(Protocol):
 
     All of it runs on the thread (or in the task) that calls `poll`, `ensure_active_group` or `close`, never
     on the one that heartbeats, and under no lock. It may take up to the rebalance timeout.
+
+    Two more are called where they are there (`AbstractCoordinator` has them, and they do nothing):
+    ``on_leave_prepare()`` before the member leaves or closes, and
+    ``on_assignment_skipped(leader_id, protocol, members)`` in place of `perform_assignment` on a leader that
+    came back as a static member: the group keeps its assignments (KIP-814).
     """
 
     @property
@@ -63,17 +68,11 @@ class GroupCallbacks(Protocol):
         """Take up the assignment of a new generation.
 
         When it raises, the exception reaches the caller, and it is called again with the same bytes at the
-        next poll, unless the member is out of the generation by then.
+        next poll, unless the member is out of the generation by then. `MemberSnapshot.assignment_epoch` tells a
+        second delivery from a new assignment. (generation, member id) does not: in a consumer group with members
+        of KIP-848, a generation may bring several assignments.
         """
         ...
-
-    def on_leave_prepare(self) -> None:
-        """Give up all work, before the member leaves or closes. May be left out."""
-        ...
-
-    # Besides, where it is there, `on_assignment_skipped(leader_id, protocol, members)` tells a leader that
-    # came back as a static member whom it leads, in place of `perform_assignment`: the group keeps its
-    # assignments (KIP-814).
 
 
 class AsyncGroupCallbacks(Protocol):
@@ -106,10 +105,6 @@ class AsyncGroupCallbacks(Protocol):
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> Awaitable[None] | None:
         """Take up the assignment of a new generation."""
-        ...
-
-    def on_leave_prepare(self) -> Awaitable[None] | None:
-        """Give up all work, before the member leaves or closes. May be left out."""
         ...
 
 

@@ -12,6 +12,7 @@ The tree (r: `retriable`, f: `fatal`, the member that raised it will not work ag
     ├── NetworkError                    r
     │   ├── DisconnectedError           r  the connection broke, or was closed under a request
     │   ├── RequestTimeoutError         r  no answer within the request's deadline
+    │   ├── CredentialsUnavailableError  r  where credentials come from cannot be reached at present
     │   └── BootstrapError              r  no bootstrap server could be reached
     │       └── ResolveError            no bootstrap address resolves to an IP address
     ├── AuthenticationError             credentials refused, or the two sides do not speak the same protocol
@@ -34,6 +35,7 @@ The tree (r: `retriable`, f: `fatal`, the member that raised it will not work ag
     ├── AssignmentError                 perform_assignment returned what cannot be sent
     ├── MetadataError                   metadata() or protocol_type returned what cannot be sent
     ├── MemberClosedError               f  used after close()
+    ├── TransactionFatalError           f  the transactional producer failed for good: restart the process
     ├── ConcurrentUseError              two threads use one member at the same time
     └── EngineError                     f  the background thread or process ended unexpectedly
 """
@@ -96,6 +98,10 @@ class RequestTimeoutError(NetworkError):
     """No answer came before the request's deadline."""
 
 
+class CredentialsUnavailableError(NetworkError):
+    """Where credentials come from (a token endpoint, say) cannot be reached, or answers with a passing failure."""
+
+
 class BootstrapError(NetworkError):
     """No bootstrap server could be reached."""
 
@@ -128,8 +134,8 @@ class BrokerError(GroupSdkError):
 
     def __init__(self, code: int, context: str = "") -> None:
         self._context = context
-        self.code = int(code)
-        self.error_code = ErrorCode.of(code)
+        self.code: int = int(code)
+        self.error_code: ErrorCode = ErrorCode.of(code)
         text = describe(code)
         super().__init__(f"{context}: {text}" if context else text)
 
@@ -215,6 +221,12 @@ class MetadataError(GroupSdkError):
 
 class MemberClosedError(GroupSdkError):
     """The member was used after `close()`."""
+
+    fatal = True
+
+
+class TransactionFatalError(GroupSdkError):
+    """A transactional producer failed for good, or the outcome of a transaction is unknown: restart the process."""
 
     fatal = True
 

@@ -15,7 +15,7 @@ MAX_STRING_BYTES: Final = 2**15 - 1
 MAX_UNKNOWN_TAGS: Final = 10_000
 """How many tagged fields of one section may be unknown; Kafka sets no such limit, and adds a few in a release."""
 
-MAX_REQUEST_ELEMENTS: Final = 100_000
+MAX_REQUEST_ELEMENTS: Final = 50_000
 """How many elements all arrays of one request to a broker may have together; Kafka sets no such limit.
 
 An element of two bytes becomes objects of up to 1.7 KB, in the request and in its answer.

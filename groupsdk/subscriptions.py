@@ -1,5 +1,7 @@
 """Turn what the members of a group of consumers sent into what assignors take, and their plan into bytes."""
 
+from collections.abc import Mapping
+
 from groupsdk.assignment import Assignment, GroupAssignment, Subscription
 from groupsdk.errors import DecodeError, EncodeError
 from groupsdk.types import GroupMembers
@@ -12,15 +14,20 @@ from groupsdk.wire.consumer_protocol import (
 )
 
 
-def decode_subscriptions(members: GroupMembers) -> dict[str, Subscription]:
+def decode_subscriptions(members: Mapping[str, bytes]) -> dict[str, Subscription]:
     """Read all subscriptions of a group, as its leader; members keep their order.
 
     Equal lists of topics come out as one object, which assignors look at once.
+
+    Args:
+        members: member id to what it joined with, as `perform_assignment` is given them. Only `GroupMembers`
+            know the `group.instance.id` of static members; with another mapping these are None.
 
     Raises:
         DecodeError: a member's bytes are no subscription; the text names the member.
     """
     decoder = ConsumerProtocolDecoder()
+    instance_ids = members.instance_ids if isinstance(members, GroupMembers) else {}
     subscriptions = {}
     for member_id, metadata in members.items():
         try:
@@ -33,7 +40,7 @@ def decode_subscriptions(members: GroupMembers) -> dict[str, Subscription]:
             owned_partitions=read.owned_partitions,
             generation_id=read.generation_id,
             rack_id=read.rack_id,
-            group_instance_id=members.instance_ids.get(member_id),
+            group_instance_id=instance_ids.get(member_id),
         )
     return subscriptions
 

@@ -19,7 +19,8 @@ UNKNOWN_MEMBER_ID = ""
 class Generation:
     """Name one completed join of one member; fences everything that is sent under an older one.
 
-    Mirrors `AbstractCoordinator.Generation`.
+    Of a static member that is replaced, both have the same `generation_id`: what fences is the pair with
+    `member_id` (KIP-345). Mirrors `AbstractCoordinator.Generation`.
     """
 
     generation_id: int
@@ -73,6 +74,47 @@ class GroupMembers(Mapping[str, bytes]):
     @override
     def __len__(self) -> int:
         return len(self.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """Where to go on reading (`OffsetAndMetadata`)."""
+
+    offset: int
+    """The next record to read: one more than that of the last one processed."""
+    leader_epoch: int = -1
+    """That of the last record, by which a truncated log is noticed (KIP-320); -1 for none."""
+    metadata: str | None = ""
+    """A note of the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    """A member of a group, as its coordinator tells."""
+
+    member_id: str
+    group_instance_id: str | None
+    """That of a static member (KIP-345); None also where the broker is older than 2.4."""
+    client_id: str
+    client_host: str
+    """Its address as the broker sees it, e.g. "/10.0.0.7"."""
+    metadata: bytes
+    """What it joined with under the group's protocol; empty while the group rebalances."""
+    assignment: bytes
+    """What it was given; empty while the group rebalances."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group, as its coordinator tells (DescribeGroups)."""
+
+    group_id: str
+    state: str
+    """In Kafka's words: "Stable", "PreparingRebalance", "CompletingRebalance", "Empty" or "Dead"."""
+    protocol_type: str
+    protocol_name: str
+    """The protocol that the members agreed on; "" where there is none yet."""
+    members: tuple[DescribedMember, ...]
 
 
 class GroupMembershipOperation(Enum):

@@ -6,7 +6,7 @@ import signal
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -63,7 +63,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 @contextmanager
-def broker(options: argparse.Namespace, screen: Screen) -> Iterator[str]:
+def broker(options: argparse.Namespace, screen: Screen) -> Generator[str, None, None]:
     """Give the address of the user's cluster, or of an embedded broker started here."""
     if options.bootstrap_servers is not None:
         screen.say(f"using the cluster at {options.bootstrap_servers}")
@@ -75,7 +75,9 @@ def broker(options: argparse.Namespace, screen: Screen) -> Iterator[str]:
 
 
 @contextmanager
-def results_topic(servers: str, topic: str, options: argparse.Namespace) -> Iterator[None]:
+def results_topic(
+    servers: str, topic: str, options: argparse.Namespace
+) -> Generator[None, None, None]:
     """Create the topic of the results, and take away afterwards what was made on the user's cluster."""
     admin = Admin(servers)
     admin.create_topic(topic, options.shards)

@@ -34,8 +34,8 @@ class Board:
 
     shards: int
     units: int
-    workers: dict[str, WorkerState] = field(default_factory=dict)
-    done: set[int] = field(default_factory=set)
+    workers: dict[str, WorkerState] = field(default_factory=dict[str, WorkerState])
+    done: set[int] = field(default_factory=set[int])
     """Texts whose counts are in the log."""
 
     def update(self, name: str, event: Event) -> None:

@@ -29,7 +29,7 @@ class Record:
     """The member id, which no two workers share."""
     unit: int | None = None
     """Which text was counted."""
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
     """Word to number of occurrences."""
 
     def to_bytes(self) -> bytes:

@@ -27,12 +27,11 @@ class Admin:
         Raises:
             KafkaException: the cluster refuses, or cannot be reached.
         """
-        created = self._admin.create_topics(
+        self._admin.create_topics(
             [NewTopic(topic, partitions, -1)],
             operation_timeout=_TIMEOUT_S,
             request_timeout=_TIMEOUT_S,
-        )
-        created[topic].result()
+        )[topic].result()
 
     def remove(self, topic: str, group_id: str) -> None:
         """Delete the topic, and the group where it is still there.

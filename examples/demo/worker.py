@@ -89,7 +89,8 @@ class WordCounter(AbstractCoordinator):
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
-        mine = [self._ledgers[shard] for shard in json.loads(assignment)]
+        shares: list[int] = json.loads(assignment)
+        mine = [self._ledgers[shard] for shard in shares]
         # First the fence, then the reading: what a predecessor writes after it will not count, and what
         # it wrote before it is read here. The other way round, something could come between the two.
         fences = [Record(each.shard, generation, member_id) for each in mine]

@@ -6,6 +6,7 @@ import gc
 import logging
 import signal
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +29,7 @@ class BrokerCommand:
     """Run a broker in this process until SIGTERM or SIGINT."""
 
     name = "broker"
-    help = "run a Kafka broker for local work and tests, until SIGTERM or SIGINT"
+    help = "run a Kafka broker for local work and tests, until SIGTERM or SIGINT; SIGUSR1 logs its groups"
     sets_up_logging = False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -54,6 +55,13 @@ class BrokerCommand:
             help="a topic to create where it is not there; may be given more than once",
         )
         parser.add_argument("--nodes", type=int, default=1, help="how many nodes (default: 1)")
+        parser.add_argument(
+            "--first-node-id",
+            type=int,
+            default=1,
+            metavar="ID",
+            help="the id of the first node; the others have those that follow (default: 1)",
+        )
         parser.add_argument(
             "--config",
             action="append",
@@ -102,7 +110,13 @@ def broker_of(arguments: argparse.Namespace) -> "tuple[Broker, dict[str, int]]":
         settings.update(read_properties(arguments.properties))
     settings.update(_pairs("--config", arguments.config))
     config = BrokerConfig.of(settings)
-    broker = Broker(config, nodes=arguments.nodes, data_dir=arguments.data_dir, users=users)
+    broker = Broker(
+        config,
+        nodes=arguments.nodes,
+        first_node_id=arguments.first_node_id,
+        data_dir=arguments.data_dir,
+        users=users,
+    )
     return broker, dict(_topic(text) for text in arguments.topic)
 
 
@@ -122,6 +136,7 @@ async def _serve(broker: "Broker", topics: dict[str, int]) -> None:
     broker.open(topics)
     try:
         await broker.serve()
+        loop.add_signal_handler(signal.SIGUSR1, partial(_log_groups, broker))
         # what was loaded until now stays; to go through it again and again takes a tenth of all time
         gc.freeze()
         gc.set_threshold(*_COLLECTED_AFTER)
@@ -132,6 +147,28 @@ async def _serve(broker: "Broker", topics: dict[str, int]) -> None:
         # the connections that were cut have still to notice
         await asyncio.sleep(0)
     _LOG.info("stopped")
+
+
+def _log_groups(broker: "Broker") -> None:
+    """Log the counts of groups, and how far each one is that has members or waits for some."""
+    from groupsdk.broker.inspection import group_metrics, group_statuses, group_views
+
+    cluster = broker.cluster
+    _LOG.info(", ".join(f"{name}={value}" for name, value in group_metrics(cluster).items()))
+    views = group_views(cluster)
+    for group_id, status in sorted(group_statuses(cluster).items()):
+        members = views[group_id].members
+        if members or status.waiting_for:
+            _LOG.info(
+                "group %s, generation %d: %s since %s, members %s, waiting for %s until %s",
+                *(group_id, status.generation_id, status.state.value, status.since_ms),
+                ", ".join(
+                    f"{each.member_id} (joined {each.joined_ms})" for each in members.values()
+                )
+                or "none",
+                ", ".join(status.waiting_for) or "nobody",
+                status.until_ms,
+            )
 
 
 def _listener_settings(arguments: argparse.Namespace, *, with_users: bool) -> dict[str, Any]:

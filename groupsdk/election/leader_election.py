@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from typing_extensions import override
 
@@ -13,9 +13,13 @@ from groupsdk.clock import Clock, SystemClock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.threads.abstract import AbstractCoordinator
 from groupsdk.election.protocol import Candidate, Verdict, elect
-from groupsdk.errors import GroupSdkError
+from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import GroupMembers
 
+
+if TYPE_CHECKING:
+    from groupsdk.settings import MemberSettings
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +54,7 @@ class ElectionCoordinator(AbstractCoordinator):
         decided: Callable[[int, str, Verdict], None],
         lost: Callable[[bool], None],
         clock: Clock | None = None,
-        **keywords: Any,
+        **keywords: "Unpack[MemberSettings]",
     ) -> None:
         self.leads = False
         self.yields = False
@@ -123,13 +127,18 @@ class LeaderElection:
         eligible: bool = True,
         candidate: str = "",
         clock: Clock | None = None,
-        **keywords: Any,
+        **keywords: "Unpack[MemberSettings]",
     ) -> None:
         if grace < 0:
             raise ValueError(f"grace must be a number of seconds from 0 on, not {grace}")
         defaults = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 2_000}
         given = {key.replace(".", "_"): value for key, value in (settings or {}).items()}
         config = MemberConfig.of({**defaults, **given, **keywords, "group_id": name})
+        if config.group_instance_id is not None:
+            raise ConfigError(
+                f"election {name}: group.instance.id ({config.group_instance_id!r}) cannot be set, as a static"
+                " member comes back under the generation of before, and the token of a new leader has to grow"
+            )
         self._clock = clock or SystemClock()
         self._grace_ms = int(grace * 1000)
         self._margin_ms = max(0, config.session_timeout_ms - 2 * config.heartbeat_interval_ms) // 2
@@ -213,6 +222,15 @@ class LeaderElection:
     def standby(self) -> tuple[str, ...]:
         """What those are called that may lead next, in their order."""
         return self._verdict.standby
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the group coordinator cannot be found or reached at present; None where all is well."""
+        return self._coordinator.snapshot().trouble
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return the membership behind the election, read at once: state, generation, coordinator, trouble."""
+        return self._coordinator.snapshot()
 
     def resign(self) -> None:
         """Step down, so that another leads where there is one, and go on taking part; from any thread."""

@@ -25,6 +25,9 @@ _SCALA = "2.13"
 # The provider of slf4j 1.7, the version that Kafka's jars are built against. Without one a broker that
 # cannot start says nothing at all.
 _LOG_PROVIDER = "org.slf4j:slf4j-simple:1.7.36"
+# The command line tools, which the server's jar declares and no broker loads. Those of 4.4.0 are not on
+# Maven Central, so asking for them would make that release impossible to start.
+_NOT_A_BROKERS = ("org.apache.kafka:kafka-tools", "org.apache.kafka:kafka-tools-api")
 _VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
 
 
@@ -142,7 +145,9 @@ def install(version: str) -> Installation:
     if _VERSION.fullmatch(version) is None:
         raise ValueError(f"Kafka version {version!r} is not of the form 4.3.1")
     jvm = find_java()
-    jars = fetch([f"org.apache.kafka:kafka_{_SCALA}:{version}", _LOG_PROVIDER])
+    jars = fetch(
+        [f"org.apache.kafka:kafka_{_SCALA}:{version}", _LOG_PROVIDER], without=_NOT_A_BROKERS
+    )
     return Installation(version=version, jvm=jvm, jars=tuple(jars))
 
 

@@ -21,13 +21,19 @@ _TIMEOUT_S = 600
 _TAIL_LINES = 15
 
 
-_NOTHING_MORE = (
-    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-)
+def _exclusions(without: Sequence[str]) -> str:
+    exclusions = []
+    for name in without:
+        group, _, artifact = map(escape, name.partition(":"))
+        exclusions.append(
+            f"<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>"
+        )
+    return f"<exclusions>{''.join(exclusions)}</exclusions>"
 
 
-def _pom(coordinates: list[str], *, alone: bool = False) -> str:
+def _pom(coordinates: list[str], without: Sequence[str] = ()) -> str:
     dependencies = []
+    exclusions = _exclusions(without)
     for coordinate in coordinates:
         match = _COORDINATE.fullmatch(coordinate)
         if match is None:
@@ -35,7 +41,7 @@ def _pom(coordinates: list[str], *, alone: bool = False) -> str:
         group, artifact, version = map(escape, match.groups())
         dependencies.append(
             f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-            f"<version>{version}</version>{_NOTHING_MORE if alone else ''}</dependency>"
+            f"<version>{version}</version>{exclusions}</dependency>"
         )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
@@ -44,10 +50,12 @@ def _pom(coordinates: list[str], *, alone: bool = False) -> str:
     )
 
 
-def _copy_dependencies(mvn: str, coordinates: list[str], into: Path, *, alone: bool) -> None:
+def _copy_dependencies(
+    mvn: str, coordinates: list[str], into: Path, without: Sequence[str]
+) -> None:
     with tempfile.TemporaryDirectory(prefix="groupsdk-mvn-") as project:
         pom = Path(project, "pom.xml")
-        pom.write_text(_pom(coordinates, alone=alone), encoding="utf-8")
+        pom.write_text(_pom(coordinates, without), encoding="utf-8")
         command = [
             *(mvn, "--batch-mode", "--no-transfer-progress", "--file", str(pom)),
             *(
@@ -78,7 +86,11 @@ def _copy_dependencies(mvn: str, coordinates: list[str], into: Path, *, alone: b
 
 
 def fetch(
-    coordinates: Sequence[str], cache_dir: Path | None = None, *, alone: bool = False
+    coordinates: Sequence[str],
+    cache_dir: Path | None = None,
+    *,
+    alone: bool = False,
+    without: Sequence[str] = (),
 ) -> list[Path]:
     """Return the jars of `coordinates` and of all they need at run time, sorted by name.
 
@@ -89,7 +101,8 @@ def fetch(
     Args:
         coordinates: `group:artifact:version` each.
         cache_dir: keep the jars here in place of the common cache.
-        alone: fetch only those that are named, as what they need is there already.
+        alone: fetch only the coordinates themselves, without their dependencies.
+        without: dependencies to leave out, `group:artifact` each; `*` stands for any.
 
     Raises:
         MissingToolError: there is no `mvn` or no Java, and the jars are not yet cached.
@@ -98,7 +111,8 @@ def fetch(
     """
     wanted = sorted(set(coordinates))
     _pom(wanted)
-    identity = "\n".join([*wanted, "alone"] if alone else wanted)
+    excluded = ["*:*"] if alone else sorted(set(without))
+    identity = "\n".join([*wanted, *(f"without {name}" for name in excluded)])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:20]
 
     def make(scratch: Path) -> None:
@@ -110,7 +124,7 @@ def fetch(
             )
         find_java()
         _LOG.info("fetching %s with Maven into %s", ", ".join(wanted), directory)
-        _copy_dependencies(mvn, wanted, scratch, alone=alone)
+        _copy_dependencies(mvn, wanted, scratch, excluded)
         jars = list(scratch.glob("*.jar"))
         size = sum(jar.stat().st_size for jar in jars)
         _LOG.info("fetched %d jars, %.1f MiB", len(jars), size / 2**20)

@@ -15,7 +15,7 @@ from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.logs import Logs
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.server.apis import APIS
-from groupsdk.broker.server.call import Call, route
+from groupsdk.broker.server.call import Call, at_once, route
 from groupsdk.broker.server.storage import open_storage
 from groupsdk.broker.store import MemoryStore
 from groupsdk.testing.simulation.timeline import ProcessTimers, Timeline
@@ -280,7 +280,7 @@ class BrokerProcess:
         call = Call(peer, handled, 0, client_id, 0)
 
         def answer() -> None:
-            response = handled.handle(call, request)
+            response = at_once(handled.handle(call, request))
             if response is not None:
                 call.answer(response)
 
