@@ -1,6 +1,6 @@
 # Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full simulate churn check wheel bench format clean
+.PHONY: help demo quick test test-full simulate churn check wheel versions bench format clean
 
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
@@ -18,12 +18,21 @@ WORKERS ?= 3
 # A test that needs a real broker fails where there is none: skipped, it would prove nothing.
 PYTEST := GROUPSDK_REQUIRE_KAFKA=1 .ci/tests $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile
 
+# What `make quick` leaves out: what starts a Kafka, a JVM or Go (tests/conftest.py marks these), and the
+# longest of the rest, each of them part of `make test`.
+QUICK_MARKS := not slow and not kafka and not spark and not go
+QUICK_IGNORES := $(addprefix tests/,survival examples $(addprefix simulation/test_,simulation.py mutants.py broker_mutants.py fuzz.py))
+
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## three workers share out real work and survive a kill; BOOTSTRAP=host:port for your own cluster
 	@.ci/setup demo
 	@$(PYTHON) -m examples.demo
+
+quick: ## run the tests that need no Kafka and no JVM, without the longest ones; ARGS="..." goes to pytest
+	@.ci/setup python
+	.ci/tests $(PYTHON) -m pytest -n 2 --dist loadfile -m "$(QUICK_MARKS)" $(addprefix --ignore=,$(QUICK_IGNORES)) $(ARGS)
 
 test: ## run the tests, on a real Apache Kafka where they need one; ARGS="..." goes to pytest
 	@.ci/setup python jvm
@@ -41,18 +50,23 @@ churn: ## keep a thousand Connect tasks on twenty workers through kills and chan
 	@.ci/setup python
 	@$(PYTHON) -m tests.connect.churn --minutes $(MINUTES)
 
-check: ## formatting, ruff, mypy strict and the import contracts
+check: ## formatting, ruff, mypy strict, pyright on docs and examples, and the import contracts
 	@.ci/setup lint
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
+	$(PYTHON) -m docs.check_types
 	.venv/bin/lint-imports --no-cache
 
-wheel: ## build the wheel into dist/ and check what is in it
+wheel: ## build wheel and source distribution into dist/ and check what is in them
 	@.ci/setup python
 	@.ci/wheel
 
-bench: ## measure groupsdk and its peers side by side; ONLY=name for one, ARGS="--full --readme" for the README
+versions: ## install the wheel for every Python of the machine and try its parts on an embedded broker
+	@.ci/setup python
+	@.ci/versions
+
+bench: ## measure groupsdk and its peers side by side; ONLY=name for one, ARGS="--full --docs" writes docs/benchmarks.md
 	@.ci/setup python jvm
 	@$(PYTHON) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
