@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import queue
 import random
 import ssl
 import threading
@@ -528,8 +529,10 @@ def test_a_token_provider_that_fails_after_it_was_given_up_is_no_bug(
     broker: ScriptedBroker,
 ) -> None:
     gate = threading.Event()
+    asked: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
 
     def provider() -> str:
+        asked.put(threading.current_thread())
         gate.wait(WAIT_S)
         raise ConnectionError("too late")
 
@@ -540,12 +543,14 @@ def test_a_token_provider_that_fails_after_it_was_given_up_is_no_bug(
             sasl_mechanism="OAUTHBEARER",
             sasl_oauth_token_provider=provider,
             socket_connection_setup_timeout_ms=20,
-            retry_backoff_ms=60_000,
-            retry_backoff_max_ms=60_000,
+            retry_backoff_ms=20,
+            retry_backoff_max_ms=20,
         )
         async with Rig(settings) as rig:
-            await rig.wait(lambda view: view.trouble is not None)
-            (late,) = [t for t in threading.enumerate() if t.name == "groupsdk-blocking"]
+            late = await asyncio.to_thread(asked.get, timeout=WAIT_S)
+            accepted = broker.accepted
+            # so what had asked was given up
+            await rig.wait(lambda _: broker.accepted >= accepted + 2)
             gate.set()
             await asyncio.to_thread(late.join)
             for _ in range(5):
