@@ -29,7 +29,7 @@ from groupsdk.wire.schema import Request, Response
 
 
 R = TypeVar("R", bound=Response)
-_TIMEOUT_S = 20.0
+_TIMEOUT_S = 60.0
 
 
 class Client:

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Message, Producer
 from tests.support.workers import eventually
 
 
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = 60.0
 
 
 class Served(Protocol):

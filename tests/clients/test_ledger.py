@@ -17,7 +17,7 @@ from groupsdk.wire.schema import ArrayType, Request, Struct, declared_fields
 
 _KEYS: Final = range(101)
 _VERSIONS: Final = range(21)
-_TIMEOUT_S: Final = 20.0
+_TIMEOUT_S: Final = 60.0
 _ASKED, _NEXT = 7, 8  # ids of the request in question, and of the one behind it
 _BODIES: Final = {
     "nothing": b"",

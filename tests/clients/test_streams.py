@@ -20,7 +20,7 @@ _JARS: Final = ("org.apache.kafka:kafka-streams:4.3.1",)
 _WORDS: Final = [f"word{number}" for number in range(10)]
 _PARTITIONS: Final = 4
 _TASKS: Final = 2 * _PARTITIONS  # what splits lines, and what counts words
-_PATIENCE_S: Final = 40.0
+_PATIENCE_S: Final = 60.0
 
 
 class Lines:

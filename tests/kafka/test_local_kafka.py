@@ -23,7 +23,7 @@ from groupsdk.testing.probe import Probe
 
 
 StartKafka = Callable[..., LocalKafka]
-_TIMEOUT_S = 20
+_TIMEOUT_S = 60.0
 
 
 def _settings(servers: str, **settings: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from groupsdk.wire.schema import Request, Response
 R = TypeVar("R", bound=Response)
 
 
-_TIMEOUT_S: Final = 10.0
+_TIMEOUT_S: Final = 60.0
 _MAX_ANSWER: Final = 1 << 22
 _VERSION: Final = 5
 

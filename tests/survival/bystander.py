@@ -10,7 +10,7 @@ from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from tests.broker.clients import Client, batch, join, produce
 
 
-_END_S: Final = 30.0
+_END_S: Final = 60.0
 
 
 class Bystander:

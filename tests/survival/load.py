@@ -30,7 +30,7 @@ from groupsdk.wire.records.record import Record, build_batch, read_records
 from tests.broker.clients import Client, batch, produce
 
 
-_END_S: Final = 30.0
+_END_S: Final = 60.0
 _BUSY: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

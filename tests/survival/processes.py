@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from tests.broker.clients import Client
 
 
-_READY_S: Final = 30.0
+_READY_S: Final = 60.0
 _LISTENING: Final = re.compile(r"node \d+: listening on \w+://(\S+):(\d+)")
 _MIB: Final = 2**20
 

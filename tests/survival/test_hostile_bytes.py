@@ -19,7 +19,7 @@ from tests.survival.processes import BrokerProcess, mebibytes
 
 
 _MIB: Final = 2**20
-_TIMEOUT_S: Final = 20.0
+_TIMEOUT_S: Final = 60.0
 _BYSTANDERS: Final = "bystanders-0f6c"
 
 

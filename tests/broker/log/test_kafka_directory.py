@@ -19,7 +19,7 @@ from tests.broker.log.logs import batch, pairs, read_all
 
 TOPIC = "turns"
 ROLL = {"segment.bytes": str(1024 * 1024)}
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 60.0
 
 
 def written(kafka: LocalKafka) -> list[bytes]:

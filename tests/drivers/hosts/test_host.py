@@ -34,7 +34,7 @@ from groupsdk.wire.schema import ApiKey
 from tests.support.scripted_broker import ScriptedBroker
 
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ _PROPERTIES: Final = {
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "300",
 }
-_SETTLED_S: Final = 20
+_SETTLED_S: Final = 60.0
 _WORK_S: Final = 2.5
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
