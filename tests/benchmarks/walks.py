@@ -1,0 +1,311 @@
+"""Count the functions and files of groupsdk that one operation passes through.
+
+Run it with `python -m tests.benchmarks.walks [NAME ...]`. It measures reading, not speed: the fewer files a request
+passes through, and the fewer times it changes from one to another, the easier it is to follow in the source.
+
+- calls: functions of groupsdk that are entered, codecs compiled from declarations included. Comprehensions and
+  generator expressions are part of the function around them, and the constructors that the standard library makes for
+  dataclasses and named tuples are nobody's source: neither counts.
+- files: the source files that these functions stand in. A compiled codec counts as a file of its own, since it stands
+  for a declaration that a reader has to open.
+- changes of file: how often a call goes to another file than the call before it.
+
+Another walk is a function decorated with `walk` that takes a `Recorder` and does the operation once within
+`with recorder.counting():`, as often as it likes: the count with the fewest calls is printed, in which no timer and
+no housekeeping ran in between.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import struct
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, TypeVar
+
+import groupsdk
+from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.server.broker import Broker
+from groupsdk.wire.api import decode_response, encode_request
+from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from groupsdk.wire.schema import Request, Response
+
+
+PACKAGE: Final = str(Path(groupsdk.__file__).parent)
+_REPEATS: Final = 10
+_TOPIC: Final = "orders"
+_GROUP: Final = "billing"
+_FIND_VERSION: Final = 4
+_JOIN_VERSION: Final = 9
+_SYNC_VERSION: Final = 5
+_HEARTBEAT_VERSION: Final = 4
+_COMMIT_VERSION: Final = 9
+_LENGTH: Final = struct.Struct(">i")
+_NOT_CALLS: Final = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<module>")
+_COMPILED: Final = ("<read ", "<write ", "<make ")
+"""How the names of codecs and constructors begin that groupsdk compiles at run time."""
+
+R = TypeVar("R", bound=Response)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The calls of one operation, in their order, each as (file, function)."""
+
+    steps: tuple[tuple[str, str], ...]
+
+    @property
+    def calls(self) -> int:
+        """Count the functions entered."""
+        return len(self.steps)
+
+    @property
+    def files(self) -> Counter[str]:
+        """Count the calls by file."""
+        return Counter(file for file, _ in self.steps)
+
+    @property
+    def changes(self) -> int:
+        """Count the calls into another file than that of the call before."""
+        pairs = zip(self.steps, self.steps[1:], strict=False)
+        return sum(before[0] != after[0] for before, after in pairs)
+
+
+class Recorder:
+    """Records the calls of groupsdk within `counting`, in this thread or, on request, in others.
+
+    Args:
+        in_threads: record threads that are started from now on as well; until `close`.
+    """
+
+    def __init__(self, *, in_threads: bool = False) -> None:
+        self.counts: list[Count] = []
+        self._steps: list[tuple[str, str]] = []
+        self._is_counting = False
+        self._in_threads = in_threads
+        if in_threads:
+            threading.setprofile(self._record)
+
+    def close(self) -> None:
+        """Stop recording threads that are started later."""
+        if self._in_threads:
+            threading.setprofile(None)
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Record one operation."""
+        self._steps = []
+        self._is_counting = True
+        sys.setprofile(self._record)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            self._is_counting = False
+        self.counts.append(Count(tuple(self._steps)))
+
+    @property
+    def least(self) -> Count:
+        """Return the count with the fewest calls.
+
+        Raises:
+            ValueError: nothing was recorded.
+        """
+        return min(self.counts, key=lambda count: count.calls)
+
+    def _record(self, frame: FrameType, event: str, _: Any) -> None:
+        if not self._is_counting or event != "call":
+            return
+        code = frame.f_code
+        if code.co_name in _NOT_CALLS:
+            return
+        file = _file_of(code.co_filename)
+        if file is not None:
+            self._steps.append((file, code.co_name))
+
+
+def _file_of(filename: str) -> str | None:
+    """Return how a file is named here; None: it is not one of groupsdk."""
+    if filename.startswith(PACKAGE):
+        return filename.removeprefix(PACKAGE).lstrip("/")
+    if filename.startswith(_COMPILED):
+        return filename
+    return None
+
+
+Walk = Callable[[Recorder], None]
+WALKS: Final[dict[str, Walk]] = {}
+"""What can be counted, by name."""
+
+
+def walk(name: str) -> Callable[[Walk], Walk]:
+    """Register a function as the walk of this name."""
+
+    def register(function: Walk) -> Walk:
+        WALKS[name] = function
+        return function
+
+    return register
+
+
+# -- the broker: from the bytes of a request to those of its answer
+
+
+class _Connection:
+    """A client in the loop of the broker; what it does itself is not recorded."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def ask(self, request: Request[R], version: int) -> R:
+        """Send a request and return its answer."""
+        payload = await self.exchange(encode_request(request, version, 1, "walks"))
+        return decode_response(type(request), version, payload)[1]
+
+    async def exchange(self, frame: bytes) -> bytes:
+        """Send a frame and return that of the answer, without its length."""
+        self._writer.write(frame)
+        (size,) = _LENGTH.unpack(await self._reader.readexactly(4))
+        return await self._reader.readexactly(size)
+
+
+@contextlib.asynccontextmanager
+async def _connected() -> AsyncIterator[_Connection]:
+    """Start a broker with a data directory on this loop, and connect to it."""
+    with tempfile.TemporaryDirectory() as directory:
+        config = BrokerConfig.of(
+            {"group.initial.rebalance.delay.ms": 0, "listeners": "PLAINTEXT://127.0.0.1:0"}
+        )
+        broker = Broker(config, data_dir=Path(directory))
+        broker.open({_TOPIC: 1})
+        try:
+            await broker.serve()
+            host, port = broker.nodes[1].endpoint("PLAINTEXT")
+            reader, writer = await asyncio.open_connection(host, port)
+            yield _Connection(reader, writer)
+            writer.close()
+        finally:
+            broker.close()
+
+
+async def _join(client: _Connection) -> JoinGroupResponse:
+    """Make a stable group of one member."""
+    await client.ask(FindCoordinatorRequest(coordinator_keys=(_GROUP,)), _FIND_VERSION)
+    member_id = ""
+    while True:
+        protocols = (JoinGroupRequestProtocol("range", b""),)
+        request = JoinGroupRequest(_GROUP, 60_000, 60_000, member_id, None, "consumer", protocols)
+        joined = await client.ask(request, _JOIN_VERSION)
+        if joined.error_code == 0:
+            break
+        member_id = joined.member_id
+    assignments = (SyncGroupRequestAssignment(joined.member_id, b""),)
+    sync = SyncGroupRequest(
+        group_id=_GROUP,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=assignments,
+    )
+    synced = await client.ask(sync, _SYNC_VERSION)
+    if synced.error_code:
+        raise RuntimeError(f"SyncGroup was answered with {synced.error_code}")
+    return joined
+
+
+async def _exchanges(
+    recorder: Recorder, request_of: Callable[[JoinGroupResponse], Request[Any]], version: int
+) -> None:
+    async with _connected() as client:
+        request = request_of(await _join(client))
+        frame = encode_request(request, version, 1, "walks")
+        await client.exchange(frame)  # imports and compiles what is needed
+        for _ in range(_REPEATS):
+            with recorder.counting():
+                payload = await client.exchange(frame)
+            _check(decode_response(type(request), version, payload)[1])
+
+
+def _check(answer: Any) -> None:
+    topics = getattr(answer, "topics", ())
+    codes = [each.error_code for topic in topics for each in topic.partitions]
+    if any(codes or [answer.error_code]):
+        raise RuntimeError(f"not the way of a request that succeeds: {answer}")
+
+
+@walk("heartbeat in the broker")
+def broker_heartbeat(recorder: Recorder) -> None:
+    """A heartbeat of a stable classic member."""
+
+    def request(joined: JoinGroupResponse) -> HeartbeatRequest:
+        return HeartbeatRequest(_GROUP, joined.generation_id, joined.member_id)
+
+    asyncio.run(_exchanges(recorder, request, _HEARTBEAT_VERSION))
+
+
+@walk("commit in the broker")
+def broker_commit(recorder: Recorder) -> None:
+    """An OffsetCommit of one partition by a stable classic member."""
+
+    def request(joined: JoinGroupResponse) -> OffsetCommitRequest:
+        partitions = (OffsetCommitRequestPartition(0, 42),)
+        return OffsetCommitRequest(
+            group_id=_GROUP,
+            generation_id_or_member_epoch=joined.generation_id,
+            member_id=joined.member_id,
+            topics=(OffsetCommitRequestTopic(_TOPIC, partitions),),
+        )
+
+    asyncio.run(_exchanges(recorder, request, _COMMIT_VERSION))
+
+
+def measure(name: str) -> Count:
+    """Take one walk and return its count."""
+    recorder = Recorder()
+    WALKS[name](recorder)
+    return recorder.least
+
+
+def main(arguments: list[str]) -> None:
+    """Print the walks that are named, or all."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.walks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(sorted(WALKS))}; all by default")
+    parser.add_argument("--calls", action="store_true", help="list the calls, too")
+    parsed = parser.parse_args(arguments)
+    unknown = [name for name in parsed.names if name not in WALKS]
+    if unknown:
+        parser.error(f"no walk is called {unknown[0]!r}; there are {', '.join(sorted(WALKS))}")
+    print(f"{'':32}{'calls':>8}{'files':>8}{'changes of file':>18}")
+    for name in parsed.names or WALKS:
+        count = measure(name)
+        print(f"{name:32}{count.calls:>8}{len(count.files):>8}{count.changes:>18}", flush=True)
+        if parsed.calls:
+            print("\n".join(f"    {file}: {function}" for file, function in count.steps))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
