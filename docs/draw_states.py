@@ -2,8 +2,13 @@
 """Draw docs/protocol.md from the tables of the code: `python -m docs.draw_states`."""
 
 from docs.regions import Pages, filled, table, write
-from groupsdk.membership.asks import ASK_REPLIES
-from groupsdk.membership.replies import DEFAULTS, REPLIES, Reaction, Reply
+from groupsdk.membership.replies import (
+    CALLER_REQUEST_REPLIES,
+    DEFAULTS,
+    REPLIES,
+    Reaction,
+    Reply,
+)
 from groupsdk.membership.state import TRANSITIONS, MemberState
 from groupsdk.wire.schema import ApiKey
 
@@ -33,7 +38,10 @@ def replies() -> str:
 
 def asks() -> str:
     """Return what a member does on an error code in the answer to what a consumer asks."""
-    rows = [_row(f"`{code.name}` ({code.value})", reply) for code, reply in ASK_REPLIES.items()]
+    rows = [
+        _row(f"`{code.name}` ({code.value})", reply)
+        for code, reply in CALLER_REQUEST_REPLIES.items()
+    ]
     return table(("Error code", "The member", "Why"), rows)
 
 

@@ -15,9 +15,9 @@ from typing_extensions import override
 from groupsdk.assignment import TopicPartition
 from groupsdk.consumer.commits import CommitCallback
 from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.consumer.confluent_types import ClusterMetadata, PartitionLike
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.job_thread import JobThread
-from groupsdk.consumer.natives import ClusterMetadata, PartitionLike
 from groupsdk.consumer.subscription import TopicLike
 from groupsdk.errors import GroupSdkError, MemberClosedError
 from groupsdk.membership.recorder import RebalanceEvent

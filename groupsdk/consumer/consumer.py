@@ -17,13 +17,19 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.consumer.commits import CommitCallback
 from groupsdk.consumer.config import ConsumerConfig, refusal
+from groupsdk.consumer.confluent_types import (
+    ClusterMetadata,
+    PartitionLike,
+    native,
+    offsets_of,
+    plain,
+)
 from groupsdk.consumer.guard import OneUser, guarded
 from groupsdk.consumer.listener import (
     CallbackListener,
     PartitionsCallback,
     RebalanceListener,
 )
-from groupsdk.consumer.natives import ClusterMetadata, PartitionLike, native, offsets_of, plain
 from groupsdk.consumer.read_loop import ReadLoop
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession

@@ -16,8 +16,8 @@ from confluent_kafka import (
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, WallClock
-from groupsdk.consumer.natives import ClusterMetadata
-from groupsdk.consumer.reset import OffsetReset
+from groupsdk.consumer.config import OffsetReset
+from groupsdk.consumer.confluent_types import ClusterMetadata
 from groupsdk.errors import NoOffsetError
 from groupsdk.librdkafka import NewCredentials
 from groupsdk.offsets import name_of

@@ -20,7 +20,7 @@ from groupsdk.consumer.strategies import Strategies
 from groupsdk.consumer.topics import TopicView, TopicWatch, read_topics, topics_request
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import GroupSdkError, RebalanceInProgressError, RequestTimeoutError
-from groupsdk.membership.losses import Repeats
+from groupsdk.membership.connection_failures import LogThinner
 from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.offsets import fetch_request, read_fetched
 from groupsdk.snapshot import MemberSnapshot
@@ -70,7 +70,7 @@ class ConsumerSession:
         self.committer = Committer(self.calls, self.member, clock, lambda: coordinator.leaving)
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._auto_commit_at_ms = 0
-        self._repeats = Repeats()
+        self._repeats = LogThinner()
         self._looking: Future[Response] | None = None
         self._fetching: tuple[int, Future[Response], frozenset[TopicPartition]] | None = None
         self._fetch_at_ms = 0

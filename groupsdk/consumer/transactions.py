@@ -11,8 +11,8 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from groupsdk.clock import Clock, Deadline, SystemClock
+from groupsdk.consumer.confluent_types import native, offsets_of
 from groupsdk.consumer.consumer import GroupConsumer
-from groupsdk.consumer.natives import native, offsets_of
 from groupsdk.errors import (
     ConfigError,
     MemberClosedError,

@@ -67,7 +67,7 @@ class Await:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Sleep:
     """In a call to the coordinator: wait for so long."""
 
     delay_ms: int

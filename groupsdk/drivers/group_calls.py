@@ -14,7 +14,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock, Deadline
 from groupsdk.config import MemberConfig
-from groupsdk.drivers.caller import Await, Rest, checked_timeout_ms
+from groupsdk.drivers.caller import Await, Sleep, checked_timeout_ms
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     CommitFailedError,
@@ -45,7 +45,7 @@ _UNSTABLE_MS: Final = 100
 _IN_REBALANCE: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
 
-Steps = Generator[Await | Rest, None, T]
+Steps = Generator[Await | Sleep, None, T]
 """What a call waits for; the result is its return value."""
 
 
@@ -111,7 +111,7 @@ class GroupCalls:
                     " transaction that is still open"
                 )
             if left:
-                yield Rest(deadline.remaining_ms(_UNSTABLE_MS))
+                yield Sleep(deadline.remaining_ms(_UNSTABLE_MS))
         return found
 
     def describe(self, timeout: float | None) -> Steps[GroupDescription]:
@@ -171,7 +171,7 @@ class GroupCalls:
                     raise
                 last = error
             delay_ms = self._backoff.backoff_ms(attempts, self._random)
-            yield Rest(deadline.remaining_ms(delay_ms))
+            yield Sleep(deadline.remaining_ms(delay_ms))
             attempts += 1
 
     def _not_stable(self, snapshot: MemberSnapshot) -> GroupSdkError:

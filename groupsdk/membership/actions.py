@@ -67,10 +67,10 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """Hand whoever asked (`CoordinatorAsked`) the answer, or why there is none."""
+class AnswerCaller:
+    """Hand whoever asked (`CallerRequest`) the answer, or why there is none."""
 
-    ask_id: int
+    caller_request_id: int
     answer: "Response | GroupSdkError"
 
 
@@ -79,7 +79,7 @@ class Stop:
     """Close everything: the member is closed."""
 
 
-Action = FindCoordinator | StopLooking | Send | Disconnect | Wake | Tell | Stop
+Action = FindCoordinator | StopLooking | Send | Disconnect | Wake | AnswerCaller | Stop
 """All that `MembershipMachine.handle` returns."""
 
 

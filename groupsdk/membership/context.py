@@ -7,11 +7,11 @@ from random import Random
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.config import MemberConfig
 from groupsdk.errors import DisconnectedError, GroupSdkError
-from groupsdk.membership.actions import Action, Disconnect, Send, Tell
+from groupsdk.membership.actions import Action, AnswerCaller, Disconnect, Send
+from groupsdk.membership.connection_failures import LogThinner
 from groupsdk.membership.discovery import Discovery
 from groupsdk.membership.heartbeat import HeartbeatTimer
-from groupsdk.membership.inflight import PARKED, InFlight, RequestLedger
-from groupsdk.membership.losses import Repeats
+from groupsdk.membership.in_flight import PARKED, InFlightRequest, InFlightRequests
 from groupsdk.membership.metrics import CoordinatorMetrics
 from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest, payload
 from groupsdk.membership.state import MemberState, Trigger, next_state
@@ -40,9 +40,9 @@ class MemberContext:
             random=random,
         )
         self.discovery = Discovery(self.backoff, random)
-        self.requests = RequestLedger()
+        self.requests = InFlightRequests()
         self.metrics = CoordinatorMetrics()
-        self.repeats = Repeats()
+        self.repeats = LogThinner()
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
         self.is_leader = False
@@ -61,25 +61,25 @@ class MemberContext:
         request: MembershipRequest | CoordinatorRequest,
         api: ApiKey,
         timeout_ms: int,
-        ask_id: int | None = None,
+        caller_request_id: int | None = None,
     ) -> None:
         """Send a request to the coordinator, which has to be known."""
         node = self.discovery.coordinator
         if node is None:
             raise AssertionError(f"{api.name} without a coordinator")
         request_id = self.requests.add(
-            api, self.generation, self.now_ms, timeout_ms, payload(request), ask_id
+            api, self.generation, self.now_ms, timeout_ms, payload(request), caller_request_id
         )
         self.actions.append(Send(request_id, node, request))
 
-    def drop_connection(self, error: GroupSdkError | None = None) -> tuple[InFlight, ...]:
+    def drop_connection(self, error: GroupSdkError | None = None) -> tuple[InFlightRequest, ...]:
         """Drop the connection to the coordinator; return what will have no answer, and tell so who asked."""
         self.actions.append(Disconnect())
         flights = self.requests.clear()
         for flight in flights:
-            if flight.ask_id is not None:
+            if flight.caller_request_id is not None:
                 why = error or DisconnectedError(f"{flight.api.name} was given up")
-                self.actions.append(Tell(flight.ask_id, why))
+                self.actions.append(AnswerCaller(flight.caller_request_id, why))
         return flights
 
     def fail(self, error: GroupSdkError) -> None:

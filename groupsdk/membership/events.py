@@ -103,10 +103,10 @@ class CredentialsChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorAsked:
-    """The caller asks the coordinator something beside the membership; answered by a `Tell`."""
+class CallerRequest:
+    """The caller asks the coordinator something beside the membership; answered by a `AnswerCaller`."""
 
-    ask_id: int
+    caller_request_id: int
     request: "CoordinatorRequest"
 
 
@@ -192,5 +192,5 @@ NetworkEvent = (
 )
 """What the connection can report."""
 
-Event = CallerEvent | CoordinatorAsked | NetworkEvent | TimerFired
+Event = CallerEvent | CallerRequest | NetworkEvent | TimerFired
 """All that `MembershipMachine.handle` takes."""

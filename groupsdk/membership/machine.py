@@ -15,12 +15,18 @@ from groupsdk.errors import (
     broker_error,
 )
 from groupsdk.membership import events
-from groupsdk.membership.actions import Action, FindCoordinator, Stop, StopLooking, Tell, Wake
-from groupsdk.membership.asks import Asks
+from groupsdk.membership.actions import (
+    Action,
+    AnswerCaller,
+    FindCoordinator,
+    Stop,
+    StopLooking,
+    Wake,
+)
+from groupsdk.membership.caller_requests import CallerRequests
+from groupsdk.membership.connection_failures import ConnectionFailures, Outage
 from groupsdk.membership.context import MemberContext
-from groupsdk.membership.discovery import Outage
-from groupsdk.membership.inflight import JOINING, PARKED, InFlight
-from groupsdk.membership.losses import Losses
+from groupsdk.membership.in_flight import JOINING, PARKED, InFlightRequest
 from groupsdk.membership.rebalance import Rebalance
 from groupsdk.membership.replies import Reaction, Reply, reply_to
 from groupsdk.membership.requests import heartbeat_request, in_words, leave_request
@@ -52,9 +58,9 @@ class MembershipMachine:
         self._config = config
         self._context = MemberContext(config, random)
         self._rebalance = Rebalance(self._context)
-        self._asks = Asks(self._context)
+        self._caller_requests = CallerRequests(self._context)
         self._trouble: str | None = None
-        self._losses = Losses()
+        self._failures = ConnectionFailures()
         self._outage = Outage(config.socket_connection_setup_timeout_ms)
         self._reached_before = False
         self._lookup_error: GroupSdkError | None = None
@@ -78,7 +84,7 @@ class MembershipMachine:
             self._wake_at_ms = None
         elif isinstance(event, events.NetworkEvent):
             self._on_network(event)
-        elif isinstance(event, events.CoordinatorAsked):
+        elif isinstance(event, events.CallerRequest):
             self._on_asked(event)
         else:
             self._on_caller(event)
@@ -155,12 +161,12 @@ class MembershipMachine:
         if isinstance(error, AuthenticationError):  # of credentials that are not used any more
             self._context.recovered_from(error)
 
-    def _on_asked(self, event: events.CoordinatorAsked) -> None:
+    def _on_asked(self, event: events.CallerRequest) -> None:
         if self._close_by_ms is None:
-            self._asks.ask(event)
+            self._caller_requests.ask(event)
         else:
             closed = MemberClosedError("the member is closed")
-            self._context.actions.append(Tell(event.ask_id, closed))
+            self._context.actions.append(AnswerCaller(event.caller_request_id, closed))
 
     # What the network reports.
 
@@ -171,7 +177,7 @@ class MembershipMachine:
                 context.discovery.found(node)
                 self._outage.found(context.now_ms)
                 # Being found proves little: what made it close the connection may do so again.
-                self._trouble = self._losses.trouble
+                self._trouble = self._failures.trouble
                 context.recovered_from(self._lookup_error)
                 context.heartbeat.reset_session(context.now_ms)
                 context.heartbeat.hurry(context.now_ms)
@@ -202,8 +208,8 @@ class MembershipMachine:
             case _:
                 assert_never(event)
 
-    def _on_response(self, flight: InFlight, response: object) -> None:
-        if flight.ask_id is not None:
+    def _on_response(self, flight: InFlightRequest, response: object) -> None:
+        if flight.caller_request_id is not None:
             self._on_told(flight, cast("Response", response))
             return
         match response:
@@ -217,12 +223,14 @@ class MembershipMachine:
                 raise AssertionError(f"no member sends what {type(response).__name__} answers")
 
     def _on_coordinator_answered(
-        self, flight: InFlight, response: JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
+        self,
+        flight: InFlightRequest,
+        response: JoinGroupResponse | SyncGroupResponse | HeartbeatResponse,
     ) -> None:
         context = self._context
         reply = reply_to(flight.api, response.error_code)
-        self._losses.answered(flight.api)
-        self._trouble = self._losses.trouble
+        self._failures.answered(flight.api)
+        self._trouble = self._failures.trouble
         if reply.reaction is not Reaction.REDISCOVER:
             context.discovery.answered()
             self._reached()
@@ -249,7 +257,7 @@ class MembershipMachine:
             case HeartbeatResponse():
                 self._on_heartbeat_accepted(flight, reply)
 
-    def _on_heartbeat_accepted(self, flight: InFlight, reply: Reply) -> None:
+    def _on_heartbeat_accepted(self, flight: InFlightRequest, reply: Reply) -> None:
         context = self._context
         if flight.generation != context.generation:
             return
@@ -261,23 +269,23 @@ class MembershipMachine:
             context.log(logging.INFO, "the group rebalances, which is a normal part of its life")
             self._rebalance.rejoin.request("the group is already rebalancing")
 
-    def _on_told(self, flight: InFlight, response: Response) -> None:
-        heard = self._asks.answered(flight, response)
-        if heard.reply.reaction is not Reaction.REDISCOVER:
+    def _on_told(self, flight: InFlightRequest, response: Response) -> None:
+        reply, code = self._caller_requests.answered(flight, response)
+        if reply.reaction is not Reaction.REDISCOVER:
             self._reached()
-        if heard.reply.reaction is Reaction.REBALANCING:
+        if reply.reaction is Reaction.REBALANCING:
             self._rebalance.rejoin.request("the group is already rebalancing")
-        elif heard.reply.reaction is not Reaction.PROCEED:
-            self._react(heard.reply, flight, heard.code)
+        elif reply.reaction is not Reaction.PROCEED:
+            self._react(reply, flight, code)
 
     def _on_leave_answered(self, response: LeaveGroupResponse) -> None:
         for code in (response.error_code, *(member.error_code for member in response.members)):
             if code:
                 self._context.log(logging.INFO, "%s", broker_error(code, "leaving the group"))
 
-    def _on_refused(self, flight: InFlight, error: GroupSdkError) -> None:
-        if flight.ask_id is not None:
-            self._asks.refused(flight, error)
+    def _on_refused(self, flight: InFlightRequest, error: GroupSdkError) -> None:
+        if flight.caller_request_id is not None:
+            self._caller_requests.refused(flight, error)
         elif flight.api in JOINING:
             self._rebalance.unsent(flight, error)
         elif flight.api is not ApiKey.LEAVE_GROUP:
@@ -285,7 +293,7 @@ class MembershipMachine:
 
     # What to do about an error code.
 
-    def _react(self, reply: Reply, flight: InFlight, code: int) -> None:
+    def _react(self, reply: Reply, flight: InFlightRequest, code: int) -> None:
         context, rebalance = self._context, self._rebalance
         asked = in_words(self._config, flight.api, code)
         if reply.reaction is Reaction.FAIL and flight.payload_bytes > _LARGE_BYTES:
@@ -324,7 +332,7 @@ class MembershipMachine:
                 self._react_to_caller(reply.reaction, flight, error, why)
 
     def _react_to_caller(
-        self, reaction: Reaction, flight: InFlight, error: BrokerError, why: str
+        self, reaction: Reaction, flight: InFlightRequest, error: BrokerError, why: str
     ) -> None:
         match reaction:
             case Reaction.RETRY:
@@ -348,11 +356,11 @@ class MembershipMachine:
             return
         flights = context.drop_connection(error)
         if connected:
-            level = self._losses.lost(error, flights)
-            self._trouble = (self._losses.trouble if flights else None) or str(error)
+            level = self._failures.lost(error, flights)
+            self._trouble = (self._failures.trouble if flights else None) or str(error)
         else:
             level = logging.INFO
-            self._losses.unreachable(error)
+            self._failures.unreachable(error)
             self._trouble = str(error)
         self._log_loss(
             level, f"{'lost the group coordinator: ' if connected else ''}{self._trouble}"

@@ -1,7 +1,7 @@
 """Carry one member through its rebalances: prepare, join, assign, sync, complete."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from groupsdk.error_code import ErrorCode
@@ -10,19 +10,28 @@ from groupsdk.errors import (
     GroupSdkError,
     InconsistentGroupProtocolError,
     MemberIdRequiredError,
+    broker_error,
 )
 from groupsdk.membership import events
 from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.answers import joined_members, wrong_join, wrong_sync
 from groupsdk.membership.context import MemberContext
-from groupsdk.membership.inflight import JOINING, InFlight
+from groupsdk.membership.in_flight import JOINING, InFlightRequest
 from groupsdk.membership.recorder import RebalanceEvent, RebalanceRecorder
-from groupsdk.membership.refusal import Refusal
 from groupsdk.membership.rejoin import Rejoin
-from groupsdk.membership.requests import join_request, sync_request
+from groupsdk.membership.requests import (
+    join_request,
+    join_response_error,
+    joined_members,
+    sync_request,
+    sync_response_error,
+)
 from groupsdk.membership.state import Trigger
 from groupsdk.types import NO_GENERATION_ID, Generation, ProtocolMetadata
-from groupsdk.wire.messages.describe_groups import DescribeGroupsResponse
+from groupsdk.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from groupsdk.wire.messages.join_group import JoinGroupResponse
 from groupsdk.wire.messages.sync_group import SyncGroupResponse
 from groupsdk.wire.schema import ApiKey
@@ -30,6 +39,11 @@ from groupsdk.wire.schema import ApiKey
 
 KAFKA_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 """What Kafka's own assignors are called: nobody misses them where the broker assigns."""
+
+_ANSWER_MS: Final = 2_000
+"""How long to wait for the group's description: the caller waits for its error meanwhile."""
+_MAX_CLIENTS: Final = 5
+"""How many of the members' client ids are told."""
 
 Answer = events.JoinPrepared | events.GroupAssigned | events.JoinDelivered
 """How the caller answers a call."""
@@ -54,7 +68,7 @@ class Rebalance:
         self._broker_assigns = False
         """Whether the group has no leader: its coordinator computes the assignments (KIP-848)."""
         self._last_call_id = 0
-        self._refusal = Refusal(context)
+        self._mismatch = ProtocolMismatch(context)
         self._joining_since_ms: int | None = None
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
@@ -143,10 +157,10 @@ class Rebalance:
 
     # What the coordinator answers.
 
-    def joined(self, flight: InFlight, response: JoinGroupResponse) -> None:
+    def joined(self, flight: InFlightRequest, response: JoinGroupResponse) -> None:
         """Take a join that was answered without an error."""
         context = self._context
-        wrong = wrong_join(response, self._protocol_type, self._protocols)
+        wrong = join_response_error(response, self._protocol_type, self._protocols)
         if wrong is not None:
             self.fail(wrong)
             return
@@ -184,10 +198,10 @@ class Rebalance:
         context.log(logging.DEBUG, "the coordinator gave a member id")
         self._send_join()
 
-    def synced(self, flight: InFlight, response: SyncGroupResponse) -> None:
+    def synced(self, flight: InFlightRequest, response: SyncGroupResponse) -> None:
         """Take a sync that was answered without an error."""
         context = self._context
-        wrong = wrong_sync(response, self._protocol_type, context.generation)
+        wrong = sync_response_error(response, self._protocol_type, context.generation)
         if wrong is not None:
             self.fail(wrong)
             return
@@ -230,26 +244,26 @@ class Rebalance:
         self._log_end(self._recorder.fail(error, self._context.now_ms), logging.WARNING)
         self._context.fail(error)
 
-    def refused(self, flight: InFlight, error: BrokerError) -> None:
+    def refused(self, flight: InFlightRequest, error: BrokerError) -> None:
         """Give this attempt up for an error that the coordinator answered; tell the caller what it means."""
         if isinstance(error, InconsistentGroupProtocolError):
-            self._refusal.ask(error, flight.api, self._protocol_type, self._protocols)
+            self._mismatch.ask(error, flight.api, self._protocol_type, self._protocols)
         else:
             self.fail(error)
 
     def described(self, response: DescribeGroupsResponse) -> None:
         """Take what the group uses that refused this member."""
-        self.fail(self._refusal.described(response.groups))
+        self.fail(self._mismatch.described(response.groups))
 
-    def unsent(self, flight: InFlight, error: GroupSdkError) -> None:
+    def unsent(self, flight: InFlightRequest, error: GroupSdkError) -> None:
         """Give this attempt up since one of its requests cannot be sent."""
         asked = flight.api is ApiKey.DESCRIBE_GROUPS
-        self.fail(self._refusal.undescribed(error) if asked else error)
+        self.fail(self._mismatch.undescribed(error) if asked else error)
 
-    def unanswered(self, flight: InFlight, error: GroupSdkError) -> None:
+    def unanswered(self, flight: InFlightRequest, error: GroupSdkError) -> None:
         """Give this attempt up since the coordinator was lost with one of its requests."""
         if flight.api is ApiKey.DESCRIBE_GROUPS:
-            self.fail(self._refusal.undescribed(error))
+            self.fail(self._mismatch.undescribed(error))
         else:
             self.retry_later("the group coordinator was lost")
 
@@ -350,3 +364,90 @@ class Rebalance:
     def _next_call_id(self) -> int:
         self._last_call_id += 1
         return self._last_call_id
+
+
+class ProtocolMismatch:
+    """Explains a join that was answered with INCONSISTENT_GROUP_PROTOCOL: asks what the group uses instead.
+
+    A broker tells of a group its protocol type, the protocol that it uses at present, and its members; not
+    what else these offer. Where it cannot be known, the error says that, and why.
+    """
+
+    def __init__(self, context: MemberContext) -> None:
+        self._context = context
+        self._error: BrokerError | None = None
+        self._asked = ""
+
+    def ask(
+        self,
+        error: BrokerError,
+        api: ApiKey,
+        protocol_type: str,
+        protocols: Sequence[ProtocolMetadata],
+    ) -> None:
+        """Ask the coordinator to describe the group; the caller is told of the error once that is answered.
+
+        Args:
+            error: the refusal.
+            api: what was refused.
+            protocol_type: what the member joined as.
+            protocols: what it offered.
+        """
+        context = self._context
+        group_id = context.config.group_id
+        names = ", ".join(repr(each.name) for each in protocols)
+        self._error = error
+        self._asked = f"{api.name} of group {group_id!r} as {protocol_type!r}, with {names}"
+        context.send(
+            DescribeGroupsRequest(groups=(group_id,)),
+            ApiKey.DESCRIBE_GROUPS,
+            min(_ANSWER_MS, context.config.request_timeout_ms),
+        )
+
+    def described(self, groups: Sequence[DescribedGroup]) -> GroupSdkError:
+        """Return the refusal with what the group uses."""
+        for group in groups:
+            if group.group_id == self._context.config.group_id:
+                return self._told(_uses(group))
+        return self._told(_unknown("the broker does not describe it"))
+
+    def undescribed(self, why: GroupSdkError) -> GroupSdkError:
+        """Return the refusal where the group could not be described."""
+        return self._told(_unknown(str(why)))
+
+    def _told(self, uses: str) -> GroupSdkError:
+        error, self._error = self._error, None
+        assert error is not None, "nothing was asked"
+        return broker_error(error.code, f"{self._asked} ({uses})")
+
+
+def _uses(group: DescribedGroup) -> str:
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return (
+            "it is not a classic group by now: if it is there, it has members of the consumer protocol"
+            " (group.protocol=consumer, KIP-848), and the broker lets no others in"
+            " (group.consumer.migration.policy), or the group's classic members share no assignor with this one"
+        )
+    if group.error_code:
+        return _unknown(str(broker_error(group.error_code, "DescribeGroups")))
+    if not group.protocol_type:
+        return _unknown(
+            f"the broker shows it as {group.group_state!r}, without members: they may have left meanwhile, or"
+            " use the protocol of KIP-848"
+        )
+    clients = sorted({each.client_id for each in group.members})
+    names = ", ".join(map(repr, clients[:_MAX_CLIENTS]))
+    if len(clients) > _MAX_CLIENTS:
+        names += f" and {len(clients) - _MAX_CLIENTS} more"
+    if group.protocol_data:
+        chosen = f"uses {group.protocol_data!r} at present; what else its members offer"
+    else:
+        chosen = "is between two generations; what its members offer"
+    return (
+        f"the group is of type {group.protocol_type!r}, has {len(group.members)} members (client.id {names}) and"
+        f" {chosen}, a broker does not tell"
+    )
+
+
+def _unknown(why: str) -> str:
+    return f"what the group uses cannot be known: {why}"

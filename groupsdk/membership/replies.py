@@ -1,13 +1,17 @@
-"""Say what a member does on each error code of each answer: one table.
+"""Map each error code of each response to what the member does: the reply table.
 
 The reactions are Kafka's (`AbstractCoordinator`'s response handlers); where ours differ the note says so.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.describe_groups import DescribeGroupsResponse
+from groupsdk.wire.messages.offset_commit import OffsetCommitResponse
+from groupsdk.wire.messages.offset_fetch import OffsetFetchResponse
 from groupsdk.wire.schema import ApiKey
 
 
@@ -114,9 +118,51 @@ DEFAULTS: Final[dict[ApiKey, tuple[Reply, Reply]]] = {
 }
 """API -> (for retriable codes, for all others)."""
 
+CALLER_REQUEST_REPLIES: Final[dict[ErrorCode, Reply]] = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: _MOVED,
+    ErrorCode.NOT_COORDINATOR: _MOVED,
+    ErrorCode.REBALANCE_IN_PROGRESS: Reply(
+        Reaction.REBALANCING, "the group rebalances, and the commit has to wait until that is over"
+    ),
+    ErrorCode.UNKNOWN_MEMBER_ID: Reply(
+        Reaction.RESET_MEMBER, "the group does not know this member", if_current=True
+    ),
+    ErrorCode.ILLEGAL_GENERATION: Reply(
+        Reaction.RESET_GENERATION, "the group is in another generation", if_current=True
+    ),
+    ErrorCode.FENCED_INSTANCE_ID: Reply(
+        Reaction.FENCE, "another process took the group.instance.id", if_current=True
+    ),
+}
+"""Error code -> reaction, for the requests that the caller makes beside the membership (`ConsumerCoordinator`)."""
+
 
 def reply_to(api: ApiKey, code: int) -> Reply:
     """Return what a member does when `api` is answered with error code `code`, known or not."""
     error_code = ErrorCode.of(code)
     retriable, other = DEFAULTS[api]
     return REPLIES[api].get(error_code, retriable if error_code.retriable else other)
+
+
+def reply_to_caller(response: object) -> tuple[Reply, int]:
+    """Return what a member does about the answer to a request of the caller's, and the error code behind it."""
+    for code in error_codes(response):
+        reply = CALLER_REQUEST_REPLIES.get(ErrorCode.of(code), _PROCEED)
+        if reply.reaction is not Reaction.PROCEED:
+            return reply, code
+    return _PROCEED, 0
+
+
+def error_codes(response: Any) -> Iterator[int]:
+    """Yield the error codes in an answer that are about the group, other than 0."""
+    codes: list[int] = []
+    match response:
+        case OffsetCommitResponse(topics=topics):
+            codes = [each.error_code for topic in topics for each in topic.partitions]
+        case OffsetFetchResponse(error_code=code, groups=groups):
+            codes = [code, *(group.error_code for group in groups)]
+        case DescribeGroupsResponse(groups=described):
+            codes = [group.error_code for group in described]
+        case _:
+            pass
+    yield from (code for code in codes if code)

@@ -17,7 +17,7 @@ _VERSION = 4
 
 
 class Observer:
-    """Asks the broker for the state of a group, over one blocking connection."""
+    """CallerRequests the broker for the state of a group, over one blocking connection."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, _, port = bootstrap_servers.partition(":")

@@ -32,7 +32,7 @@ from groupsdk.errors import (
     RebalanceInProgressError,
     RequestTimeoutError,
 )
-from groupsdk.membership.events import CoordinatorAsked, LeaveRequested, RejoinRequested
+from groupsdk.membership.events import CallerRequest, LeaveRequested, RejoinRequested
 from groupsdk.membership.state import MemberState
 from groupsdk.types import GroupMembers
 from groupsdk.wire.messages.describe_groups import (
@@ -201,7 +201,7 @@ def test_a_description_has_the_error_of_the_group(bench: Bench) -> None:
 def test_a_description_that_is_on_its_way_is_no_part_of_a_rebalance() -> None:
     driver = Driver()
     driver.join()
-    driver.handle(CoordinatorAsked(1, DescribeGroupsRequest(groups=("g",))))
+    driver.handle(CallerRequest(1, DescribeGroupsRequest(groups=("g",))))
     assert not driver.view.joining
     driver.handle(RejoinRequested("test"))
     driver.poll()

@@ -8,6 +8,7 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DisconnectedError, GroupSdkError
 from groupsdk.membership.actions import (
     Action,
+    AnswerCaller,
     AssignGroup,
     Call,
     CompleteJoin,
@@ -18,7 +19,6 @@ from groupsdk.membership.actions import (
     Send,
     Stop,
     StopLooking,
-    Tell,
     Wake,
 )
 from groupsdk.membership.events import (
@@ -118,9 +118,9 @@ class Driver:
                     self.outstanding.clear()
                 case Wake(at_ms):
                     self.wake_at_ms = at_ms
-                case Tell(ask_id, answer):
-                    assert ask_id not in self.told, "an ask is told one answer"
-                    self.told[ask_id] = answer
+                case AnswerCaller(caller_request_id, answer):
+                    assert caller_request_id not in self.told, "an ask is told one answer"
+                    self.told[caller_request_id] = answer
                 case Stop():
                     self.stopped = True
         return actions

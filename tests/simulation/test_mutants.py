@@ -14,7 +14,7 @@ from groupsdk.membership.actions import CompleteJoin
 from groupsdk.membership.context import MemberContext
 from groupsdk.membership.discovery import Discovery
 from groupsdk.membership.heartbeat import HeartbeatTimer
-from groupsdk.membership.inflight import RequestLedger
+from groupsdk.membership.in_flight import InFlightRequests
 from groupsdk.membership.machine import MembershipMachine
 from groupsdk.membership.rebalance import Answer, Rebalance
 from groupsdk.membership.rejoin import Rejoin
@@ -87,7 +87,7 @@ def does_not_leave_when_the_caller_is_stuck(patch: Patch) -> None:
 
 
 def keeps_requests_of_the_old_generation(patch: Patch) -> None:
-    patch.setattr(RequestLedger, "abandon", lambda *_: None)
+    patch.setattr(InFlightRequests, "abandon", lambda *_: None)
     patch.setattr(MemberContext, "drop_connection", lambda *_: ())
 
 
@@ -152,8 +152,8 @@ def stays_in_the_generation_it_was_expelled_from(patch: Patch) -> None:
 
 
 def waits_for_lost_answers_for_ever(patch: Patch) -> None:
-    patch.setattr(RequestLedger, "overdue", lambda *_: None)
-    patch.setattr(RequestLedger, "next_deadline_ms", property(lambda _: None))
+    patch.setattr(InFlightRequests, "overdue", lambda *_: None)
+    patch.setattr(InFlightRequests, "next_deadline_ms", property(lambda _: None))
     patch.setattr(HeartbeatTimer, "session_expired", lambda *_: False)
     patch.setattr(HeartbeatTimer, "session_until_ms", property(lambda _: None))
 

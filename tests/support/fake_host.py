@@ -15,7 +15,7 @@ from groupsdk.drivers.member_base import Pause
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.membership.actions import Send
-from groupsdk.membership.events import CallerEvent, CoordinatorAsked, Event, Polled
+from groupsdk.membership.events import CallerEvent, CallerRequest, Event, Polled
 from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.types import GroupMembers
 from groupsdk.wire.messages.describe_groups import (
@@ -85,7 +85,7 @@ class FakeHost:
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
         answer: Future[Response] = promise()
         self._asked[len(self._asked) + 1] = answer
-        self.handle(CoordinatorAsked(len(self._asked), request))
+        self.handle(CallerRequest(len(self._asked), request))
         return answer
 
     def metrics(self) -> Future[dict[str, float]]:
@@ -145,10 +145,10 @@ class FakeHost:
             return
         while self._answer_one():
             pass
-        for ask_id, told in self.driver.told.items():
-            if not self._asked[ask_id].done():
+        for caller_request_id, told in self.driver.told.items():
+            if not self._asked[caller_request_id].done():
                 assert isinstance(told, Response | GroupSdkError)
-                settle(self._asked[ask_id], told)
+                settle(self._asked[caller_request_id], told)
         if self.driver.stopped:
             self.abort()
         self._mailbox.publish(self._handled, self.driver.view)

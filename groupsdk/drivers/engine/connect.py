@@ -9,8 +9,7 @@ from typing import Final
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.authenticate import Authenticator
 from groupsdk.drivers.engine.blocking import BlockingCalls
-from groupsdk.drivers.engine.connection import Connection
-from groupsdk.drivers.engine.fitting import check_versions
+from groupsdk.drivers.engine.connection import Connection, check_versions
 from groupsdk.drivers.engine.sasl import preload
 from groupsdk.drivers.engine.sockets import SocketAddress, connect_socket, resolve
 from groupsdk.drivers.engine.tls import build_ssl_context, explain_tls_error

@@ -1,17 +1,32 @@
-"""Carry requests and answers over one connection to one broker."""
+"""Carry requests and answers over one connection to one broker, in the versions that the broker has."""
 
 import asyncio
 import logging
 from collections import deque
+from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
 from typing_extensions import override
 
-from groupsdk.errors import DecodeError, DisconnectedError, GroupSdkError, WireError
+from groupsdk.errors import (
+    DecodeError,
+    DisconnectedError,
+    GroupSdkError,
+    UnsupportedVersionError,
+    WireError,
+)
 from groupsdk.limits import MAX_INT32
+from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.wire.api import ApiVersionRanges, correlation_id_of, decode_response, encode_request
 from groupsdk.wire.framing import FrameDecoder
-from groupsdk.wire.schema import ApiKey, Request, Response
+from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest
+from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from groupsdk.wire.schema import ApiKey, Request, Response, field_versions
 
 
 logger = logging.getLogger(__name__)
@@ -35,6 +50,15 @@ THROTTLED_SINCE: Final = {
 
 Before these, the broker holds the answer back instead.
 """
+
+
+_NEEDED: Final[tuple[type[Request[Any]], ...]] = (
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    SyncGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+)
 
 
 class _Pending:
@@ -212,3 +236,76 @@ class Connection(asyncio.Protocol):
                 each.future.set_exception(error)
                 # whoever asked may be gone; that is no reason for asyncio to complain
                 each.future.exception()
+
+
+def check_versions(connection: Connection, *, static: bool) -> None:
+    """Check that the broker has all that a member needs, before anything is asked of it.
+
+    Raises:
+        UnsupportedVersionError: it lacks something; names all of it.
+    """
+    lacking: list[str] = []
+    for request in _NEEDED:
+        try:
+            connection.versions.negotiate(request, min_version=_min_version(request, static=static))
+        except UnsupportedVersionError as error:
+            lacking.append(str(error))
+    if lacking:
+        raise UnsupportedVersionError(
+            f"{connection.host}:{connection.port} cannot serve a group member"
+            f"{' with a group.instance.id' if static else ''}: {'; '.join(lacking)}"
+        )
+
+
+def send_request(
+    connection: Connection, request: MembershipRequest | CoordinatorRequest
+) -> "asyncio.Future[Any]":
+    """Send a request in the newest version that both sides have, in the shape of that version.
+
+    Raises:
+        UnsupportedVersionError: the broker is too old for the request.
+        EncodeError: the version cannot carry it.
+        NetworkError: the connection has ended.
+    """
+    static = getattr(request, "group_instance_id", None) is not None
+    version = connection.versions.negotiate(
+        type(request), min_version=_min_version(type(request), static=static)
+    )
+    if isinstance(request, LeaveGroupRequest) and version not in field_versions(
+        LeaveGroupRequest, "members"
+    ):
+        request = replace(request, member_id=request.members[0].member_id, members=())
+    elif isinstance(request, OffsetFetchRequest):
+        request = _offset_fetch_in(version, request)
+    elif isinstance(request, MetadataRequest) and version not in field_versions(
+        MetadataRequest, "allow_auto_topic_creation"
+    ):
+        request = replace(request, allow_auto_topic_creation=True)  # which cannot be refused there
+    return connection.request(request, version)
+
+
+def _offset_fetch_in(version: int, request: OffsetFetchRequest) -> OffsetFetchRequest:
+    """Return the request in the shape of a version: before 8 there is one group in it (KIP-709).
+
+    Before 7 the broker cannot say that an offset is still part of an open transaction (KIP-447): it tells the
+    one before.
+    """
+    if version not in field_versions(OffsetFetchRequest, "require_stable"):
+        request = replace(request, require_stable=False)
+    if version in field_versions(OffsetFetchRequest, "groups"):
+        return request
+    (group,) = request.groups
+    topics = None
+    if group.topics is not None:
+        topics = tuple(
+            OffsetFetchRequestTopic(name=each.name, partition_indexes=each.partition_indexes)
+            for each in group.topics
+        )
+    return replace(request, group_id=group.group_id, topics=topics, groups=())
+
+
+def _min_version(request: type[Request[Any]], *, static: bool) -> int | None:
+    """Return the version from which on a request carries what a static member must say (KIP-345)."""
+    if not static or not hasattr(request, "group_instance_id"):
+        return None
+    return field_versions(request, "group_instance_id").first

@@ -11,23 +11,23 @@ from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
-from groupsdk.drivers.engine.link import CoordinatorLink
+from groupsdk.drivers.engine.coordinator_connection import CoordinatorConnection
 from groupsdk.drivers.engine.lookup import CoordinatorLookup
 from groupsdk.errors import GroupSdkError, MemberClosedError
 from groupsdk.membership.actions import (
     Action,
+    AnswerCaller,
     Disconnect,
     FindCoordinator,
     Node,
     Send,
     Stop,
     StopLooking,
-    Tell,
     Wake,
 )
 from groupsdk.membership.events import (
     CallerEvent,
-    CoordinatorAsked,
+    CallerRequest,
     CoordinatorFound,
     CredentialsChanged,
     Event,
@@ -71,7 +71,7 @@ class Engine:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
-        self._link: CoordinatorLink | None = None
+        self._coordinator: CoordinatorConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._events: deque[Event] = deque()
         self._handling = False
@@ -79,7 +79,7 @@ class Engine:
         self._stopped: asyncio.Future[None] | None = None
         self._aborted = False
         self._asked: dict[int, TellAnswer] = {}
-        self._last_ask_id = 0
+        self._last_caller_request_id = 0
 
     async def run(self) -> None:
         """Run until the member is closed; then close every connection.
@@ -114,9 +114,9 @@ class Engine:
         if self._stopped is not None and self._stopped.done():
             tell(MemberClosedError("the member is closed"))
             return
-        self._last_ask_id += 1
-        self._asked[self._last_ask_id] = tell
-        self._on_event(CoordinatorAsked(self._last_ask_id, request))
+        self._last_caller_request_id += 1
+        self._asked[self._last_caller_request_id] = tell
+        self._on_event(CallerRequest(self._last_caller_request_id, request))
 
     def abort(self) -> None:
         """End `run` without further ado, even where it is yet to begin; on the loop."""
@@ -157,25 +157,27 @@ class Engine:
                     self._looking.cancel()
                     self._looking = None
             case Send(request_id, node, request):
-                link = self._link
-                if link is None or link.closed or link.node != node:
-                    link = self._connect_to(node, None)
-                link.send(request_id, request)
+                coordinator = self._coordinator
+                if coordinator is None or coordinator.closed or coordinator.node != node:
+                    coordinator = self._connect_to(node, None)
+                coordinator.send(request_id, request)
             case Disconnect():
                 self._disconnect(keep=True)
             case Wake(at_ms):
                 self._wake_at(at_ms)
-            case Tell(ask_id, answer):
-                self._asked.pop(ask_id)(answer)
+            case AnswerCaller(caller_request_id, answer):
+                self._asked.pop(caller_request_id)(answer)
             case Stop():
                 self.abort()
             case _:
                 assert_never(action)
 
-    def _connect_to(self, node: Node, connection: Connection | None) -> CoordinatorLink:
+    def _connect_to(self, node: Node, connection: Connection | None) -> CoordinatorConnection:
         self._disconnect()
-        self._link = CoordinatorLink(node, self._connector, self._on_event, self._spawn, connection)
-        return self._link
+        self._coordinator = CoordinatorConnection(
+            node, self._connector, self._on_event, self._spawn, connection
+        )
+        return self._coordinator
 
     def _disconnect(self, *, keep: bool = False) -> None:
         """Give up the connection to the coordinator.
@@ -183,10 +185,10 @@ class Engine:
         Args:
             keep: whether a lookup may follow, which can use a connection that still works.
         """
-        link, self._link = self._link, None
-        if link is None:
+        coordinator, self._coordinator = self._coordinator, None
+        if coordinator is None:
             return
-        connection = link.release()
+        connection = coordinator.release()
         if connection is not None and keep:
             self._lookup.keep(connection)
         elif connection is not None:

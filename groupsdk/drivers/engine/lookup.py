@@ -124,7 +124,7 @@ class KeptConnections:
 
 
 class CoordinatorLookup:
-    """Asks bootstrap servers, and the brokers learned from them, which of them coordinates the group.
+    """CallerRequests bootstrap servers, and the brokers learned from them, which of them coordinates the group.
 
     Args:
         config: the member's settings.

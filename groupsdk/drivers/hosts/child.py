@@ -14,11 +14,11 @@ from typing_extensions import override
 
 from groupsdk.clock import SystemClock
 from groupsdk.drivers.engine.engine import Engine
-from groupsdk.drivers.hosts.forward import ForwardingHandler
 from groupsdk.drivers.hosts.frames import (
     PARENTS_SIGNALS,
     Asked,
     Ended,
+    ForwardingHandler,
     FrameReader,
     Logged,
     MetricsAsked,

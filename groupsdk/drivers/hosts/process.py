@@ -16,7 +16,6 @@ from queue import SimpleQueue
 from typing import Final
 
 from groupsdk.config import MemberConfig
-from groupsdk.drivers.hosts.forward import log_here, lowest_level
 from groupsdk.drivers.hosts.frames import (
     PARENTS_SIGNALS,
     Asked,
@@ -31,6 +30,8 @@ from groupsdk.drivers.hosts.frames import (
     Told,
     ViewReceiver,
     encode,
+    log_here,
+    lowest_level,
 )
 from groupsdk.drivers.hosts.host import promise, settle, warn_unclosed
 from groupsdk.drivers.mailbox import Mailbox

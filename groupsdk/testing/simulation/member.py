@@ -13,6 +13,7 @@ from groupsdk.errors import DisconnectedError, FencedInstanceIdError
 from groupsdk.membership import events
 from groupsdk.membership.actions import (
     Action,
+    AnswerCaller,
     AssignGroup,
     Call,
     CompleteJoin,
@@ -23,7 +24,6 @@ from groupsdk.membership.actions import (
     Send,
     Stop,
     StopLooking,
-    Tell,
     Wake,
 )
 from groupsdk.membership.machine import MembershipMachine
@@ -226,8 +226,8 @@ class Member:
                     self._connection = None
             case Wake(at_ms):
                 self._wake(at_ms)
-            case Tell(ask_id, answer):
-                self.work.told(ask_id, answer)
+            case AnswerCaller(caller_request_id, answer):
+                self.work.told(caller_request_id, answer)
             case Stop():
                 self.kill()
 

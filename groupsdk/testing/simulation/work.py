@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from groupsdk.errors import GroupSdkError
-from groupsdk.membership.events import CoordinatorAsked
+from groupsdk.membership.events import CallerRequest
 from groupsdk.testing.simulation.group_watch import TOPIC
 from groupsdk.types import Generation
 from groupsdk.wire.messages.offset_commit import (
@@ -71,7 +71,7 @@ class Work:
         group_id: str,
         instance_id: str | None,
         random: Random,
-        feed: Callable[[CoordinatorAsked], None],
+        feed: Callable[[CallerRequest], None],
     ) -> None:
         self._group_id = group_id
         self._instance_id = instance_id
@@ -105,9 +105,9 @@ class Work:
             self.positions.update(done)
             self._ask(commit_request(self._group_id, generation, self._instance_id, done))
 
-    def told(self, ask_id: int, answer: Response | GroupSdkError) -> None:
+    def told(self, caller_request_id: int, answer: Response | GroupSdkError) -> None:
         """Take the answer to a request."""
-        if ask_id != self._waiting:
+        if caller_request_id != self._waiting:
             return
         self._waiting = None
         if isinstance(answer, OffsetFetchResponse):
@@ -123,7 +123,7 @@ class Work:
     def _ask(self, request: Any) -> None:
         self._asked += 1
         self._waiting = self._asked
-        self._feed(CoordinatorAsked(self._asked, request))
+        self._feed(CallerRequest(self._asked, request))
 
 
 def _failed(answer: OffsetCommitResponse) -> bool:

@@ -18,7 +18,7 @@ JOINING: Final = (*PARKED, ApiKey.DESCRIBE_GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
-class InFlight:
+class InFlightRequest:
     """A request without an answer yet."""
 
     request_id: int
@@ -31,12 +31,12 @@ class InFlight:
     """What the user put into it, for people: "metadata", "a plan"; "" for nothing."""
     payload_bytes: int = 0
     """The size of that."""
-    ask_id: int | None = None
+    caller_request_id: int | None = None
     """Which of the caller's own requests it is; None: one of the membership's."""
 
     def is_one_of(self, *apis: ApiKey) -> bool:
         """Tell whether it is of one of these APIs and the membership's own; the caller may send the same."""
-        return self.ask_id is None and self.api in apis
+        return self.caller_request_id is None and self.api in apis
 
     @property
     def description(self) -> str:
@@ -46,11 +46,11 @@ class InFlight:
         return f"{self.api.name} with {self.payload} of {self.payload_bytes} bytes"
 
 
-class RequestLedger:
+class InFlightRequests:
     """All requests in flight, by id. Ids are never used again."""
 
     def __init__(self) -> None:
-        self._in_flight: dict[int, InFlight] = {}
+        self._in_flight: dict[int, InFlightRequest] = {}
         self._last_id = 0
 
     def add(
@@ -60,16 +60,16 @@ class RequestLedger:
         now_ms: int,
         timeout_ms: int,
         payload: tuple[str, int] = ("", 0),
-        ask_id: int | None = None,
+        caller_request_id: int | None = None,
     ) -> int:
         """Note a request and return its id."""
         self._last_id += 1
-        self._in_flight[self._last_id] = InFlight(
-            self._last_id, api, now_ms, now_ms + timeout_ms, generation, *payload, ask_id
+        self._in_flight[self._last_id] = InFlightRequest(
+            self._last_id, api, now_ms, now_ms + timeout_ms, generation, *payload, caller_request_id
         )
         return self._last_id
 
-    def take(self, request_id: int) -> InFlight | None:
+    def take(self, request_id: int) -> InFlightRequest | None:
         """Remove and return a request; None where it was abandoned."""
         return self._in_flight.pop(request_id, None)
 
@@ -79,7 +79,7 @@ class RequestLedger:
         for request_id in gone:
             del self._in_flight[request_id]
 
-    def clear(self) -> tuple[InFlight, ...]:
+    def clear(self) -> tuple[InFlightRequest, ...]:
         """Forget all requests and return them."""
         gone = tuple(self._in_flight.values())
         self._in_flight.clear()
@@ -89,7 +89,7 @@ class RequestLedger:
         """Tell whether a request of the membership's, of one of these APIs, is in flight."""
         return any(each.is_one_of(*apis) for each in self._in_flight.values())
 
-    def overdue(self, now_ms: int) -> InFlight | None:
+    def overdue(self, now_ms: int) -> InFlightRequest | None:
         """Return a request whose deadline has passed."""
         for request in self._in_flight.values():
             if now_ms >= request.deadline_ms:

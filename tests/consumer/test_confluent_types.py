@@ -7,7 +7,7 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition as NativePartition
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.consumer.natives import native, offsets_of, plain
+from groupsdk.consumer.confluent_types import native, offsets_of, plain
 from groupsdk.types import OffsetAndMetadata
 from tests.consumer.rig import Record, partitions
 

@@ -4,8 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from groupsdk.drivers.engine.connection import Connection
-from groupsdk.drivers.engine.fitting import check_versions, fit
+from groupsdk.drivers.engine.connection import Connection, check_versions, send_request
 from groupsdk.errors import UnsupportedVersionError
 from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.wire.api import ApiVersionRanges, encode_request
@@ -39,7 +38,7 @@ class Recorder:
 
 def sent(versions: Versions, request: MembershipRequest | CoordinatorRequest) -> tuple[Any, int]:
     recorder = Recorder(versions)
-    fit(cast("Connection", recorder), request)
+    send_request(cast("Connection", recorder), request)
     (only,) = recorder.sent
     return only
 

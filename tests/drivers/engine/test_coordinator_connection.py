@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groupsdk.drivers.engine.connect import Connector
-from groupsdk.drivers.engine.link import CoordinatorLink
+from groupsdk.drivers.engine.coordinator_connection import CoordinatorConnection
 from groupsdk.errors import (
     DecodeError,
     DisconnectedError,
@@ -52,7 +52,7 @@ class Bench:
         self.connector = Connector(config("unused:1", **settings))
         self.tasks: set[asyncio.Task[None]] = set()
         self.events: asyncio.Queue[NetworkEvent] = asyncio.Queue()
-        self.link = CoordinatorLink(
+        self.link = CoordinatorConnection(
             Node(1, host, port), self.connector, self.events.put_nowait, self.spawn
         )
 

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 from groupsdk.drivers.engine.connect import Connector
-from groupsdk.drivers.engine.connection import Connection
-from groupsdk.drivers.engine.fitting import fit
+from groupsdk.drivers.engine.connection import Connection, send_request
 from groupsdk.errors import (
     CredentialsUnavailableError,
     DisconnectedError,
@@ -27,7 +26,7 @@ from groupsdk.membership.events import (
 from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 
 
-class CoordinatorLink:
+class CoordinatorConnection:
     """The one connection that a member's requests go over. Belongs to one event loop.
 
     Args:
@@ -140,7 +139,7 @@ class CoordinatorLink:
         waiting, self._waiting = self._waiting, []
         for request_id, request in waiting:
             try:
-                future = fit(connection, request)
+                future = send_request(connection, request)
             except (UnsupportedVersionError, EncodeError) as error:
                 self._later(RequestRefused(request_id, error))
             except GroupSdkError as error:

@@ -3,7 +3,7 @@
 import pytest
 
 from groupsdk.errors import DecodeError, GroupSdkError, InconsistentGroupProtocolError
-from groupsdk.membership.answers import joined_members, wrong_join, wrong_sync
+from groupsdk.membership.requests import join_response_error, joined_members, sync_response_error
 from groupsdk.types import Generation, ProtocolMetadata
 from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from groupsdk.wire.messages.sync_group import SyncGroupResponse
@@ -25,7 +25,7 @@ GENERATION = Generation(1, "m-1", "even")
     ],
 )
 def test_a_right_join(response: JoinGroupResponse) -> None:
-    assert wrong_join(response, "work", OFFER) is None
+    assert join_response_error(response, "work", OFFER) is None
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_right_join(response: JoinGroupResponse) -> None:
 )
 def test_a_wrong_join(response: JoinGroupResponse, error: type[GroupSdkError], says: str) -> None:
     with pytest.raises(error, match=says):
-        raise wrong_join(response, "work", OFFER) or AssertionError("taken for right")
+        raise join_response_error(response, "work", OFFER) or AssertionError("taken for right")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_wrong_join(response: JoinGroupResponse, error: type[GroupSdkError], s
     [synced(), synced(b""), synced(protocol_type=None, protocol_name=None)],
 )
 def test_a_right_sync(response: SyncGroupResponse) -> None:
-    assert wrong_sync(response, "work", GENERATION) is None
+    assert sync_response_error(response, "work", GENERATION) is None
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_right_sync(response: SyncGroupResponse) -> None:
 )
 def test_a_wrong_sync(response: SyncGroupResponse, says: str) -> None:
     with pytest.raises(InconsistentGroupProtocolError, match=says):
-        raise wrong_sync(response, "work", GENERATION) or AssertionError("taken for right")
+        raise sync_response_error(response, "work", GENERATION) or AssertionError("taken for right")
 
 
 def test_members_come_in_the_order_of_their_ids_with_their_instance_ids() -> None:

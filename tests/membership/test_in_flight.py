@@ -1,6 +1,6 @@
 """Test the ledger of requests without an answer."""
 
-from groupsdk.membership.inflight import PARKED, RequestLedger
+from groupsdk.membership.in_flight import PARKED, InFlightRequests
 from groupsdk.types import NO_GENERATION, Generation
 from groupsdk.wire.schema import ApiKey
 
@@ -9,7 +9,7 @@ GENERATION = Generation(1, "m-1", "even")
 
 
 def test_a_request_is_taken_once_with_what_it_was_sent_under() -> None:
-    ledger = RequestLedger()
+    ledger = InFlightRequests()
     request_id = ledger.add(ApiKey.HEARTBEAT, GENERATION, 1_000, 500)
     flight = ledger.take(request_id)
     assert flight is not None
@@ -23,14 +23,14 @@ def test_a_request_is_taken_once_with_what_it_was_sent_under() -> None:
 
 
 def test_ids_are_never_used_again() -> None:
-    ledger = RequestLedger()
+    ledger = InFlightRequests()
     first = ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 1)
     ledger.clear()
     assert ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 1) != first
 
 
 def test_abandoned_requests_are_forgotten_and_the_others_kept() -> None:
-    ledger = RequestLedger()
+    ledger = InFlightRequests()
     join = ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 1)
     leave = ledger.add(ApiKey.LEAVE_GROUP, NO_GENERATION, 0, 1)
     ledger.abandon(*PARKED)
@@ -41,20 +41,20 @@ def test_abandoned_requests_are_forgotten_and_the_others_kept() -> None:
 
 
 def test_clearing_returns_what_had_no_answer() -> None:
-    ledger = RequestLedger()
+    ledger = InFlightRequests()
     ids = [ledger.add(api, NO_GENERATION, 0, 1) for api in (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP)]
     assert [flight.request_id for flight in ledger.clear()] == ids
     assert ledger.clear() == ()
 
 
 def test_without_requests_there_is_no_deadline() -> None:
-    ledger = RequestLedger()
+    ledger = InFlightRequests()
     assert ledger.next_deadline_ms is None
     assert ledger.overdue(10**9) is None
 
 
 def test_deadlines() -> None:
-    ledger = RequestLedger()
+    ledger = InFlightRequests()
     ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 65_000)
     ledger.add(ApiKey.HEARTBEAT, NO_GENERATION, 0, 40_000)
     assert ledger.next_deadline_ms == 40_000
@@ -65,7 +65,7 @@ def test_deadlines() -> None:
 
 
 def test_a_request_is_described_with_what_is_in_it() -> None:
-    ledger = RequestLedger()
+    ledger = InFlightRequests()
     plain = ledger.take(ledger.add(ApiKey.HEARTBEAT, GENERATION, 0, 1))
     full = ledger.take(ledger.add(ApiKey.SYNC_GROUP, GENERATION, 0, 1, ("a plan", 7)))
     assert plain is not None

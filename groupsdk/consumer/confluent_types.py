@@ -1,4 +1,4 @@
-"""Turn confluent-kafka's partitions, records and offsets into ours and back."""
+"""Convert confluent-kafka's partitions, records and offsets to this library's types and back."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol

@@ -15,15 +15,15 @@ from groupsdk.errors import (
     RebalanceInProgressError,
     UnsupportedVersionError,
 )
-from groupsdk.membership.asks import error_codes
 from groupsdk.membership.events import (
+    CallerRequest,
     CloseRequested,
-    CoordinatorAsked,
     JoinGivenUp,
     LeaveRequested,
     RejoinRequested,
     RequestRefused,
 )
+from groupsdk.membership.replies import error_codes
 from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.membership.state import MemberState
 from groupsdk.types import GroupMembershipOperation
@@ -54,10 +54,10 @@ def committed(*codes: int) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", partitions),))
 
 
-def ask(driver: Driver, request: CoordinatorRequest, ask_id: int = 7) -> Any:
+def ask(driver: Driver, request: CoordinatorRequest, caller_request_id: int = 7) -> Any:
     """Ask, and return what it was told at once; None where it has to wait."""
-    driver.handle(CoordinatorAsked(ask_id, request))
-    return driver.told.get(ask_id)
+    driver.handle(CallerRequest(caller_request_id, request))
+    return driver.told.get(caller_request_id)
 
 
 @pytest.fixture

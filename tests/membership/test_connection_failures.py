@@ -3,8 +3,8 @@
 import logging
 
 from groupsdk.errors import DisconnectedError
-from groupsdk.membership.inflight import InFlight
-from groupsdk.membership.losses import Losses, Repeats
+from groupsdk.membership.connection_failures import ConnectionFailures, LogThinner
+from groupsdk.membership.in_flight import InFlightRequest
 from groupsdk.types import NO_GENERATION
 from groupsdk.wire.schema import ApiKey
 
@@ -12,12 +12,12 @@ from groupsdk.wire.schema import ApiKey
 ERROR = DisconnectedError("the broker closed the connection")
 
 
-def flight(api: ApiKey, payload: str = "", payload_bytes: int = 0) -> InFlight:
-    return InFlight(1, api, 0, 1, NO_GENERATION, payload, payload_bytes)
+def flight(api: ApiKey, payload: str = "", payload_bytes: int = 0) -> InFlightRequest:
+    return InFlightRequest(1, api, 0, 1, NO_GENERATION, payload, payload_bytes)
 
 
 def test_a_loss_names_the_request_and_its_size_until_it_gets_through() -> None:
-    losses = Losses()
+    losses = ConnectionFailures()
     losses.lost(ERROR, [flight(ApiKey.SYNC_GROUP, "a plan", 101_000_000)])
     assert losses.trouble == (
         "the broker closed the connection; SYNC_GROUP with a plan of 101000000 bytes was lost"
@@ -32,14 +32,14 @@ def test_a_loss_names_the_request_and_its_size_until_it_gets_through() -> None:
 
 
 def test_an_answered_sync_shows_that_all_gets_through() -> None:
-    losses = Losses()
+    losses = ConnectionFailures()
     losses.lost(ERROR, [flight(ApiKey.HEARTBEAT), flight(ApiKey.JOIN_GROUP)])
     losses.answered(ApiKey.SYNC_GROUP)
     assert losses.trouble is None
 
 
 def test_the_third_loss_in_a_row_is_a_warning_and_then_seldomer_and_seldomer() -> None:
-    losses = Losses()
+    losses = ConnectionFailures()
     levels = [losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP)]) for _ in range(13)]
     warned = [count for count, level in enumerate(levels, 1) if level == logging.WARNING]
     assert warned == [3, 6, 12]
@@ -48,7 +48,7 @@ def test_the_third_loss_in_a_row_is_a_warning_and_then_seldomer_and_seldomer() -
 
 
 def test_a_single_loss_of_what_carries_nothing_is_told_by_the_error_alone() -> None:
-    losses = Losses()
+    losses = ConnectionFailures()
     losses.lost(ERROR, [flight(ApiKey.HEARTBEAT)])
     assert losses.trouble == str(ERROR)
     losses.lost(ERROR, [flight(ApiKey.HEARTBEAT)])
@@ -60,7 +60,7 @@ def test_a_single_loss_of_what_carries_nothing_is_told_by_the_error_alone() -> N
 
 
 def test_where_nothing_could_be_sent_no_request_is_to_blame() -> None:
-    losses = Losses()
+    losses = ConnectionFailures()
     losses.lost(ERROR, [flight(ApiKey.JOIN_GROUP, "metadata", 1)])
     unreachable = DisconnectedError("broker-2:9092 cannot be reached")
     for _ in range(17):
@@ -76,7 +76,7 @@ def test_where_nothing_could_be_sent_no_request_is_to_blame() -> None:
 
 
 def test_what_repeats_itself_is_logged_more_and_more_rarely_until_all_is_well() -> None:
-    repeats = Repeats()
+    repeats = LogThinner()
     shown = [
         count for count in range(1, 601) if repeats.thinned("lost", logging.INFO)[0] == logging.INFO
     ]
@@ -88,7 +88,7 @@ def test_what_repeats_itself_is_logged_more_and_more_rarely_until_all_is_well() 
 
 
 def test_leaving_and_an_idle_connection_are_no_loss() -> None:
-    losses = Losses()
+    losses = ConnectionFailures()
     assert losses.lost(ERROR, [flight(ApiKey.LEAVE_GROUP)]) == logging.INFO
     losses.lost(ERROR, [])
     losses.answered(ApiKey.LEAVE_GROUP)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupsdk.drivers.hosts.forward import ForwardingHandler, log_here, lowest_level
-from groupsdk.drivers.hosts.frames import Logged
+from groupsdk.drivers.hosts.frames import ForwardingHandler, Logged, log_here, lowest_level
 
 
 NAME = "groupsdk.tests.forward"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.consumer.reset import OffsetReset
+from groupsdk.consumer.config import OffsetReset
 from groupsdk.errors import ConfigError
 
 
