@@ -4,10 +4,12 @@ import argparse
 import contextlib
 import os
 import re
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +46,8 @@ from tests.benchmarks.report import Result, spread
 
 
 _RECORD: Final = b"r" * 100
+_MIXED: Final = tuple(b"r" * (50 + 37 * number % 101) for number in range(10_007))
+"""Sizes of 50 to 150 bytes; no two records of a batch that stand beside each other have the same one."""
 _USED: Final = 4
 _TIMEOUT_S: Final = 60
 _GROUPS: Final = 100
@@ -55,12 +59,15 @@ _LOADED: Final = re.compile(
 """As ours says it, and as Kafka does."""
 
 
-def produce(server: Server, count: int) -> tuple[float, float]:
-    """Write records of 100 bytes with acks=all; returns seconds and CPU seconds of the broker."""
+def produce(
+    server: Server, count: int, values: Sequence[bytes] = (_RECORD,), compression: str = "none"
+) -> tuple[float, float]:
+    """Write records of these values in turn with acks=all; returns seconds and CPU seconds of the broker."""
     producer = Producer(
         {
             "bootstrap.servers": server.address,
             "acks": "all",
+            "compression.type": compression,
             "linger.ms": 5,
             "queue.buffering.max.messages": 1_000_000,
             "log_level": 3,
@@ -71,7 +78,8 @@ def produce(server: Server, count: int) -> tuple[float, float]:
         raise TimeoutError("nothing can be written")
     cpu_s, start = server.cpu_s(), time.perf_counter()
     for number in range(count):
-        producer.produce(TOPIC, _RECORD, partition=number % _USED)
+        value = values[number % len(values)]
+        producer.produce(TOPIC, value, partition=number % _USED)
         if not number % 1000:
             producer.poll(0)
     if producer.flush(_TIMEOUT_S):
@@ -152,6 +160,7 @@ def load_ms(name: str, records: int, rounds: int) -> list[float]:
     return times
 
 
+Step = Callable[[Server, int], tuple[float, float]]
 Started = Callable[[], AbstractContextManager[tuple[Server, Callable[[], str]]]]
 """Starts a broker on one directory again and again; gives it, and what reads its log."""
 
@@ -193,16 +202,39 @@ def _loaded(read_log: Callable[[], str]) -> float:
     raise RuntimeError(f"the log does not tell of loading: {read_log()[-500:]}")
 
 
+def _add_step(result: Result, step: str, taken: dict[str, list[tuple[float, float]]]) -> None:
+    """Write the row of one step, and where groupsdk is behind in it."""
+    cells = []
+    for runs in taken.values():
+        rates, cpu = zip(*runs, strict=True)
+        cells.append(f"{spread(rates, 0)}/s; CPU {spread(cpu)} us")
+    result.rows.append([step, *cells])
+    ours, other = (max(each[0] for each in taken[name]) for name in (OURS, KAFKA))
+    if ours < other:
+        result.behind.append(f"{step}: {ours:,.0f}/s at best, Kafka {other:,.0f}/s")
+    ours, other = (statistics.median(each[1] for each in taken[name]) for name in (OURS, KAFKA))
+    if ours > other:
+        result.behind.append(f"{step}: {ours:.2f} us of CPU, Kafka {other:.2f} us")
+
+
 def run(arguments: list[str], *, quick: bool) -> Result:
     """Measure all brokers in turn."""
     parser = argparse.ArgumentParser(prog="broker_data", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--records", type=int, default=200_000 if quick else 1_000_000)
     parser.add_argument("--offsets", type=int, default=200_000 if quick else 1_000_000)
+    parser.add_argument("--step", action="append", help="only this row of records; no loading")
     options = parser.parse_args(arguments)
     load = os.getloadavg()[0]
     count = options.records
-    steps = {"Produce": produce, "Fetch": fetch}
+    steps: dict[str, Step] = {
+        "Produce: records of 100 bytes": produce,
+        "Produce: records of 50 to 150 bytes": partial(produce, values=_MIXED),
+        "Produce: records of 100 bytes with zstd": partial(produce, compression="zstd"),
+        "Fetch: records of 100 bytes": fetch,
+    }
+    if options.step:
+        steps = {name: steps[name] for name in options.step}
     with servers() as found:
         names = [server.name for server in found]
         taken: dict[str, dict[str, list[tuple[float, float]]]] = {
@@ -217,7 +249,7 @@ def run(arguments: list[str], *, quick: bool) -> Result:
     loaded = {
         name: load_ms(name, options.offsets, options.rounds)
         for name in (OURS, UVLOOP, KAFKA)
-        if name in names
+        if name in names and not options.step
     }
     result = Result(
         "broker_data",
@@ -226,19 +258,13 @@ def run(arguments: list[str], *, quick: bool) -> Result:
         raw={"records": taken, "loading": loaded},
     )
     for step in steps:
-        cells = []
-        for name in names:
-            rates, cpu = zip(*taken[step][name], strict=True)
-            cells.append(f"{spread(rates, 0)}/s; CPU {spread(cpu, 1)} us")
-        result.rows.append([f"{step}: records of 100 bytes", *cells])
-        ours, other = (max(each[0] for each in taken[step][name]) for name in (OURS, KAFKA))
-        if ours < other:
-            result.behind.append(f"{step}: {ours:,.0f}/s at best, Kafka {other:,.0f}/s")
-    cells = [f"{spread(loaded[name], 0)} ms" if name in loaded else "-" for name in names]
-    result.rows.append([f"loading {options.offsets:,} records of `__consumer_offsets`", *cells])
-    ours, other = min(loaded[OURS]), min(loaded[KAFKA])
-    if ours > other:
-        result.behind.append(f"loading: {ours:,.0f} ms at best, Kafka {other:,.0f} ms")
+        _add_step(result, step, taken[step])
+    if loaded:
+        cells = [f"{spread(loaded[name], 0)} ms" if name in loaded else "-" for name in names]
+        result.rows.append([f"loading {options.offsets:,} records of `__consumer_offsets`", *cells])
+        ours, other = min(loaded[OURS]), min(loaded[KAFKA])
+        if ours > other:
+            result.behind.append(f"loading: {ours:,.0f} ms at best, Kafka {other:,.0f} ms")
     result.notes = [
         (
             f"Median (least to most) of {options.rounds} rounds of {count:,} records in 4 partitions, CPU of the"

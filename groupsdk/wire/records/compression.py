@@ -14,6 +14,8 @@ MAX_DECOMPRESSED: Final = 64 * 1024 * 1024
 """How many bytes the records of one batch may have when decompressed, unless the caller says otherwise."""
 
 _FIRST_OUTPUT: Final = 64 * 1024
+_MAX_RATIO_HINT: Final = 256
+"""How far a frame is believed that says how long it gets: a few bytes must not reserve megabytes."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(
@@ -26,6 +28,10 @@ _LZ4_HEADER: Final = bytes.fromhex("04224d18 60 40 82")
 _LZ4_BLOCK: Final = 64 * 1024
 _LZ4_PLAIN: Final = 0x80000000
 _LZ4_END: Final = bytes(4)
+
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_HEADER: Final = 18
+"""The bytes of the longest header of a frame."""
 
 _INT32: Final = struct.Struct(">i")
 _UINT32_LITTLE: Final = struct.Struct("<I")
@@ -167,7 +173,9 @@ def _snappy_block(snappy: Any, block: bytes, done: int, max_bytes: int) -> bytes
 def _decompress_growing(name: str, data: bytes, max_bytes: int) -> bytes:
     """Decompress into an output that grows up to the bound: neither format need say how long it gets."""
     codec, failure = _codec(name), _codec("DecompressionError")
-    size = min(max(_FIRST_OUTPUT, 4 * len(data)), max_bytes)
+    hint = _zstd_content_size(data) if name == "zstd" else 0
+    hint = min(hint, _MAX_RATIO_HINT * len(data)) or 4 * len(data)
+    size = min(max(_FIRST_OUTPUT, hint), max_bytes)
     while True:
         output = bytearray(size)
         try:
@@ -182,6 +190,21 @@ def _decompress_growing(name: str, data: bytes, max_bytes: int) -> bytes:
             size = min(4 * size, max_bytes)
         else:
             return bytes(memoryview(output)[:written])
+
+
+def _zstd_content_size(data: bytes) -> int:
+    """Return how many bytes the first frame says that it becomes (RFC 8878, 3.1.1.1.4); 0 where it does not.
+
+    Only a hint for the first output: a frame may lie, and another one may follow.
+    """
+    if len(data) < _ZSTD_HEADER or not data.startswith(_ZSTD_MAGIC):
+        return 0
+    descriptor = data[4]
+    is_single_segment = descriptor >> 5 & 1
+    position = 5 + (not is_single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    width = (is_single_segment, 2, 4, 8)[descriptor >> 6]
+    size = int.from_bytes(data[position : position + width], "little")
+    return size + 256 if width == 2 else size
 
 
 def _is_full(error: Exception) -> bool:

@@ -7,6 +7,7 @@ from groupsdk.errors import DecodeError
 from groupsdk.wire.records import compression as codecs
 from groupsdk.wire.records.batch import HEADER_SIZE, BatchHeader
 from groupsdk.wire.records.checksum import Buffer
+from groupsdk.wire.records.equal_run import LEAST, equal_run
 from groupsdk.wire.records.headers import skip_headers
 from groupsdk.wire.records.varint import continue_varint, negative_length
 
@@ -67,12 +68,29 @@ def walk(body: bytes, header: BatchHeader) -> Iterator[Walked | None]:
     """
     position, done, count = 0, 0, header.records_count
     earliest, latest, keyless = 0, -1, False
+    single = LEAST  # how many records are walked one by one before it is tried whether the next ones are alike
+    pause = STEP_RECORDS
     try:
         while done < count:
-            if done:
+            if done >= pause:
                 yield None
-            stop = min(done + STEP_RECORDS, count)
-            position, stop, low, high, without = _walk(body, position, done, stop)
+                pause = done + STEP_RECORDS
+            run = (
+                equal_run(body, position, done, min(pause, count))
+                if count - done >= LEAST
+                else None
+            )
+            if run is not None:
+                low, high, without = 0, run.latest_delta, run.keyless
+                position += run.records * run.size
+                stop = done + run.records
+                single = LEAST
+            else:
+                stop = asked = min(done + single, pause, count)
+                position, stop, low, high, without = _walk(body, position, done, stop)
+                single *= 2
+                if stop < asked:
+                    pause = stop
             earliest = min(low, earliest)
             latest = high if high > latest or not done else latest
             keyless = keyless or without

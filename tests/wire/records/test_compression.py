@@ -7,6 +7,7 @@ import struct
 import cramjam
 import pytest
 from hypothesis import given, strategies as st
+from pytest_mock import MockerFixture
 
 from groupsdk.errors import DecodeError
 from groupsdk.wire.records.compression import Compression, compress, decompress
@@ -90,6 +91,29 @@ def test_a_length_that_snappy_promises_is_not_believed() -> None:
     # a block that says of itself that it becomes 4 GiB
     with pytest.raises(DecodeError, match="more than 1000 bytes, the limit"):
         decompress(Compression.SNAPPY, b"\xff\xff\xff\xff\x0fabc", 1000)
+
+
+def test_a_content_size_of_zstd_saves_tries_and_is_not_believed(mocker: MockerFixture) -> None:
+    text = b"".join(b"%d: a man, a plan, a canal. " % number for number in range(20_000))
+    packed = compress(Compression.ZSTD, text)
+    assert len(packed) * 4 < len(text)
+    outputs = mocker.spy(cramjam.zstd, "decompress_into")
+    assert decompress(Compression.ZSTD, packed) == text
+    assert outputs.call_count == 1
+    at = packed.index(struct.pack("<I", len(text)))
+    for lie in (1, len(text) - 1, 2**32 - 1):
+        lying = packed[:at] + struct.pack("<I", lie) + packed[at + 4 :]
+        outputs.reset_mock()
+        with contextlib.suppress(DecodeError):
+            assert decompress(Compression.ZSTD, lying) == text
+        reserved = max(len(call.args[1]) for call in outputs.call_args_list)
+        assert reserved <= max(64 * 1024, 256 * len(lying), 4 * len(text)), lie
+    # the shortest frame of each kind, and what ends within its header
+    for frame in (bytes(cramjam.zstd.compress(b"")), bytes(cramjam.zstd.compress(b"x" * 300))):
+        assert decompress(Compression.ZSTD, frame) in (b"", b"x" * 300)
+        for end in range(len(frame)):
+            with contextlib.suppress(DecodeError):
+                assert decompress(Compression.ZSTD, frame[:end]) == b""
 
 
 @pytest.mark.parametrize("size", [-1, 6, 2**31 - 1])
