@@ -4,6 +4,7 @@ import copy
 import random
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from groupsdk.assignment import (
     GroupAssignment,
@@ -23,9 +24,19 @@ from groupsdk.assignor_check.cases import (
     later_case,
     smaller,
 )
+from groupsdk.assignor_check.server_check import (
+    MakeServerAssignor,
+    ServerCheck,
+    is_server_assignor,
+)
 from groupsdk.assignor_check.steps import StepLimit, TooManySteps
 from groupsdk.plan import Plan, find_problems
 
+
+if TYPE_CHECKING:
+    from groupsdk.broker.consumer_groups.assignors import ServerAssignor
+
+    AnyAssignor = PartitionAssignor | ServerAssignor
 
 _ROUNDS = 10
 _EVERY = 5
@@ -44,13 +55,16 @@ class _BrokenError(Exception):
 
 
 def check_assignor(
-    assignor: Callable[[], PartitionAssignor] | PartitionAssignor,
+    assignor: "AnyAssignor | Callable[[], AnyAssignor]",
     *,
     cases: int = 200,
     seed: int = 0,
     max_steps: int = 1_000_000,
 ) -> int:
-    """Hold an assignor to the contract of `PartitionAssignor`, on random groups.
+    """Hold an assignor to the contract of `PartitionAssignor` or `ServerAssignor`, on random groups.
+
+    One whose `assign` takes a group and nothing else is a `ServerAssignor`, which runs in the coordinator (KIP-848).
+    It may depend on the order of mappings, since the coordinator's is always the same, and may leave members out.
 
     Most groups have up to eight members and topics of up to 6 partitions, so that little has to be read where
     one fails. Every fifth pair is larger: up to 40 members, and topics of up to 300 partitions.
@@ -83,7 +97,9 @@ def check_assignor(
             could be made.
         TypeError: the assignor cannot be copied; give what makes one.
     """
-    make = _maker(assignor)
+    if is_server_assignor(assignor) or (callable(assignor) and is_server_assignor(_made(assignor))):
+        return _check_server(_maker(assignor), cases, seed, max_steps)
+    make: MakeAssignor = _maker(assignor)
     check = _Check(make, max_steps, seed)
     check.shape()
     checked = 0
@@ -99,17 +115,45 @@ def check_assignor(
     return checked
 
 
-def _maker(assignor: Callable[[], PartitionAssignor] | PartitionAssignor) -> MakeAssignor:
-    if isinstance(assignor, type) or not isinstance(assignor, PartitionAssignor):
-        return assignor
-    original = assignor
+def _check_server(make: MakeServerAssignor, cases: int, seed: int, max_steps: int) -> int:
+    check = ServerCheck(make, max_steps)
+    problem = check.problem_of_shape()
+    if problem is not None:
+        raise AssignorCheckError(f"assignor {check.name} {problem}")
+    for number in range(cases):
+        fresh, make_later = check.cases(seed, number)
+        for made in (lambda fresh=fresh: fresh, make_later):
+            failure = check.failure_of(made())
+            if failure is not None:
+                case, text = failure
+                raise AssignorCheckError(
+                    f"assignor {check.name} {text}\n\nOn this group, where what a member owns is its previous"
+                    f" target:\n{case.written()}"
+                )
+    return 2 * cases
 
-    def copied() -> PartitionAssignor:
+
+def _made(assignor: Callable[[], Any]) -> object:
+    """Return what is checked, of a class or function that makes it; None where it cannot be made like this."""
+    try:
+        return assignor()
+    except Exception:  # noqa: BLE001 - the check itself says what is wrong with it
+        return None
+
+
+def _maker(assignor: Any) -> Callable[[], Any]:
+    if isinstance(assignor, type) or not (
+        isinstance(assignor, PartitionAssignor) or is_server_assignor(assignor)
+    ):
+        made: Callable[[], Any] = assignor
+        return made
+
+    def copied() -> Any:
         try:
-            return copy.deepcopy(original)
+            return copy.deepcopy(assignor)
         except Exception as error:
             raise TypeError(
-                f"{original!r} cannot be copied ({error}): give a class or function that makes one"
+                f"{assignor!r} cannot be copied ({error}): give a class or function that makes one"
             ) from error
 
     return copied

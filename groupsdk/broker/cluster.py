@@ -21,6 +21,8 @@ from groupsdk.errors import GroupSdkError
 
 
 if TYPE_CHECKING:
+    from groupsdk.assignment import PartitionAssignor
+    from groupsdk.broker.assignor_threads import AssignorThreads
     from groupsdk.broker.authorizer import Authorizer
     from groupsdk.broker.consumer_groups.assignors import ServerAssignor
     from groupsdk.broker.coordinators import Coordinators
@@ -101,8 +103,12 @@ class Cluster:
         self.scram: Any = None
         """The credentials of SCRAM users where no listener asks for any; made by the first request for them."""
         self._producer_ids: ProducerIdAllocator | None = None
-        self.assignors: Sequence[ServerAssignor] = ()
+        self.assignors: Sequence[ServerAssignor | PartitionAssignor] = ()
         """Assignors of consumer groups beside those that `group.consumer.assignors` names."""
+        self.assignor_threads: AssignorThreads | None = None
+        """Where assignors run; None: at once, where they are asked."""
+        self.from_any_thread: Callable[[Callable[[], Any]], Any] | None = None
+        """Calls a function on the broker's thread, from whatever thread; None: there is but one."""
         self._next_leader = 0
         # by a crash: what groups committed for them is still in the logs of an earlier run
         self._half_deleted = set(catalogue.deleted)

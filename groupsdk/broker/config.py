@@ -106,7 +106,9 @@ class BrokerConfig:
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = MAX_INT32
     group_consumer_assignors: str = "uniform,range"
-    """The assignors of consumer groups, the default one first: Kafka's by name, one's own as `module:Class`."""
+    """The assignors of consumer groups, the default one first: Kafka's and those of `assignors` by name, one's own as `module:Class`."""
+    group_consumer_assignor_timeout_ms: int = 5_000
+    """For how long an assignor may compute before it is given up; not a setting of Kafka's."""
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_min_session_timeout_ms: int = 45_000
     group_consumer_max_session_timeout_ms: int = 60_000

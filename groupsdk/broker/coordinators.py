@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -31,6 +31,7 @@ from groupsdk.wire.records.record import read_records
 
 if TYPE_CHECKING:
     from groupsdk.broker.cluster import Cluster
+    from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Outcome
     from groupsdk.broker.consumer_groups.settings import EffectiveSettings
     from groupsdk.broker.consumer_groups.topics import TopicInfo
 
@@ -255,7 +256,7 @@ _partition = lru_cache(4096)(partition_for)
 
 def group_coordinators(cluster: "Cluster") -> Coordinators:
     """Make the coordinators of groups."""
-    from groupsdk.broker.consumer_groups.assignors import load_assignors
+    from groupsdk.broker.consumer_groups.assignor_registry import load_assignors
     from groupsdk.broker.groups.config import GroupConfig
     from groupsdk.broker.groups.member_ids import random_uuids
     from groupsdk.broker.groups.shard import GroupCoordinatorShard
@@ -267,7 +268,17 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
     consumer_settings = consumer_group_settings(cluster)
     assignors = load_assignors(cluster.config.group_consumer_assignors, cluster.assignors)
 
-    def make(_: int) -> GroupCoordinatorShard:
+    threads = None
+    if cluster.from_any_thread is not None:
+        from groupsdk.broker.assignor_threads import AssignorThreads
+
+        threads = cluster.assignor_threads = AssignorThreads(
+            cluster.client_scheduler,
+            cluster.from_any_thread,
+            lambda: consumer_settings.config().group_consumer_assignor_timeout_ms,
+        )
+
+    def make(partition: int) -> GroupCoordinatorShard:
         limit = cluster.logs.topic_config(OFFSETS_TOPIC).max_message_bytes
         return GroupCoordinatorShard(
             GroupConfig(**settings, gather_ms=gather_ms, max_record_bytes=limit),
@@ -275,9 +286,21 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
             consumer_settings=consumer_settings,
             image=lambda: image,
             assignors=assignors,
+            start_assignment=None if threads is None else partial(start, partition),
         )
 
-    return Coordinators(cluster, OFFSETS_TOPIC, make)
+    def start(partition: int, job: "AssignmentJob") -> None:
+        assert threads is not None
+        threads.start(job, partial(assigned, partition, job))
+
+    def assigned(partition: int, job: "AssignmentJob", outcome: "Outcome") -> None:
+        # whoever coordinates the group by now, if it is another one, knows nothing of the job
+        runtime = made.find(partition)
+        if runtime is not None and isinstance(runtime.shard, GroupCoordinatorShard):
+            runtime.apply(runtime.shard.assigned(job, outcome, cluster.now_ms()))
+
+    made = Coordinators(cluster, OFFSETS_TOPIC, make)
+    return made
 
 
 def consumer_group_settings(cluster: "Cluster") -> "EffectiveSettings":

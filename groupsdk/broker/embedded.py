@@ -18,6 +18,7 @@ from groupsdk.errors import ConfigError, GroupSdkError
 if TYPE_CHECKING:
     import asyncio
 
+    from groupsdk.assignment import PartitionAssignor
     from groupsdk.broker.consumer_groups.assignors import ServerAssignor
     from groupsdk.broker.consumer_groups.group import ConsumerGroup
     from groupsdk.broker.groups.views import GroupStatus, GroupView
@@ -68,7 +69,8 @@ class EmbeddedBroker:
             the token, and with it the session, ends; raises where it is not valid. Called on
             the broker's thread, which waits for it.
         clock: a clock of one's own, moved by `advance`; None: the machine's.
-        assignors: assignors of consumer groups (KIP-848) of one's own, beside `group.consumer.assignors`.
+        assignors: assignors of consumer groups (KIP-848) of one's own, beside `group.consumer.assignors`: each a
+            `ServerAssignor`, or one made for members, such as `WeightedAssignor(weights=...)`.
         **keywords: the same settings as keywords, `group_max_size=2`.
     """
 
@@ -84,7 +86,7 @@ class EmbeddedBroker:
         users: Mapping[str, str] | None = None,
         token_validator: "TokenValidator | None" = None,
         clock: Clock | None = None,
-        assignors: "Iterable[ServerAssignor]" = (),
+        assignors: "Iterable[ServerAssignor | PartitionAssignor]" = (),
         **keywords: Any,
     ) -> None:
         self._assignors = tuple(assignors)
@@ -401,6 +403,7 @@ class EmbeddedBroker:
             loop = asyncio.get_running_loop()
             turn_s, deferred = loop.time(), broker.deferred
             while True:
+                await broker.settled()
                 next_ms = broker.scheduler.next_ms
                 step_ms = (
                     until_ms if next_ms is None else min(max(next_ms, clock.now_ms()), until_ms)
@@ -413,6 +416,7 @@ class EmbeddedBroker:
                     await asyncio.sleep(0)
                     turn_s, deferred = loop.time(), broker.deferred
                 if clock.now_ms() >= until_ms and (next_ms is None or next_ms > until_ms):
+                    await broker.settled()
                     return
 
         self._await(move(clock))

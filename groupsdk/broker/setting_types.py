@@ -192,6 +192,7 @@ _BROKER_TEXTS: Final = {
     "group.initial.rebalance.delay.ms": "How long the first rebalance of an empty group waits for more members.",
     "group.max.size": "The largest number of members of a classic group.",
     "group.consumer.assignors": "The assignors of consumer groups; the first one is the default.",
+    "group.consumer.assignor.timeout.ms": "How long an assignor may compute before it is given up.",
     "group.consumer.session.timeout.ms": "How long a member of a consumer group may be silent.",
     "group.consumer.min.session.timeout.ms": "The shortest session timeout a consumer group may set.",
     "group.consumer.max.session.timeout.ms": "The longest session timeout a consumer group may set.",

@@ -1,8 +1,7 @@
 """The assignors that run in the coordinator: their contract, and Kafka's `uniform` and `range` (KIP-848)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import islice
 from typing import Protocol
 from uuid import UUID
@@ -15,7 +14,7 @@ from groupsdk.broker.consumer_groups.hash_order import (
     uuid_hash,
 )
 from groupsdk.broker.consumer_groups.topics import Partitions, TopicInfo
-from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.errors import GroupSdkError
 
 
 class AssignorError(GroupSdkError):
@@ -50,8 +49,8 @@ class GroupSpec:
 class ServerAssignor(Protocol):
     """Assigns partitions to the members of a consumer group, in the coordinator.
 
-    Called on the broker's own thread: it must neither block nor keep what it is given.
-    (Kafka: ConsumerGroupPartitionAssignor.)
+    Called on a thread of its own, for one group at a time, and given up after
+    `group.consumer.assignor.timeout.ms`. (Kafka: ConsumerGroupPartitionAssignor.)
     """
 
     @property
@@ -62,7 +61,7 @@ class ServerAssignor(Protocol):
         """Return the partitions of each member; a member that is left out gets none.
 
         Raises:
-            Exception: any; the heartbeat that asked for it is refused, and the last assignment stays.
+            Exception: any; the last assignment stays, and the next heartbeat that waits for another is refused.
         """
 
 
@@ -474,51 +473,6 @@ def _java_uuid(topic_id: UUID) -> tuple[int, int]:
 
 def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
-
-
-def load_assignors(text: str, more: Iterable[ServerAssignor] = ()) -> dict[str, ServerAssignor]:
-    """Return the assignors of a broker by their names, the default one first.
-
-    Args:
-        text: `group.consumer.assignors`: names of Kafka's, or `module:Class` of one's own, separated by commas.
-        more: further assignors; of one with a name that the text has, this one is taken.
-
-    Raises:
-        ConfigError: one cannot be loaded, has no name, or two have the same.
-    """
-    found: dict[str, ServerAssignor] = {}
-    given = {each.name: each for each in more}
-    for entry in filter(None, (each.strip() for each in text.split(","))):
-        assignor = given.pop(entry, None) or _loaded(entry)
-        name = getattr(assignor, "name", None)
-        if not isinstance(name, str) or not name or not callable(getattr(assignor, "assign", None)):
-            raise ConfigError(
-                f"group.consumer.assignors: {entry} must have a name (a string) and assign(group)"
-            )
-        if name in found:
-            raise ConfigError(f"group.consumer.assignors has {name!r} twice")
-        found[name] = assignor
-    found.update(given)
-    if not found:
-        raise ConfigError("group.consumer.assignors must name at least one assignor")
-    return found
-
-
-def _loaded(entry: str) -> ServerAssignor:
-    built_in = BUILT_IN.get(entry)
-    if built_in is not None:
-        return built_in()
-    module, colon, name = entry.partition(":")
-    if not colon:
-        known = ", ".join(BUILT_IN)
-        raise ConfigError(
-            f"group.consumer.assignors: {entry!r} is neither one of {known} nor module:Class"
-        )
-    try:
-        made: ServerAssignor = getattr(import_module(module), name)()
-    except Exception as error:
-        raise ConfigError(f"group.consumer.assignors: {entry} cannot be loaded: {error}") from error
-    return made
 
 
 BUILT_IN: Mapping[str, type[RangeAssignor | UniformAssignor]] = {

@@ -4,6 +4,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from groupsdk.broker.consumer_groups.assignment_jobs import (
+    AssignmentJob,
+    AssignmentStarter,
+    Outcome,
+)
 from groupsdk.broker.consumer_groups.assignors import BUILT_IN, ServerAssignor
 from groupsdk.broker.consumer_groups.classic_members import ClassicMembers
 from groupsdk.broker.consumer_groups.departures import ClassicReplay, Departures
@@ -57,6 +62,7 @@ class ConsumerGroupCoordinator:
         new_uuid: makes the end of a member id.
         become_classic: replays the record of a group that became a classic one.
         assignors: by name, the default one first; None: Kafka's.
+        start: has an assignor run elsewhere; None: all of them run at once.
     """
 
     def __init__(
@@ -69,12 +75,13 @@ class ConsumerGroupCoordinator:
         new_uuid: Callable[[], str],
         become_classic: ClassicReplay,
         assignors: Mapping[str, ServerAssignor] | None = None,
+        start: AssignmentStarter | None = None,
     ) -> None:
         self.registry = registry
         self._settings = settings
         self._image = image
         built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
-        self._settling = Settling(registry, settings, assignors or built_in, image)
+        self._settling = Settling(registry, settings, assignors or built_in, image, start)
         self._departures = Departures(registry, self._settling, become_classic)
         self.heartbeats = ConsumerHeartbeats(
             registry, classic, rebalances, self._settling, self._departures, new_uuid
@@ -144,6 +151,15 @@ class ConsumerGroupCoordinator:
         draft = Draft(group)
         self._settling.resolve_regexes(draft, turn.now_ms)
         draft.hand_over(self.registry, turn)
+
+    def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Turn:
+        """Take the outcome of an assignor that ran elsewhere; a group that is gone by now needs none."""
+        turn = Turn(now_ms)
+        group = self.registry.groups.get(job.group_id) or ConsumerGroup(job.group_id)
+        draft = Draft(group)
+        self._settling.assigned(job, outcome, draft, now_ms)
+        draft.hand_over(self.registry, turn)
+        return turn
 
     # -- offsets
 

@@ -49,6 +49,8 @@ class ConsumerGroupConfig:
     """The shortest time between two target assignments of a group (KIP-1263)."""
     group_consumer_min_assignment_interval_ms: int = 0
     group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_assignor_timeout_ms: int = 5_000
+    """For how long an assignor may compute before it is given up; not a setting of Kafka's."""
     group_consumer_max_size: int = MAX_INT32
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_regex_refresh_interval_ms: int = 600_000

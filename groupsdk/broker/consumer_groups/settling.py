@@ -7,12 +7,15 @@ from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
 
-from groupsdk.broker.consumer_groups.assignors import (
-    GroupSpec,
-    MemberSpec,
-    ServerAssignor,
-    checked,
+from groupsdk.broker.consumer_groups.assignment_jobs import (
+    AssignmentJob,
+    AssignmentJobs,
+    AssignmentStarter,
+    Outcome,
+    Target,
+    is_quick,
 )
+from groupsdk.broker.consumer_groups.assignors import GroupSpec, MemberSpec, ServerAssignor
 from groupsdk.broker.consumer_groups.expressions import expressions_of, needs_resolution, resolved
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.hash_order import members_order
@@ -69,6 +72,7 @@ class Settling:
         settings: what holds for each group.
         assignors: by name, the default one first.
         image: returns the topics as they are now.
+        start: has an assignor run elsewhere; None: all of them run at once, right here.
     """
 
     def __init__(
@@ -77,11 +81,14 @@ class Settling:
         settings: EffectiveSettings,
         assignors: Mapping[str, ServerAssignor],
         image: Callable[[], TopicImage],
+        start: AssignmentStarter | None = None,
     ) -> None:
         self.registry = registry
         self.settings = settings
         self.assignors = assignors
         self.image = image
+        self._start = start
+        self._jobs = AssignmentJobs()
         # at which version of the topics the hash of each group was looked at; nothing of it lasts
         self._seen: dict[str, int] = {}
 
@@ -159,8 +166,10 @@ class Settling:
     def update_target(self, draft: Draft, now_ms: int) -> None:
         """Compute the target assignment of the group epoch, if it is time.
 
+        Where the assignor runs elsewhere, `assigned` has the outcome later.
+
         Raises:
-            Exception: whatever the assignor raises.
+            Exception: whatever the assignor raises; of one that ran elsewhere, once.
         """
         group = draft.group
         if group.epoch <= group.assignment_epoch:
@@ -169,22 +178,45 @@ class Settling:
         last_ms = group.assignment_timestamp_ms
         if last_ms and interval_ms and now_ms < last_ms + interval_ms:
             return
-        epoch = group.epoch
-        spec = self.spec_of(group, new=draft.new_members())
+        if self._jobs.is_running(group.group_id):
+            return
+        self._jobs.raise_failure(group.group_id)
         name = self.assignor_of(group)
         assignor = self.assignors.get(name) or next(iter(self.assignors.values()))
-        made = checked(spec, assignor.assign(spec))
-        for member_id in spec.members:
-            target = made.get(member_id, {})
-            if not _is_same(group.targets.get(member_id), target):
-                draft.write(target_of_member(group.group_id, member_id, target))
-        draft.write(target_epoch(group.group_id, epoch, now_ms))
+        spec = self.spec_of(group, new=draft.new_members())
+        job = AssignmentJob(group.group_id, group.epoch, name, assignor, spec)
+        if self._start is None or is_quick(assignor, spec):
+            self._write_target(draft, job, job.run(), now_ms)
+            return
+        self._jobs.begin(job)
+        self._start(job)
+
+    def assigned(self, job: AssignmentJob, outcome: Outcome, draft: Draft, now_ms: int) -> None:
+        """Take the outcome of an assignor that ran elsewhere, for a group as it is by now."""
+        if not self._jobs.end(job, outcome):
+            return
+        group = draft.group
+        if isinstance(outcome, Exception):
+            _log.warning(
+                "[group %s, epoch %d] assignor %s: no target, the last one stays: %s",
+                *(job.group_id, job.epoch, job.name, outcome),
+            )
+        elif group.assignment_epoch < job.epoch <= group.epoch and not (
+            # a static member came back under another id, without a new epoch: the target lacks it
+            job.epoch == group.epoch and job.spec.members.keys() != group.members.keys()
+        ):
+            self._write_target(draft, job, outcome, now_ms)
+
+    def _write_target(self, draft: Draft, job: AssignmentJob, target: Target, now_ms: int) -> None:
+        group = draft.group
+        for member_id in job.spec.members:
+            share = target.get(member_id, {})
+            if member_id in group.members and not _is_same(group.targets.get(member_id), share):
+                draft.write(target_of_member(group.group_id, member_id, share))
+        draft.write(target_epoch(group.group_id, job.epoch, now_ms))
         _log.info(
             "[group %s, epoch %d] assignor %s computed the target of %d members",
-            group.group_id,
-            epoch,
-            name,
-            len(spec.members),
+            *(group.group_id, job.epoch, job.name, len(job.spec.members)),
         )
 
     def spec_of(self, group: ConsumerGroup, new: Collection[str] = ()) -> GroupSpec:
@@ -212,7 +244,7 @@ class Settling:
                 instance_id=group.members[member_id].instance_id,
                 rack_id=group.members[member_id].rack_id,
                 subscribed=subscription(group.members[member_id]),
-                target=group.target(member_id),
+                target=dict(group.target(member_id)),
             )
             for member_id in members_order(group.members, new)
         }

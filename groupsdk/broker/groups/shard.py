@@ -4,6 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from groupsdk.broker.consumer_groups.assignment_jobs import (
+    AssignmentJob,
+    AssignmentStarter,
+    Outcome,
+)
 from groupsdk.broker.consumer_groups.assignors import ServerAssignor
 from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
@@ -89,6 +94,7 @@ class GroupCoordinatorShard:
         consumer_settings: EffectiveSettings | None = None,
         image: Callable[[], TopicImage] = NoTopics,
         assignors: Mapping[str, ServerAssignor] | None = None,
+        start_assignment: AssignmentStarter | None = None,
     ) -> None:
         """Create a coordinator without groups; replay its log, then call `loaded`.
 
@@ -98,6 +104,7 @@ class GroupCoordinatorShard:
             consumer_settings: what holds for consumer groups; None: Kafka's defaults.
             image: returns the topics as they are now.
             assignors: of consumer groups, by name, the default one first; None: Kafka's.
+            start_assignment: has an assignor run elsewhere, and `assigned` called; None: it runs at once.
         """
         self._config = config
         self._registry = GroupRegistry(config)
@@ -116,6 +123,7 @@ class GroupCoordinatorShard:
             new_uuid,
             self._become_classic,
             assignors,
+            start_assignment,
         )
         # consumer groups that have just become classic ones, and are to rebalance
         self._downgraded: list[str] = []
@@ -291,6 +299,10 @@ class GroupCoordinatorShard:
                 if topic in gone:
                     write_offset_tombstone(group_id, topic, partition, turn)
         return self._hand_out(turn)
+
+    def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Result:
+        """Take the target assignment, or the failure, of an assignor that ran elsewhere."""
+        return self._hand_out(self._consumer.assigned(job, outcome, now_ms))
 
     # The log.
 

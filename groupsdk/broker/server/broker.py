@@ -23,6 +23,7 @@ from groupsdk.limits import MAX_INT32
 
 
 if TYPE_CHECKING:
+    from groupsdk.assignment import PartitionAssignor
     from groupsdk.broker.consumer_groups.assignors import ServerAssignor
     from groupsdk.broker.server.faults import Faults
     from groupsdk.broker.server.sasl_servers import Authentication, TokenValidator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _FEW: Final = 4
 """With so many connections, waiting for commits that could be written together costs more than it saves."""
+_LOOK_AGAIN_S: Final = 0.001
 
 
 class Memory:
@@ -75,7 +77,7 @@ class Broker:
         users: Mapping[str, str] | None = None,
         token_validator: "TokenValidator | None" = None,
         faults: "Faults | None" = None,
-        assignors: "Iterable[ServerAssignor]" = (),
+        assignors: "Iterable[ServerAssignor | PartitionAssignor]" = (),
     ) -> None:
         if nodes < 1:
             raise ConfigError(f"nodes is {nodes}: a cluster has at least one node")
@@ -134,6 +136,7 @@ class Broker:
             client_scheduler=self._client_scheduler,
         )
         cluster.assignors = self._assignors
+        cluster.from_any_thread = self._from_any_thread
         cluster.crowded = lambda: self.limits.connections > _FEW
         catalogue = storage.catalogue
         try:
@@ -218,6 +221,16 @@ class Broker:
             self._deferred.append(call)
         else:
             self._loop.call_soon(call)
+
+    def _from_any_thread(self, call: Callable[[], Any]) -> None:
+        assert self._loop is not None, "the broker does not serve yet"
+        self._loop.call_soon_threadsafe(call)
+
+    async def settled(self) -> None:
+        """Wait until no group waits for an assignor, which takes the machine's time whatever the clock says."""
+        threads = self.cluster.assignor_threads
+        while threads is not None and threads.is_busy:  # noqa: ASYNC110 - they know no loop
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
     def run_due(self) -> None:
         """Do what is due; with a clock of one's own, after it was moved."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
+from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentStarter
 from groupsdk.broker.consumer_groups.assignors import ServerAssignor
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, EffectiveSettings
@@ -67,6 +68,7 @@ class Rig:
         topics: Topics,
         *,
         assignors: Mapping[str, ServerAssignor] | None = None,
+        start_assignment: AssignmentStarter | None = None,
         check_reload: bool = True,
         first_id: int = 0,
         **config: Any,
@@ -82,6 +84,7 @@ class Rig:
         self.config = ConsumerGroupConfig(**settings)
         self.group_settings: dict[str, dict[str, str]] = {}
         self.assignors = assignors
+        self.start_assignment = start_assignment
         self.now_ms = 1_000_000
         self.log: list[tuple[CoordinatorRecord, ProducerStamp | None] | ProducerStamp] = []
         """Records with their producer, and the producers whose transactions were committed."""
@@ -106,6 +109,7 @@ class Rig:
             consumer_settings=settings,
             image=lambda: self.topics,
             assignors=self.assignors,
+            start_assignment=self.start_assignment,
         )
 
     def send(
@@ -115,7 +119,7 @@ class Rig:
         self._tokens += 1
         token = self._tokens
         context = RequestContext(token, version, client_id)
-        records = self._do(self.shard.handle(request, context, self.now_ms))
+        records = self.do(self.shard.handle(request, context, self.now_ms))
         return token, records
 
     def ask(self, request: Request[Any], version: int | None = None) -> Any:
@@ -132,7 +136,7 @@ class Rig:
             if due_ms is None or due_ms > end_ms:
                 break
             self.now_ms = max(self.now_ms, due_ms)
-            written += self._do(self.shard.advance(self.now_ms))
+            written += self.do(self.shard.advance(self.now_ms))
         else:
             raise AssertionError("time stands still")
         self.now_ms = end_ms
@@ -142,7 +146,8 @@ class Rig:
         """Does what is due by now; deadlines are kept in buckets of 10 ms."""
         return self.advance(10)
 
-    def _do(self, result: Result) -> list[CoordinatorRecord]:
+    def do(self, result: Result) -> list[CoordinatorRecord]:
+        """Does what the coordinator decided; returns the records."""
         for reply in result.replies:
             assert reply.token not in self.answers
             self.answers[reply.token] = reply.response

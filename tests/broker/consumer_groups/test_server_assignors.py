@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from groupsdk.broker.consumer_groups.assignor_registry import load_assignors
 from groupsdk.broker.consumer_groups.assignors import (
     AssignorError,
     GroupSpec,
@@ -15,7 +16,6 @@ from groupsdk.broker.consumer_groups.assignors import (
     ServerAssignor,
     UniformAssignor,
     checked,
-    load_assignors,
 )
 from groupsdk.broker.consumer_groups.topics import Partitions, TopicInfo
 from groupsdk.errors import ConfigError
@@ -204,7 +204,8 @@ def test_assignors_are_loaded_by_name() -> None:
     assert list(found) == ["range"]
     for text, problem in (
         ("", "at least one"),
-        ("sticky", "neither one of"),
+        ("stick", "give one of uniform"),
+        ("cooperative-sticky2", "no assignor"),
         ("range,range", "twice"),
         ("no.such:Class", "cannot be loaded"),
         ("builtins:object", "must have a name"),

@@ -1,0 +1,119 @@
+"""Run the assignors of consumer groups on threads, so that none of them holds up the broker's loop."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Outcome
+from groupsdk.broker.consumer_groups.assignors import AssignorError
+from groupsdk.broker.runtime.scheduler import Scheduler, Timer
+
+
+_LOG = logging.getLogger(__name__)
+
+Done = Callable[[Outcome], None]
+
+
+class _Call:
+    """One call of an assignor, from the moment that it is asked for."""
+
+    __slots__ = ("began_ms", "done", "job", "told")
+
+    def __init__(self, job: AssignmentJob, done: Done) -> None:
+        self.job = job
+        self.done = done
+        self.began_ms = 0
+        self.told = False
+        """Whether its outcome was handed over: also when it ran into the limit of time, and still runs."""
+
+
+class AssignorThreads:
+    """Run each job on a thread of its own, one call at a time for each assignor, within a limit of time.
+
+    Python cannot stop a thread. A call that ran into the limit is given up, and as long as it goes on, further
+    calls of the same assignor fail at once: a hanging assignor holds one thread. All methods belong to the loop's
+    thread.
+
+    Args:
+        scheduler: measures the limit by the machine's clock.
+        on_loop: calls a function on the loop's thread; may be called from any thread.
+        limit_ms: returns for how long a call may run (`group.consumer.assignor.timeout.ms`).
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        on_loop: Callable[[Callable[[], None]], None],
+        limit_ms: Callable[[], int],
+    ) -> None:
+        self._scheduler = scheduler
+        self._on_loop = on_loop
+        self._limit_ms = limit_ms
+        self._running: dict[str, _Call] = {}
+        self._waiting: dict[str, deque[_Call]] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an outcome."""
+        return any(not each.told for each in self._running.values())
+
+    def start(self, job: AssignmentJob, done: Done) -> None:
+        """Run a job; `done` has its outcome, never before this returns."""
+        call = _Call(job, done)
+        running = self._running.get(job.name)
+        if running is None:
+            self._run(call)
+        elif running.told:
+            busy_ms = self._scheduler.now_ms() - running.began_ms
+            text = f"assignor {job.name!r} is still at work for the group {running.job.group_id}"
+            error = AssignorError(f"{text}, for {busy_ms} ms")
+            self._on_loop(lambda: self._tell(call, error))
+        else:
+            self._waiting.setdefault(job.name, deque()).append(call)
+
+    def _run(self, call: _Call) -> None:
+        job = call.job
+        self._running[job.name] = call
+        call.began_ms = self._scheduler.now_ms()
+        timer = self._scheduler.after(self._limit_ms(), lambda: self._overdue(call))
+        thread = threading.Thread(
+            target=self._work, args=(call, timer), name=f"groupsdk-assignor-{job.name}", daemon=True
+        )
+        thread.start()
+
+    def _work(self, call: _Call, timer: Timer) -> None:
+        outcome: Outcome
+        try:
+            outcome = call.job.run()
+        except Exception as error:  # noqa: BLE001 - the assignor is the user's
+            outcome = error
+        try:
+            self._on_loop(lambda: self._ended(call, timer, outcome))
+        except RuntimeError:
+            _LOG.debug("assignor %s: done after the broker stopped", call.job.name)
+
+    def _ended(self, call: _Call, timer: Timer, outcome: Outcome) -> None:
+        timer.cancel()
+        name = call.job.name
+        del self._running[name]
+        if call.told:
+            taken_ms = self._scheduler.now_ms() - call.began_ms
+            _LOG.warning("assignor %s: done %d ms after it was called, too late", name, taken_ms)
+        waiting = self._waiting.get(name)
+        if waiting:
+            self._run(waiting.popleft())
+        self._tell(call, outcome)
+
+    def _overdue(self, call: _Call) -> None:
+        name, limit_ms = call.job.name, self._limit_ms()
+        error = AssignorError(
+            f"assignor {name!r} took longer than group.consumer.assignor.timeout.ms={limit_ms}"
+        )
+        for each in (call, *self._waiting.pop(name, ())):
+            self._tell(each, error)
+
+    def _tell(self, call: _Call, outcome: Outcome) -> None:
+        if not call.told:
+            call.told = True
+            call.done(outcome)

@@ -1,0 +1,144 @@
+"""Find the assignors that `group.consumer.assignors` names, and let those made for members work on the broker."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from typing import Any, Final
+
+from groupsdk.assignment import (
+    Assignment,
+    Cluster,
+    PartitionAssignor,
+    RebalanceProtocol,
+    Subscription,
+)
+from groupsdk.broker.consumer_groups.assignors import BUILT_IN, GroupSpec, ServerAssignor
+from groupsdk.broker.consumer_groups.topics import Partitions
+from groupsdk.errors import ConfigError
+
+
+# By its place and not by an import: the library knows no assignor, and works with others' alone.
+_RESOLVER: Final = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
+_GENERATION: Final = 1
+"""What every member is said to have got its target in: on a broker no claim is older than another."""
+
+
+class MemberAssignorOnBroker:
+    """Runs an assignor made for the leader of a group, such as `sticky` or `weighted`, on the broker.
+
+    The previous targets take the place of what members claim to own. Each member's user data comes from a copy
+    of the assignor, which is told the member's target first.
+
+    Args:
+        assignor: shares partitions out; not changed.
+
+    Raises:
+        ConfigError: it works only where members keep what they own over a rebalance (KIP-429).
+    """
+
+    def __init__(self, assignor: PartitionAssignor) -> None:
+        if RebalanceProtocol.EAGER not in assignor.supported_protocols:
+            raise ConfigError(
+                f"group.consumer.assignors: {assignor.name!r} is a cooperative assignor alone. The coordinator makes"
+                " members give up partitions before others get them: use an eager one, such as sticky"
+            )
+        self._assignor = assignor
+
+    @property
+    def name(self) -> str:
+        """The assignor's own name."""
+        return self._assignor.name
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+        """Share out the topics of a group."""
+        topics = {each.name: each for each in group.topics.values()}
+        cluster = Cluster(
+            {name: each.partitions for name, each in topics.items()},
+            {name: each.racks for name, each in topics.items() if each.racks},
+        )
+        subscriptions = {}
+        for member_id, member in group.members.items():
+            names = tuple(sorted(group.topics[each].name for each in member.subscribed))
+            share = {
+                group.topics[each].name: tuple(sorted(indexes))
+                for each, indexes in member.target.items()
+                if each in group.topics
+            }
+            subscriptions[member_id] = Subscription(
+                names,
+                user_data=self._user_data(share, names),
+                rack_id=member.rack_id,
+                group_instance_id=member.instance_id,
+            )
+        plan = copy.copy(self._assignor).assign(cluster, subscriptions)
+        return {
+            member_id: {
+                topics[name].topic_id: tuple(indexes)
+                for name, indexes in assignment.partitions.items()
+                if len(indexes)
+            }
+            for member_id, assignment in plan.items()
+        }
+
+    def _user_data(
+        self, share: Mapping[str, tuple[int, ...]], names: tuple[str, ...]
+    ) -> bytes | None:
+        member = copy.copy(self._assignor)
+        if share:
+            member.on_assignment(Assignment(share), _GENERATION)
+        return member.subscription_user_data(names)
+
+
+def load_assignors(
+    text: str, more: Iterable[ServerAssignor | PartitionAssignor] = ()
+) -> dict[str, ServerAssignor]:
+    """Return the assignors of a broker by their names, the default one first.
+
+    Args:
+        text: `group.consumer.assignors`, separated by commas: `uniform` and `range`, which are Kafka's; names of
+            the package `assignors`, such as `sticky` and `weighted`; or `module:Class` of one's own.
+        more: further assignors; of one with a name that the text has, this one is taken.
+
+    Raises:
+        ConfigError: one cannot be loaded, has no name, or two have the same.
+    """
+    found: dict[str, ServerAssignor] = {}
+    given = {each.name: _usable(each, repr(each)) for each in more}
+    for entry in filter(None, (each.strip() for each in text.split(","))):
+        assignor = given.pop(entry, None) or _loaded(entry)
+        if assignor.name in found:
+            raise ConfigError(f"group.consumer.assignors has {assignor.name!r} twice")
+        found[assignor.name] = assignor
+    found.update(given)
+    if not found:
+        raise ConfigError("group.consumer.assignors must name at least one assignor")
+    return found
+
+
+def _loaded(entry: str) -> ServerAssignor:
+    built_in = BUILT_IN.get(entry)
+    if built_in is not None:
+        return built_in()
+    module, colon, name = entry.partition(":")
+    try:
+        made = getattr(import_module(module), name)() if colon else _RESOLVER.load()(entry)
+    except Exception as error:
+        known = f"{', '.join(BUILT_IN)}, sticky, weighted"
+        raise ConfigError(
+            f"group.consumer.assignors: {entry!r} cannot be loaded ({error}): give one of {known},"
+            " or module:Class"
+        ) from error
+    return _usable(made, entry)
+
+
+def _usable(made: Any, entry: str) -> ServerAssignor:
+    if isinstance(made, PartitionAssignor):
+        return MemberAssignorOnBroker(made)
+    name = getattr(made, "name", None)
+    if not isinstance(name, str) or not name or not callable(getattr(made, "assign", None)):
+        raise ConfigError(
+            f"group.consumer.assignors: {entry} must have a name (a string) and assign(group)"
+        )
+    checked: ServerAssignor = made
+    return checked

@@ -1,0 +1,124 @@
+"""Test that assignors run off the loop, one call at a time for each, within a limit of time."""
+
+import threading
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
+from typing import Any
+
+from groupsdk.broker.assignor_threads import AssignorThreads
+from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Outcome
+from groupsdk.broker.consumer_groups.assignors import AssignorError, GroupSpec
+from groupsdk.broker.consumer_groups.topics import Partitions
+from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.clock import ManualClock
+
+
+NOBODY = GroupSpec(members={}, topics={}, is_homogeneous=True)
+
+
+class Held:
+    """An assignor whose calls return when the test says so."""
+
+    def __init__(self, name: str = "held") -> None:
+        self.name = name
+        self.threads: list[str] = []
+        self.begun = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+        self.threads.append(threading.current_thread().name)
+        self.begun.release()
+        assert self.go_on.acquire(timeout=60)
+        return {}
+
+
+class Loop:
+    """A loop that does what comes from threads when the test asks for it; its time stands still."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.calls: SimpleQueue[Callable[[], Any]] = SimpleQueue()
+        self.scheduler = Scheduler(self.clock, _raise)
+        self.threads = AssignorThreads(self.scheduler, self.calls.put, lambda: 1_000)
+        self.outcomes: dict[str, Outcome] = {}
+
+    def waits(self) -> bool:
+        return self.threads.is_busy
+
+    def start(self, assignor: Any, group_id: str) -> None:
+        job = AssignmentJob(group_id, 2, assignor.name, assignor, NOBODY)
+        self.threads.start(job, lambda outcome: self.outcomes.update({group_id: outcome}))
+
+    def do_one(self) -> None:
+        self.calls.get(timeout=60)()
+
+    def pass_time(self, delta_ms: int) -> None:
+        self.clock.advance(delta_ms)
+        self.scheduler.run_due()
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def test_calls_of_one_assignor_come_one_after_the_other() -> None:
+    loop, held, other = Loop(), Held(), Held("other")
+    for group_id in ("a", "b"):
+        loop.start(held, group_id)
+    loop.start(other, "c")
+    assert held.begun.acquire(timeout=60)
+    assert other.begun.acquire(timeout=60)
+    assert loop.outcomes == {}
+    assert loop.waits()
+    assert held.threads == ["groupsdk-assignor-held"]
+    for assignor, group_id in ((held, "a"), (held, "b"), (other, "c")):
+        assignor.go_on.release()
+        loop.do_one()
+        assert loop.outcomes[group_id] == {}
+    assert not loop.waits()
+    loop.pass_time(5_000)
+    assert set(loop.outcomes) == {"a", "b", "c"}
+
+
+def test_a_slow_one_is_given_up_and_not_called_again_while_it_is_at_work() -> None:
+    loop, held = Loop(), Held()
+    for group_id in ("a", "b"):
+        loop.start(held, group_id)
+    assert held.begun.acquire(timeout=60)
+    loop.pass_time(1_000)
+    for group_id in ("a", "b"):
+        assert "group.consumer.assignor.timeout.ms=1000" in str(loop.outcomes[group_id])
+    loop.start(held, "c")
+    loop.do_one()
+    assert "still at work for the group a, for 1000 ms" in str(loop.outcomes["c"])
+    # what it says in the end is too late for everybody, and then it may be called again
+    held.go_on.release()
+    loop.do_one()
+    assert isinstance(loop.outcomes["a"], AssignorError)
+    loop.start(held, "d")
+    held.go_on.release()
+    loop.do_one()
+    assert loop.outcomes["d"] == {}
+    assert len(held.threads) == 2
+
+
+def test_a_failure_is_an_outcome_and_a_closed_loop_no_error() -> None:
+    class Broken:
+        name = "broken"
+
+        def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+            raise LookupError("no")
+
+    loop = Loop()
+    loop.start(Broken(), "a")
+    loop.do_one()
+    assert isinstance(loop.outcomes["a"], LookupError)
+
+    def closed(_: Callable[[], Any]) -> None:
+        done.set()
+        raise RuntimeError("Event loop is closed")
+
+    done = threading.Event()
+    threads = AssignorThreads(loop.scheduler, closed, lambda: 1_000)
+    threads.start(AssignmentJob("a", 2, "broken", Broken(), NOBODY), lambda _: None)
+    assert done.wait(60)
