@@ -1,6 +1,6 @@
 # Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-full simulate churn check wheel versions bench format clean
+.PHONY: help demo quick test test-full simulate churn check wheel site versions bench format clean
 
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
@@ -61,6 +61,11 @@ check: ## formatting, ruff, mypy strict, pyright on docs and examples, and the i
 wheel: ## build wheel and source distribution into dist/ and check what is in them
 	@.ci/setup python
 	@.ci/wheel
+
+site: ## build the documentation site into build/site, and check its links and its spelling
+	@.ci/setup docs
+	@$(PYTHON) -m codespell_lib README.md CHANGELOG.md docs examples groupsdk assignors
+	@$(PYTHON) -m docs.build_site
 
 versions: ## install the wheel for every Python of the machine and try its parts on an embedded broker
 	@.ci/setup python

@@ -18,6 +18,7 @@ from docs.regions import DOCS
 
 ROOT: Final = DOCS.parent
 BLOCKS: Final = ROOT / "build" / "docs_blocks"
+_FILE: Final = re.compile(r"^Save this as `(\w+)\.py`", re.MULTILINE)
 _BLOCK: Final = re.compile(r"^(?:```|<!-- )python\n(.*?)^(?:```|-->)$", re.DOTALL | re.MULTILINE)
 
 
@@ -34,7 +35,11 @@ def blocks_of(page: Path) -> Iterator[tuple[str, str]]:
         line = text.count("\n", 0, found.start(1))  # of the page, counted from 0
         names = "; ".join(f"from {name} import *" for name in before)
         before.append(f"{stem}_{number}")
-        yield before[-1], names + "\n" * line + found[1]
+        source = names + "\n" * line + found[1]
+        yield before[-1], source
+        saved = _FILE.findall(text, 0, found.start())
+        if saved and text.find("```", text.rfind(saved[-1], 0, found.start())) == found.start():
+            yield saved[-1], source  # other blocks import it by this name
 
 
 def write_blocks() -> int:

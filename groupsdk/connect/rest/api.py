@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Collection
-from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -37,7 +36,7 @@ from groupsdk.connect.rest.answers import (
     shown_config,
     task_status,
 )
-from groupsdk.connect.rest.authentication import BasicAuthentication
+from groupsdk.connect.rest.authentication import PROBE, BasicAuthentication
 from groupsdk.connect.rest.body import BadRequestError, json_object, read_body
 from groupsdk.connect.rest.forward import forward
 from groupsdk.connect.rest.forwarded import ForwardedRequests
@@ -375,12 +374,12 @@ class RestApi:
         except TimeoutError:
             said = f"the worker has not answered within {_HEALTH_S:g} s"
             health = Health("unhealthy", said)
-        return JSONResponse(asdict(health), _HEALTH_CODES[health.status])
+        return _health_answer(request, health)
 
     async def live(self, request: Request) -> Response:
         """Tell whether the worker runs, with or without Kafka."""
         health = self._worker.liveness()
-        return JSONResponse(asdict(health), _HEALTH_CODES[health.status])
+        return _health_answer(request, health)
 
     async def metrics(self, request: Request) -> Response:
         """Show what is measured of this worker, for Prometheus and its kin."""
@@ -421,6 +420,11 @@ class RestApi:
 
     def _info(self, name: str) -> dict[str, Any]:
         return connector_info(name, self._worker.configs(), self._worker.connector_classes())
+
+
+def _health_answer(request: Request, health: Health) -> Response:
+    message = "" if PROBE in request.scope else health.message  # it may name brokers and topics
+    return JSONResponse({"status": health.status, "message": message}, _HEALTH_CODES[health.status])
 
 
 def _target(value: object) -> TargetState | None:

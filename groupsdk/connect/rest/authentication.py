@@ -27,6 +27,9 @@ _FREE: Final = 5
 _LONGEST_S: Final = 60.0
 _FORGOTTEN_S: Final = 900.0
 _MAX_ADDRESSES: Final = 10_000
+_PROBED: Final = frozenset({"/health", "/health/live"})
+PROBE: Final = "groupsdk.probe"
+"""The scope of a request has this key if it may learn whether the worker is healthy, and not why."""
 
 
 class PasswordBrake:
@@ -94,6 +97,8 @@ class BasicAuthentication:
         request = Request(scope, receive)
         if scope["type"] != "http" or self._passes(request):
             await self._app(scope, receive, send)
+        elif _is_probe(request):
+            await self._app({**scope, PROBE: True}, receive, send)
         elif FORWARDED_HEADER in request.headers:
             await self._take_forwarded(request, receive, send)
         else:
@@ -140,6 +145,15 @@ class BasicAuthentication:
         except (binascii.Error, ValueError):
             return False
         return kind.lower() == "basic" and hmac.compare_digest(decoded, self._expected)
+
+
+def _is_probe(request: Request) -> bool:
+    """Return whether a request is a health probe, as of Kubernetes, which knows no password."""
+    return (
+        request.method in ("GET", "HEAD")
+        and request.url.path in _PROBED
+        and "authorization" not in request.headers
+    )
 
 
 def _network(address: str) -> str:

@@ -21,6 +21,22 @@ def test_only_who_knows_the_password_gets_in() -> None:
         server.stop()
 
 
+def test_a_probe_needs_no_password_and_learns_no_reason() -> None:
+    with standalone() as worker:
+        server = RestServer(worker, RestSettings(port=0, user="alice", password="pass"))
+        server.start()
+        ask = Client(server)
+        for path in ("/health", "/health/live"):
+            assert ask("GET", path) == (200, {"status": "healthy", "message": ""})
+            assert ask("POST", path)[0] == 401
+            assert ask("GET", path, Authorization="Basic YWxpY2U6d3Jvbmc=")[0] == 401
+            code, known = ask("GET", path, Authorization="Basic YWxpY2U6cGFzcw==")
+            assert code == 200
+            assert known["message"]
+        assert ask("GET", "/health/liver")[0] == 401
+        server.stop()
+
+
 def test_guesses_have_to_wait_and_the_right_password_does_not_show() -> None:
     right, wrong = "Basic YWxpY2U6cGFzcw==", "Basic YWxpY2U6d3Jvbmc="
     with standalone() as worker:

@@ -1,0 +1,92 @@
+"""Does what docs/tutorial.md says, with its files as they stand on the page."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from tests.examples.process import ROOT, ExampleProcess
+
+
+PAGE = ROOT / "docs/tutorial.md"
+_TIMEOUT_S = 100
+
+
+def file_of_the_page(name: str) -> str:
+    """Return the code block that follows the words "Save this as"."""
+    found = re.search(
+        rf"Save this as `{name}`.*?^```python\n(.*?)^```$",
+        PAGE.read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the files of the tutorial."""
+    for name in ("jobs.py", "test_jobs.py"):
+        (tmp_path / name).write_text(file_of_the_page(name))
+    return tmp_path
+
+
+def wait_for_queues(worker: ExampleProcess, count: int) -> set[str]:
+    """Wait until a worker prints a generation with so many queues; return them."""
+    while True:
+        line = worker.wait_for(r"^generation \d+: ").string
+        queues = set(re.findall(r"queue-\d", line))
+        if len(queues) == count:
+            return queues
+
+
+def test_queues_are_shared_and_handed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = {f"queue-{number}" for number in range(8)}
+    with EmbeddedBroker() as broker:
+        monkeypatch.setenv("BOOTSTRAP", broker.bootstrap_servers)
+        with ExampleProcess("jobs.py", cwd=folder) as first:
+            assert first.wait_for("^generation 1: ").string in PAGE.read_text().splitlines()
+            with ExampleProcess("jobs.py", cwd=folder) as second:
+                halves = wait_for_queues(first, 4), wait_for_queues(second, 4)
+                assert halves[0] | halves[1] == everything
+                second.send(signal.SIGKILL)
+                assert wait_for_queues(first, 8) == everything
+            with ExampleProcess("jobs.py", cwd=folder) as third:
+                wait_for_queues(third, 4)
+                wait_for_queues(first, 4)
+                third.send(signal.SIGSTOP)
+                assert wait_for_queues(first, 8) == everything
+                third.send(signal.SIGCONT)
+                wait_for_queues(third, 4)
+                assert third.end(signal.SIGTERM) == 0
+                assert wait_for_queues(first, 4)
+            assert wait_for_queues(first, 8) == everything
+            assert first.end(signal.SIGINT) == 0
+
+
+def test_the_commands_of_the_page_run(folder: Path) -> None:
+    commands = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (start,) = [each for each in commands if each.startswith("groupsdk broker")]
+    broker = start.replace(":9092", f":{port}").split()[1:]
+    with ExampleProcess("-m", "groupsdk", *broker, cwd=folder) as running:
+        running.wait_for(f"127.0.0.1:{port}")
+        assert running.end(signal.SIGINT) == 0
+    assert commands[-1] == "python -m pytest test_jobs.py\n"
+    done = subprocess.run(
+        [sys.executable, *commands[-1].split()[1:], "-q", "-p", "no:cacheprovider"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
