@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from groupsdk.assignment import PartitionAssignor
     from groupsdk.broker.consumer_groups.assignors import ServerAssignor
-    from groupsdk.broker.consumer_groups.group import ConsumerGroup
+    from groupsdk.broker.consumer_groups.views import ConsumerGroupView
     from groupsdk.broker.groups.views import GroupStatus, GroupView
     from groupsdk.broker.server.broker import Broker, Memory
     from groupsdk.broker.server.sasl_servers import TokenValidator
@@ -349,20 +349,25 @@ class EmbeddedBroker:
     # -- for tests
 
     @property
-    def groups(self) -> "Mapping[str, GroupView]":
-        """The groups as they are now, by group id."""
+    def groups(self) -> "Mapping[str, GroupView | ConsumerGroupView]":
+        """The groups as they are now, classic and consumer groups (KIP-848), by group id."""
         from groupsdk.broker.inspection import group_views
 
         return self._on_loop(lambda: group_views(self._running().cluster))
 
-    def consumer_group(self, group_id: str) -> "ConsumerGroup | None":
-        """Return a consumer group (KIP-848) as it is now: epochs, members, targets, who holds what.
+    def classic_group(self, group_id: str) -> "GroupView | None":
+        """Return a classic group as it is now; None if there is none, or it is a consumer group."""
+        from groupsdk.broker.groups.views import GroupView
 
-        A copy, which stays as it is. None if there is no such group, or it is a classic one (see `groups`).
-        """
-        from groupsdk.broker.inspection import consumer_group_view
+        found = self.groups.get(group_id)
+        return found if isinstance(found, GroupView) else None
 
-        return self._on_loop(lambda: consumer_group_view(self._running().cluster, group_id))
+    def consumer_group(self, group_id: str) -> "ConsumerGroupView | None":
+        """Return a consumer group (KIP-848) as it is now; None if there is none, or it is a classic one."""
+        from groupsdk.broker.consumer_groups.views import ConsumerGroupView
+
+        found = self.groups.get(group_id)
+        return found if isinstance(found, ConsumerGroupView) else None
 
     @property
     def group_statuses(self) -> "Mapping[str, GroupStatus]":
@@ -372,9 +377,10 @@ class EmbeddedBroker:
         return self._on_loop(lambda: group_statuses(self._running().cluster))
 
     def group_metrics(self) -> "Mapping[str, int]":
-        """Count classic groups and offsets as Kafka's metrics do.
+        """Count groups and offsets as Kafka's metrics do.
 
-        `NumGroups`, `NumOffsets`, and for each state `NumGroupsStable` and so on.
+        `NumGroups`, `NumOffsets`, and for each state `NumGroupsStable` and so on are of classic groups,
+        `consumer-group-count,state=stable` and so on of consumer groups.
         """
         from groupsdk.broker.inspection import group_metrics
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from groupsdk.broker.consumer_groups.group import ConsumerGroupState
+from groupsdk.broker.consumer_groups.views import ConsumerGroupView
 from groupsdk.broker.groups.committed_offset import CommittedOffset
 from groupsdk.broker.groups.shard import GroupCoordinatorShard
 from groupsdk.broker.groups.state import GroupState
@@ -13,7 +15,6 @@ from groupsdk.broker.groups.views import GroupStatus, GroupView
 
 if TYPE_CHECKING:
     from groupsdk.broker.cluster import Cluster
-    from groupsdk.broker.consumer_groups.group import ConsumerGroup
 
 
 def _shards(cluster: "Cluster") -> list[GroupCoordinatorShard]:
@@ -24,27 +25,15 @@ def _shards(cluster: "Cluster") -> list[GroupCoordinatorShard]:
     ]
 
 
-def group_views(cluster: "Cluster") -> Mapping[str, GroupView]:
+def group_views(cluster: "Cluster") -> Mapping[str, GroupView | ConsumerGroupView]:
     """Show all groups as they are now, by group id."""
-    found: dict[str, GroupView] = {}
+    found: dict[str, GroupView | ConsumerGroupView] = {}
     for shard in _shards(cluster):
         for group_id in shard.group_ids:
-            view = shard.group(group_id)
+            view = shard.group(group_id) or shard.consumer_view(group_id)
             if view is not None:
                 found[group_id] = view
     return MappingProxyType(found)
-
-
-def consumer_group_view(cluster: "Cluster", group_id: str) -> "ConsumerGroup | None":
-    """Show a consumer group (KIP-848) as it is now, a copy; None if there is none."""
-    for shard in _shards(cluster):
-        group = shard.consumer_group(group_id)
-        if group is not None:
-            made = group.copy()
-            for member_id, target in made.targets.items():
-                made.targets[member_id] = {each: tuple(sorted(target[each])) for each in target}
-            return made
-    return None
 
 
 def committed_offsets(
@@ -70,9 +59,17 @@ def group_statuses(cluster: "Cluster") -> Mapping[str, GroupStatus]:
 
 
 def group_metrics(cluster: "Cluster") -> Mapping[str, int]:
-    """Count classic groups, those in each state and committed offsets, under the names of Kafka's GroupMetadataManager."""
+    """Count groups, those in each state, and committed offsets, under Kafka's names.
+
+    Classic groups have those of GroupMetadataManager, consumer groups those of group-coordinator-metrics with the
+    state behind a comma.
+    """
     states = Counter(status.state for status in group_statuses(cluster).values())
-    found = {"NumGroups": states.total(), "NumOffsets": 0}
+    found = {"NumGroups": sum(states[state] for state in GroupState), "NumOffsets": 0}
     found |= {f"NumGroups{state.value}": states[state] for state in GroupState}
     found["NumOffsets"] = sum(shard.offset_count for shard in _shards(cluster))
+    found |= {
+        f"consumer-group-count,state={state.value.lower()}": states[state]
+        for state in ConsumerGroupState
+    }
     return MappingProxyType(found)

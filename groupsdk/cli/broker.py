@@ -151,17 +151,20 @@ async def _serve(broker: "Broker", topics: dict[str, int]) -> None:
 
 def _log_groups(broker: "Broker") -> None:
     """Log the counts of groups, and how far each one is that has members or waits for some."""
+    from groupsdk.broker.consumer_groups.views import ConsumerGroupView
     from groupsdk.broker.inspection import group_metrics, group_statuses, group_views
 
     cluster = broker.cluster
     _LOG.info(", ".join(f"{name}={value}" for name, value in group_metrics(cluster).items()))
     views = group_views(cluster)
     for group_id, status in sorted(group_statuses(cluster).items()):
-        members = views[group_id].members
+        view = views[group_id]
+        members = view.members
         if members or status.waiting_for:
             _LOG.info(
-                "group %s, generation %d: %s since %s, members %s, waiting for %s until %s",
-                *(group_id, status.generation_id, status.state.value, status.since_ms),
+                "group %s, %s %d: %s since %s, members %s, waiting for %s until %s",
+                *(group_id, "epoch" if isinstance(view, ConsumerGroupView) else "generation"),
+                *(status.generation_id, status.state.value, status.since_ms),
                 ", ".join(
                     f"{each.member_id} (joined {each.joined_ms})" for each in members.values()
                 )

@@ -118,14 +118,16 @@ def test_a_static_member_comes_back_without_a_rebalance_and_fences_its_double(
             return len(consumer.assignment()) == 4
 
         eventually(lambda: has_all(first))
-        before = broker.groups[group_id]
+        before = broker.classic_group(group_id)
+        assert before is not None
     # a static member that closes stays in the group
     assert set(broker.groups[group_id].members) == set(before.members)
     fenced: list[KafkaError] = []
     with consumer_of(broker, group_id, **static) as second:
         second.subscribe([topic])
         eventually(lambda: has_all(second))
-        after = broker.groups[group_id]
+        after = broker.classic_group(group_id)
+        assert after is not None
         assert after.generation_id == before.generation_id
         assert set(after.members) != set(before.members)
         with consumer_of(broker, group_id, **static) as third:

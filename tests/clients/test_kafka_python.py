@@ -140,11 +140,13 @@ def test_a_static_member_stays_when_it_closes(
     settings = {"group_id": group_id, "group_instance_id": "one"}
     with consumer_of(broker, topic, **settings) as one, Polling(one) as first:
         eventually(lambda: first.share == 4)
-        before = broker.groups[group_id]
+        before = broker.classic_group(group_id)
+        assert before is not None
     assert set(broker.groups[group_id].members) == set(before.members)
     with consumer_of(broker, topic, **settings) as two, Polling(two) as second:
         eventually(lambda: second.share == 4)
-        after = broker.groups[group_id]
+        after = broker.classic_group(group_id)
+        assert after is not None
         assert after.generation_id == before.generation_id
         assert set(after.members) != set(before.members)
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final
+from uuid import UUID
 
 from groupsdk.broker.consumer_groups.assignment_jobs import (
     AssignmentJob,
@@ -26,9 +27,15 @@ from groupsdk.broker.consumer_groups.registry import (
 from groupsdk.broker.consumer_groups.settings import EffectiveSettings
 from groupsdk.broker.consumer_groups.settling import Settling
 from groupsdk.broker.consumer_groups.topics import Partitions, TopicImage
+from groupsdk.broker.consumer_groups.views import (
+    ConsumerGroupView,
+    consumer_group_status,
+    consumer_group_view,
+)
 from groupsdk.broker.groups.rebalance import Rebalances
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.turn import Turn
+from groupsdk.broker.groups.views import GroupStatus
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupsdk.wire.messages.consumer_group_describe import (
@@ -91,6 +98,23 @@ class ConsumerGroupCoordinator:
     def group(self, group_id: str) -> ConsumerGroup | None:
         """Return a consumer group; None if there is none of that id."""
         return self.registry.groups.get(group_id)
+
+    def view(self, group_id: str) -> ConsumerGroupView | None:
+        """Show a consumer group as it is; None if there is none of that id."""
+        group = self.registry.groups.get(group_id)
+        if group is None:
+            return None
+        assignor = self._settling.assignor_of(group)
+        return consumer_group_view(group, self.registry, assignor, self._name_of)
+
+    def status(self, group_id: str) -> GroupStatus | None:
+        """Say how far a consumer group is, and whom it waits for; None if there is none of that id."""
+        group = self.registry.groups.get(group_id)
+        return None if group is None else consumer_group_status(group, self.registry)
+
+    def _name_of(self, topic_id: UUID) -> str:
+        topic = self._image().topic_by_id(topic_id)
+        return str(topic_id) if topic is None else topic.name
 
     # -- time
 

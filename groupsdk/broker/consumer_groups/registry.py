@@ -116,6 +116,11 @@ class ConsumerGroupRegistry:
         """Return whether a timer runs."""
         return (kind, member_id) in self._by_group.get(group_id, {})
 
+    def until_ms(self, kind: TimerKind, group_id: str, member_id: str) -> int | None:
+        """Return when a timer ends; None: it does not run."""
+        timer = self._by_group.get(group_id, {}).get((kind, member_id))
+        return None if timer is None else timer.deadline_ms
+
     def taken(self, timer: GroupTimer) -> None:
         """Note that a timer was due: it is not set any more."""
         timers = self._by_group.get(timer.group_id)

@@ -19,6 +19,7 @@ from groupsdk.broker.consumer_groups.settings import (
     no_group_settings,
 )
 from groupsdk.broker.consumer_groups.topics import NoTopics, TopicImage
+from groupsdk.broker.consumer_groups.views import ConsumerGroupView
 from groupsdk.broker.groups.admin import Administration, write_offset_tombstone
 from groupsdk.broker.groups.answers import join_error, sync_error
 from groupsdk.broker.groups.commit import Commits
@@ -422,9 +423,13 @@ class GroupCoordinatorShard:
         return None if group is None else group_view(group)
 
     def status(self, group_id: str) -> GroupStatus | None:
-        """Say how far a group is, and whom it waits for until when; None if there is none."""
+        """Say how far a group of either kind is, and whom it waits for until when; None if there is none."""
         group = self._registry.groups.get(group_id)
-        return None if group is None else group_status(group)
+        return self._consumer.status(group_id) if group is None else group_status(group)
+
+    def consumer_view(self, group_id: str) -> ConsumerGroupView | None:
+        """Show a consumer group as it is; None if there is none."""
+        return self._consumer.view(group_id)
 
     @property
     def offset_count(self) -> int:

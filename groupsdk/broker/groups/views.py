@@ -3,11 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.groups.deadlines import NEVER
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.member import GroupMember
 from groupsdk.broker.groups.state import GroupState
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.consumer_groups.group import ConsumerGroupState
+
+_REBALANCING: Final = frozenset(
+    {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +69,18 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """Say how far a group is, and whom it waits for: what to ask when a rebalance takes long.
+    """Say how far a group of either kind is, and whom it waits for: what to ask when a rebalance takes long.
 
     Attributes:
-        since_ms: since when it is in its state; None if its record does not say.
-        waiting_for: the members that have not joined, or not synced, and ids that have not come back.
+        generation_id: of a consumer group its epoch.
+        since_ms: since when it is in its state; None if its record does not say, as a consumer group's does not.
+        waiting_for: the members that have not joined, or not synced, and ids that have not come back; of a consumer
+            group, those that have a step to take.
         until_ms: when it goes on without them; None while it waits for nobody.
     """
 
     group_id: str
-    state: GroupState
+    state: "GroupState | ConsumerGroupState"
     generation_id: int
     since_ms: int | None
     waiting_for: tuple[str, ...]
@@ -77,8 +88,8 @@ class GroupStatus:
 
     @property
     def is_rebalancing(self) -> bool:
-        """Tell whether the members have no assignment to work on."""
-        return self.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+        """Return whether members have no assignment to work on, or not the one that they are to have."""
+        return self.state.value in _REBALANCING
 
 
 def group_view(group: ClassicGroup) -> GroupView:

@@ -130,7 +130,10 @@ def test_a_wrong_result_is_told_and_not_taken() -> None:
         assert "to two members" in str(answers[-1].error_message)
         group = broker.consumer_group("g")
         assert group is not None
-        assert {each: len(held) for each, held in group.targets.items()} == {"m1": 1}
+        assert {each: set(view.target) for each, view in group.members.items()} == {
+            "m1": {"t"},
+            "m2": set(),
+        }
 
 
 def test_assignors_of_members_work_on_the_broker_under_their_own_names() -> None:

@@ -1,0 +1,178 @@
+"""Show consumer groups as they are at a moment: values that stay as they were."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from uuid import UUID
+
+from groupsdk.broker.consumer_groups.group import ConsumerGroup, ConsumerGroupState
+from groupsdk.broker.consumer_groups.member import (
+    AWAY_EPOCH,
+    ConsumerGroupMember,
+    MemberState,
+    plain,
+)
+from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, TimerKind
+from groupsdk.broker.consumer_groups.topics import Partitions
+from groupsdk.broker.groups.views import GroupStatus
+
+
+TopicName = Callable[[UUID], str]
+"""Returns the name of a topic, or its id where it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMemberView:
+    """One member of a consumer group. Partitions are by topic name, or by the id of a topic that is gone.
+
+    Attributes:
+        is_classic: whether it speaks the classic protocol.
+        subscribed_topic_regex: None where it subscribes by names alone.
+        epoch: the epoch that it was told last; -2 for a static member that is away.
+        state: how far it is with its reconciliation.
+        assigned: what it has.
+        pending_revocation: what it has to give up before it goes on.
+        target: what it is to have.
+        waits_for: the members that still hold a part of its target.
+        session_until_ms: when it is removed unless it is heard of.
+        rebalance_until_ms: when it is removed unless it takes the step that it was told to take; None: none.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    is_classic: bool
+    subscribed_topic_names: frozenset[str]
+    subscribed_topic_regex: str | None
+    server_assignor: str | None
+    rebalance_timeout_ms: int
+    epoch: int
+    state: MemberState
+    assigned: Mapping[str, tuple[int, ...]]
+    pending_revocation: Mapping[str, tuple[int, ...]]
+    target: Mapping[str, tuple[int, ...]]
+    waits_for: tuple[str, ...]
+    session_until_ms: int | None
+    rebalance_until_ms: int | None
+
+    @property
+    def joined_ms(self) -> None:
+        """When it came: a consumer group's log does not say."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupView:
+    """One consumer group (KIP-848).
+
+    Attributes:
+        epoch: the group epoch, which grows with every change of members, subscriptions and topics.
+        assignment_epoch: the group epoch that the target is of.
+        assignor: the assignor that computes the next target.
+        members: by their ids.
+        topics_by_regex: the topics of each expression that is resolved.
+    """
+
+    group_id: str
+    state: ConsumerGroupState
+    epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: Mapping[str, ConsumerMemberView]
+    topics_by_regex: Mapping[str, frozenset[str]]
+
+    @property
+    def protocol_type(self) -> str:
+        """The protocol type: always consumer."""
+        return "consumer"
+
+
+def consumer_group_view(
+    group: ConsumerGroup, registry: ConsumerGroupRegistry, assignor: str, name_of: TopicName
+) -> ConsumerGroupView:
+    """Show a group."""
+    return ConsumerGroupView(
+        group_id=group.group_id,
+        state=group.state,
+        epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor=assignor,
+        members=MappingProxyType(
+            {
+                each.member_id: _member_view(group, each, registry, name_of)
+                for each in group.members.values()
+            }
+        ),
+        topics_by_regex=MappingProxyType(
+            {regex: found.topics for regex, found in group.regexes.items()}
+        ),
+    )
+
+
+def consumer_group_status(group: ConsumerGroup, registry: ConsumerGroupRegistry) -> GroupStatus:
+    """Say how far a group is: it waits for members that have a step to take."""
+    waiting = [
+        each
+        for each in group.members.values()
+        if each.epoch == AWAY_EPOCH
+        or each.state is MemberState.UNREVOKED_PARTITIONS
+        or (each.epoch != group.assignment_epoch)
+    ]
+    times = [_step_until_ms(registry, group.group_id, each.member_id) for each in waiting]
+    return GroupStatus(
+        group_id=group.group_id,
+        state=group.state,
+        generation_id=group.epoch,
+        since_ms=None,
+        waiting_for=tuple(each.member_id for each in waiting),
+        until_ms=min((each for each in times if each is not None), default=None),
+    )
+
+
+def _member_view(
+    group: ConsumerGroup,
+    member: ConsumerGroupMember,
+    registry: ConsumerGroupRegistry,
+    name_of: TopicName,
+) -> ConsumerMemberView:
+    def named(partitions: Partitions) -> Mapping[str, tuple[int, ...]]:
+        return MappingProxyType(
+            {name_of(each): tuple(sorted(partitions[each])) for each in partitions}
+        )
+
+    group_id, member_id = group.group_id, member.member_id
+    target = group.target(member_id)
+    holders = {
+        group.holders.get(topic_id, {}).get(index, member_id)
+        for topic_id, indexes in target.items()
+        for index in indexes
+    }
+    return ConsumerMemberView(
+        member_id=member_id,
+        group_instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        is_classic=member.classic is not None,
+        subscribed_topic_names=member.topic_names,
+        subscribed_topic_regex=member.regex or None,
+        server_assignor=member.server_assignor,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        epoch=member.epoch,
+        state=member.state,
+        assigned=named(plain(member.assigned)),
+        pending_revocation=named(plain(member.pending)),
+        target=named(target),
+        waits_for=tuple(sorted(holders - {member_id})),
+        session_until_ms=registry.until_ms(TimerKind.SESSION, group_id, member_id),
+        rebalance_until_ms=_step_until_ms(registry, group_id, member_id),
+    )
+
+
+def _step_until_ms(registry: ConsumerGroupRegistry, group_id: str, member_id: str) -> int | None:
+    """Return when a member is removed that does not give up, join again or sync."""
+    kinds = (TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC)
+    times = [registry.until_ms(kind, group_id, member_id) for kind in kinds]
+    return min((each for each in times if each is not None), default=None)
