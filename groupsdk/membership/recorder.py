@@ -12,8 +12,13 @@ MAX_EVENTS: Final = 100
 _MAX_TEXT_CHARS: Final = 255
 IN_PROGRESS: Final = "in progress"
 
-Phase: TypeAlias = Literal["prepare", "join", "assign", "sync", "complete"]
-"""What a rebalance does: `on_join_prepare`, JoinGroup, the leader's assignment, SyncGroup, `on_join_complete`."""
+Phase: TypeAlias = Literal[
+    "prepare", "join", "assign", "sync", "complete", "resolve", "acknowledge"
+]
+"""What a rebalance does: `on_join_prepare`, JoinGroup, the leader's assignment, SyncGroup, `on_join_complete`.
+
+A member of the consumer protocol (KIP-848) joins by a heartbeat, resolves the ids of topics, completes, and
+acknowledges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

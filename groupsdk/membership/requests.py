@@ -7,6 +7,8 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, GroupSdkError, InconsistentGroupProtocolError
 from groupsdk.membership.rejoin import MAX_REASON_LENGTH
 from groupsdk.types import NO_GENERATION_ID, Generation, GroupMembers, ProtocolMetadata
+from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import (
@@ -34,6 +36,8 @@ MembershipRequest = (
     | HeartbeatRequest
     | LeaveGroupRequest
     | DescribeGroupsRequest
+    | ConsumerGroupHeartbeatRequest
+    | DescribeConfigsRequest
 )
 """The requests that a member sends to its group coordinator."""
 

@@ -1,0 +1,113 @@
+"""Keep a member's deadlines where the broker sets the pace: its interval, and how long a session lasts."""
+
+from random import Random
+from typing import Final, Self
+
+from typing_extensions import override
+
+from groupsdk.backoff import ExponentialBackoff
+from groupsdk.consumer_membership.config import ConsumerMemberConfig
+from groupsdk.error_code import ErrorCode
+from groupsdk.membership.heartbeat import EarlyHeartbeats, HeartbeatTimer
+from groupsdk.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+
+
+SESSION_IN_INTERVALS: Final = 3
+"""How many intervals a session is taken to last while the broker does not tell: Kafka's advice is that many or more."""
+ASK_EVERY_MS: Final = 60_000
+"""How often the broker is asked for the session timeout: an administrator may change it at any time."""
+_GROUP: Final = 32
+_SESSION_KEY: Final = "consumer.session.timeout.ms"
+_LONGEST_MS: Final = 2**31 - 1
+
+
+class BrokerPacedHeartbeat(HeartbeatTimer):
+    """The deadlines of `HeartbeatTimer`, with an interval and a session timeout that may change."""
+
+    _told_session_ms: int | None = None
+    _ask_at_ms = 0
+
+    @classmethod
+    def of(cls, config: ConsumerMemberConfig, backoff: ExponentialBackoff, random: Random) -> Self:
+        """Return the deadlines of a member that has heard nothing of its broker yet."""
+        return cls(
+            session_timeout_ms=config.heartbeat_interval_ms * SESSION_IN_INTERVALS,
+            rebalance_timeout_ms=config.poll_interval_ms,
+            interval_ms=config.heartbeat_interval_ms,
+            max_poll_interval_ms=config.poll_interval_ms,
+            backoff=backoff,
+            random=random,
+        )
+
+    def paced(self, interval_ms: int, now_ms: int) -> None:
+        """Take the interval that an answer named; one that is no interval is passed over."""
+        if not 0 < interval_ms <= _LONGEST_MS or interval_ms == self._interval_ms:
+            return
+        self._interval_ms = interval_ms
+        self._early = EarlyHeartbeats(interval_ms)
+        self._ask_at_ms = now_ms  # who changed the one may have changed the other
+        self._set_session()
+
+    def soon(self, now_ms: int) -> None:
+        """Have the next heartbeats come early, at growing distances: partitions are about to move."""
+        self._early.joined()
+        self._next_ms = min(self._next_ms, now_ms + self._early.distance_ms(now_ms))
+
+    @override
+    def enable(self, now_ms: int) -> None:
+        """Start the deadlines anew; the first heartbeat is due at once."""
+        super().enable(now_ms)
+        self._next_ms = now_ms
+
+    def put_off(self, until_ms: int) -> None:
+        """Send no heartbeat before this time."""
+        self._next_ms = max(self._next_ms, until_ms)
+
+    def asks_session_at_ms(self) -> int:
+        """Return when to ask for the session timeout."""
+        return self._ask_at_ms
+
+    def session_request(self, group_id: str, now_ms: int) -> DescribeConfigsRequest:
+        """Return the question how long a session of this group lasts."""
+        self._ask_at_ms = now_ms + ASK_EVERY_MS
+        resource = DescribeConfigsResource(
+            resource_type=_GROUP, resource_name=group_id, configuration_keys=(_SESSION_KEY,)
+        )
+        return DescribeConfigsRequest(resources=(resource,))
+
+    def session_told(self, response: DescribeConfigsResponse) -> str | None:
+        """Take the session timeout from an answer; return why there is none in it."""
+        for result in response.results:
+            if result.error_code:
+                return f"{ErrorCode.of(result.error_code).name}: {result.error_message or ''}"
+            for each in result.configs:
+                value = each.value or ""
+                if (
+                    each.name == _SESSION_KEY
+                    and value.isdecimal()
+                    and 0 < int(value) <= _LONGEST_MS
+                ):
+                    self._told_session_ms = int(value)
+                    self._set_session()
+                    return None
+        return f"the broker does not know {_SESSION_KEY}"
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """How long the member takes its session to last."""
+        return self._session_timeout_ms
+
+    @property
+    def interval_ms(self) -> int:
+        """How often to heartbeat, by the broker's word."""
+        return self._interval_ms
+
+    def _set_session(self) -> None:
+        told_ms = self._told_session_ms
+        self._session_timeout_ms = (
+            self._interval_ms * SESSION_IN_INTERVALS if told_ms is None else told_ms
+        )

@@ -1,0 +1,144 @@
+"""Write the heartbeats of the consumer protocol: everything when joining, later only what has changed.
+
+As Kafka's `ConsumerHeartbeatRequestManager.HeartbeatState`. What was last *sent* counts, so whenever an answer
+may have been lost, `forget` has the next heartbeat say everything again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from groupsdk.consumer_membership.config import ConsumerMemberConfig
+from groupsdk.consumer_membership.subscription import HeartbeatSubscription
+from groupsdk.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+LEAVE_TO_COME_BACK_EPOCH: Final = -2
+"""With it a static member keeps its partitions until its session ends."""
+
+_NOT_SENT: Final = "\0"  # no topic has it in its name
+
+PartitionsById = Mapping[UUID, frozenset[int]]
+"""Topic id to partitions; a topic without any is not in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAssignment:
+    """The partitions of a member, and which number its assignment has among those of its membership.
+
+    The number tells two assignments of the same partitions apart, as Kafka's `LocalAssignment` does.
+    """
+
+    number: int
+    """-1: none yet."""
+    partitions: PartitionsById
+
+    def followed_by(self, partitions: PartitionsById) -> "LocalAssignment":
+        """Return the next assignment; this one where it is the same."""
+        if self.number >= 0 and partitions == self.partitions:
+            return self
+        return LocalAssignment(self.number + 1, partitions)
+
+
+NO_ASSIGNMENT: Final = LocalAssignment(-1, {})
+
+
+class HeartbeatFields:
+    """Remembers what the coordinator was last told.
+
+    Args:
+        config: the member's settings.
+        member_id: its id, which it makes itself (KIP-1082).
+    """
+
+    def __init__(self, config: ConsumerMemberConfig, member_id: str) -> None:
+        self._config = config
+        self._member_id = member_id
+        self._topics: frozenset[str] | None = None
+        self._pattern = _NOT_SENT
+        self._has_pattern = False
+        """Whether the coordinator may have a pattern of this member, of which it has to be told that it is over."""
+        self._owned: LocalAssignment | None = None
+        self._constants = False
+        """Whether the rebalance timeout and the assignor were sent: they never change."""
+
+    def forget(self) -> None:
+        """Have the next heartbeat say everything: it is not known what has arrived."""
+        self._topics = None
+        self._pattern = _NOT_SENT
+        self._owned = None
+        self._constants = False
+
+    def join(self, subscription: HeartbeatSubscription) -> ConsumerGroupHeartbeatRequest:
+        """Ask to be let in, owning nothing."""
+        self.forget()
+        request = self.heartbeat(JOIN_EPOCH, subscription, NO_ASSIGNMENT, rack=True)
+        self._owned = NO_ASSIGNMENT
+        return request
+
+    def heartbeat(
+        self,
+        epoch: int,
+        subscription: HeartbeatSubscription,
+        owned: LocalAssignment,
+        *,
+        rack: bool = False,
+    ) -> ConsumerGroupHeartbeatRequest:
+        """Say that the member lives, and what has changed."""
+        config = self._config
+        names = None
+        if self._topics != subscription.topics:
+            names = tuple(sorted(subscription.topics))
+        wanted = subscription.pattern or ""
+        pattern = None
+        if self._pattern != wanted and (wanted or self._has_pattern):
+            pattern = wanted
+            self._has_pattern = True
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=config.group_id,
+            member_id=self._member_id,
+            member_epoch=epoch,
+            instance_id=config.group_instance_id,
+            rack_id=config.rack_id if rack else None,
+            rebalance_timeout_ms=-1 if self._constants else config.poll_interval_ms,
+            subscribed_topic_names=names,
+            subscribed_topic_regex=pattern,
+            server_assignor=None if self._constants else config.server_assignor,
+            topic_partitions=None if self._owned == owned else in_wire_form(owned.partitions),
+        )
+        self._topics, self._pattern, self._owned = subscription.topics, wanted, owned
+        self._constants = True
+        return request
+
+    def leave(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        """Say that the member goes, for good or to come back."""
+        self.forget()
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._config.group_id,
+            member_id=self._member_id,
+            member_epoch=epoch,
+            instance_id=self._config.group_instance_id,
+        )
+
+
+def in_wire_form(partitions: PartitionsById) -> tuple[TopicPartitions, ...]:
+    """Return partitions as heartbeats carry them."""
+    return tuple(
+        TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(partitions[topic_id])))
+        for topic_id in sorted(partitions)
+    )
+
+
+def of_wire_form(topics: tuple[TopicPartitions, ...]) -> dict[UUID, frozenset[int]]:
+    """Return partitions by topic id; a topic that is named twice counts with all of its partitions."""
+    read: dict[UUID, frozenset[int]] = {}
+    for each in topics:
+        if each.partitions:
+            read[each.topic_id] = read.get(each.topic_id, frozenset()) | frozenset(each.partitions)
+    return read

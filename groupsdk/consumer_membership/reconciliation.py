@@ -1,0 +1,141 @@
+"""Carry a member from the partitions that it has to those that it is assigned: resolve, hand over, acknowledge."""
+
+import logging
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from groupsdk.assignment import Assignment
+from groupsdk.consumer_membership.heartbeat_fields import (
+    NO_ASSIGNMENT,
+    LocalAssignment,
+    PartitionsById,
+)
+from groupsdk.consumer_membership.topic_names import TopicNames
+from groupsdk.membership.context import MemberContext
+from groupsdk.subscriptions import encode_assignments
+from groupsdk.wire.schema import ApiKey
+
+
+if TYPE_CHECKING:
+    from groupsdk.wire.messages.metadata import MetadataResponse
+
+
+class Reconciliation:
+    """The assignment that a member has, the one that it is to have, and the step between them.
+
+    The topics of the target come as ids. Those whose names are known go ahead and are acknowledged; the others
+    wait, and follow when a broker has named them.
+    """
+
+    def __init__(self, context: MemberContext) -> None:
+        self.current: LocalAssignment = NO_ASSIGNMENT
+        """What the caller has taken up, which heartbeats tell."""
+        self.target: LocalAssignment = NO_ASSIGNMENT
+        """What the coordinator assigned last."""
+        self.delivered = False
+        """Whether the caller was handed an assignment since it last heard of a loss."""
+        self._context = context
+        self._names = TopicNames(context.backoff, context.random)
+        self._handed: LocalAssignment | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the member has what it is assigned, and nothing of it waits to be acknowledged."""
+        return self.current == self.target
+
+    @property
+    def revoking(self) -> bool:
+        """Whether the coordinator waits, up to the rebalance timeout, for partitions to be given up."""
+        target = self.target.partitions
+        return any(
+            not numbers <= target.get(topic_id, frozenset())
+            for topic_id, numbers in self.current.partitions.items()
+        )
+
+    def aim(self, partitions: PartitionsById) -> bool:
+        """Take a target; return whether it is another than before, and not the same told twice."""
+        following = self.target.followed_by(partitions)
+        if following is self.target:
+            return False
+        self.target = following
+        self._handed = None
+        revoked, added = self.counts()
+        self._context.log(
+            logging.INFO,
+            "assigned %d partitions: %d to give up, %d to take",
+            len(_pairs(partitions)),
+            revoked,
+            added,
+        )
+        return True
+
+    def forget(self) -> None:
+        """Have nothing and be assigned nothing: the member is out of the group."""
+        self.current = self.target = NO_ASSIGNMENT
+        self._handed = None
+
+    def next_step(self) -> bytes | None:
+        """Return the assignment to hand to the caller, encoded; None where there is nothing to hand over now."""
+        known, unknown = self._names.split(self.target.partitions)
+        if unknown and known == self.current.partitions:
+            return None
+        handed = LocalAssignment(self.target.number, known)
+        if handed == self._handed:
+            return None
+        self._handed = handed
+        self.delivered = True
+        return encode_assignments({"": Assignment(self._names.named(known))})[""]
+
+    def taken_up(self) -> None:
+        """Take note that the caller has what it was handed."""
+        assert self._handed is not None, "nothing was handed over"
+        self.current, self._handed = self._handed, None
+        self._names.keep_only({*self.current.partitions, *self.target.partitions})
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many partitions the target takes away and how many it adds."""
+        have, want = _pairs(self.current.partitions), _pairs(self.target.partitions)
+        return len(have - want), len(want - have)
+
+    # The names of topics.
+
+    def ask_names(self) -> None:
+        """Ask for the names that are missing, where that is due."""
+        context = self._context
+        unknown = self._unknown()
+        if unknown and self._can_ask and self._names.due(context.now_ms):
+            request = self._names.request(unknown, context.now_ms)
+            context.send(request, ApiKey.METADATA, context.config.request_timeout_ms)
+
+    def names_told(self, response: "MetadataResponse") -> None:
+        """Take the names that a broker told."""
+        learned = self._names.learn(response)
+        unknown = self._unknown()
+        if unknown:
+            self._context.log_thinned(
+                "names",
+                logging.INFO,
+                "%d topics of the assignment have no name yet: a broker learns of new ones with a delay",
+                len(unknown),
+            )
+        elif learned:
+            self._context.log(logging.DEBUG, "%d topics of the assignment named", learned)
+
+    @property
+    def ask_names_at_ms(self) -> int | None:
+        """When to ask for names; None where none is missing, or they are being asked for."""
+        return self._names.ask_at_ms if self._can_ask and self._unknown() else None
+
+    @property
+    def _can_ask(self) -> bool:
+        context = self._context
+        return context.discovery.coordinator is not None and not context.requests.has(
+            ApiKey.METADATA
+        )
+
+    def _unknown(self) -> set[UUID]:
+        return self._names.split(self.target.partitions)[1]
+
+
+def _pairs(partitions: PartitionsById) -> set[tuple[UUID, int]]:
+    return {(topic_id, number) for topic_id, numbers in partitions.items() for number in numbers}

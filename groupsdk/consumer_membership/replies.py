@@ -1,0 +1,115 @@
+"""Say what a member of the consumer protocol does on each error code of each answer: one table.
+
+The reactions are those of Kafka's `ConsumerHeartbeatRequestManager`, `ConsumerMembershipManager` and
+`CommitRequestManager`; where ours differ the note says so.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from groupsdk.error_code import ErrorCode
+
+
+class ConsumerReaction(Enum):
+    """What a member of the consumer protocol does about an error code."""
+
+    PROCEED = "go on"
+    REDISCOVER = "look for the coordinator again, and send everything again"
+    RETRY = "heartbeat again after a backoff, with everything"
+    REJOIN = "give everything up as lost, and join again with the same member id"
+    REPORT = "tell the caller, heartbeat again after a backoff"
+    HEARTBEAT = "heartbeat at once: its answer says whether the member is still one"
+    FAIL = "give everything up as lost, and raise the error at every call"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerReply:
+    """One row of the table."""
+
+    reaction: ConsumerReaction
+    note: str
+    """Why; for the log and for docs/protocol.md."""
+
+
+_MOVED = ConsumerReply(ConsumerReaction.REDISCOVER, "the coordinator moved or is not ready")
+
+HEARTBEAT_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
+    ErrorCode.NONE: ConsumerReply(ConsumerReaction.PROCEED, ""),
+    ErrorCode.NOT_COORDINATOR: _MOVED,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: _MOVED,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ConsumerReply(
+        ConsumerReaction.RETRY, "the coordinator is loading the group"
+    ),
+    ErrorCode.FENCED_MEMBER_EPOCH: ConsumerReply(
+        ConsumerReaction.REJOIN, "the group has another epoch of this member"
+    ),
+    ErrorCode.UNKNOWN_MEMBER_ID: ConsumerReply(
+        ConsumerReaction.REJOIN, "the group does not know this member any more"
+    ),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ConsumerReply(
+        ConsumerReaction.REPORT, "the principal may not describe a topic of the subscription"
+    ),
+    ErrorCode.UNKNOWN_SERVER_ERROR: ConsumerReply(
+        ConsumerReaction.REPORT,
+        "an assignor of the broker raised, say, and the next heartbeat has it try again (fatal in Kafka's client)",
+    ),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: ConsumerReply(
+        ConsumerReaction.FAIL, "the principal may not read the group"
+    ),
+    ErrorCode.UNSUPPORTED_VERSION: ConsumerReply(
+        ConsumerReaction.FAIL, "the broker does not serve the consumer protocol"
+    ),
+    ErrorCode.INVALID_REQUEST: ConsumerReply(ConsumerReaction.FAIL, "repeating cannot mend it"),
+    ErrorCode.GROUP_ID_NOT_FOUND: ConsumerReply(
+        ConsumerReaction.FAIL,
+        "the group is of another type, or its classic members cannot be taken over",
+    ),
+    ErrorCode.GROUP_MAX_SIZE_REACHED: ConsumerReply(
+        ConsumerReaction.FAIL, "the group has group.consumer.max.size members"
+    ),
+    ErrorCode.FENCED_INSTANCE_ID: ConsumerReply(
+        ConsumerReaction.FAIL, "another process took the group.instance.id"
+    ),
+    ErrorCode.UNRELEASED_INSTANCE_ID: ConsumerReply(
+        ConsumerReaction.FAIL,
+        "another member holds the group.instance.id, until it leaves or its session ends",
+    ),
+    ErrorCode.UNSUPPORTED_ASSIGNOR: ConsumerReply(
+        ConsumerReaction.FAIL, "group.consumer.assignors of the broker does not name the assignor"
+    ),
+    ErrorCode.INVALID_REGULAR_EXPRESSION: ConsumerReply(
+        ConsumerReaction.FAIL, "the pattern is not one of RE2"
+    ),
+}
+"""Error code in the answer to a heartbeat -> what to do. Codes that are not here: `HEARTBEAT_DEFAULTS`."""
+
+HEARTBEAT_DEFAULTS: Final = (
+    ConsumerReply(ConsumerReaction.RETRY, "Kafka calls this error retriable"),
+    ConsumerReply(ConsumerReaction.FAIL, "not an answer to a heartbeat"),
+)
+"""For retriable codes, for all others."""
+
+_SUSPECT = ConsumerReply(
+    ConsumerReaction.HEARTBEAT, "the coordinator knows another epoch, or does not know the member"
+)
+
+REQUEST_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
+    ErrorCode.NOT_COORDINATOR: _MOVED,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: _MOVED,
+    ErrorCode.STALE_MEMBER_EPOCH: _SUSPECT,
+    ErrorCode.UNKNOWN_MEMBER_ID: _SUSPECT,
+    ErrorCode.GROUP_ID_NOT_FOUND: _SUSPECT,
+}
+"""What the answer to a commit, or to another request of the caller, says about the membership.
+
+Only heartbeats decide about it, as in Kafka's client: the caller has the error besides."""
+
+
+def heartbeat_reply(code: int) -> ConsumerReply:
+    """Return what a member does when a heartbeat is answered with error code `code`, known or not."""
+    error_code = ErrorCode.of(code)
+    if error_code is ErrorCode.UNKNOWN_SERVER_ERROR and code != ErrorCode.UNKNOWN_SERVER_ERROR:
+        return HEARTBEAT_DEFAULTS[1]  # a code of a later broker
+    retriable, other = HEARTBEAT_DEFAULTS
+    return HEARTBEAT_REPLIES.get(error_code, retriable if error_code.retriable else other)

@@ -1,0 +1,76 @@
+"""Find out the names of the topics that heartbeats name by their ids."""
+
+from collections.abc import Iterable
+from random import Random
+from uuid import UUID
+
+from groupsdk.backoff import ExponentialBackoff
+from groupsdk.consumer_membership.heartbeat_fields import PartitionsById
+from groupsdk.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+
+class TopicNames:
+    """The names that are known, and when to ask for those that are not.
+
+    A broker may not have heard of a new topic yet, so unknown ids are asked for again, ever more rarely.
+    """
+
+    def __init__(self, backoff: ExponentialBackoff, random: Random) -> None:
+        self._backoff = backoff
+        self._random = random
+        self._names: dict[UUID, str] = {}
+        self._attempts = 0
+        self._ask_at_ms = 0
+
+    def split(self, partitions: PartitionsById) -> tuple[dict[UUID, frozenset[int]], set[UUID]]:
+        """Return the partitions of topics whose names are known, and the ids of the others."""
+        known = {each: partitions[each] for each in partitions if each in self._names}
+        return known, set(partitions) - known.keys()
+
+    def named(self, partitions: PartitionsById) -> dict[str, tuple[int, ...]]:
+        """Return partitions by the names of their topics, all of which have to be known.
+
+        Of a topic that was deleted and made again, both ids may be in it for a moment: they are added up.
+        """
+        by_name: dict[str, set[int]] = {}
+        for topic_id, numbers in partitions.items():
+            by_name.setdefault(self._names[topic_id], set()).update(numbers)
+        return {name: tuple(sorted(by_name[name])) for name in sorted(by_name)}
+
+    def due(self, now_ms: int) -> bool:
+        """Return whether to ask now, if there is something to ask."""
+        return now_ms >= self._ask_at_ms
+
+    @property
+    def ask_at_ms(self) -> int:
+        """When the next request may be sent."""
+        return self._ask_at_ms
+
+    def request(self, topic_ids: Iterable[UUID], now_ms: int) -> MetadataRequest:
+        """Return what to ask now; the next time is after a backoff, unless this succeeds."""
+        self._ask_at_ms = now_ms + self._backoff.backoff_ms(self._attempts, self._random)
+        self._attempts += 1
+        topics = tuple(MetadataRequestTopic(topic_id=each, name=None) for each in sorted(topic_ids))
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+    def learn(self, response: MetadataResponse) -> int:
+        """Take names from an answer; return how many were new."""
+        before = len(self._names)
+        for topic in response.topics:
+            if topic.name and not topic.error_code:
+                self._names[topic.topic_id] = topic.name
+        learned = len(self._names) - before
+        if learned:
+            self._attempts = 0
+        return learned
+
+    def keep_only(self, topic_ids: Iterable[UUID]) -> None:
+        """Forget all names but these, and ask for new ones without a backoff."""
+        wanted = set(topic_ids)
+        self._names = {each: name for each, name in self._names.items() if each in wanted}
+        self._attempts = 0
+        self._ask_at_ms = 0

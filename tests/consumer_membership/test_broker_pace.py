@@ -1,0 +1,81 @@
+from random import Random
+from typing import Any
+
+from groupsdk.backoff import ExponentialBackoff
+from groupsdk.consumer_membership.broker_pace import (
+    ASK_EVERY_MS,
+    SESSION_IN_INTERVALS,
+    BrokerPacedHeartbeat,
+)
+from groupsdk.consumer_membership.config import DEFAULT_INTERVAL_MS, ConsumerMemberConfig
+from groupsdk.wire.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from tests.consumer_membership.driving import SETTINGS, session
+from tests.support.cases import each_case
+
+
+def pace(**settings: Any) -> BrokerPacedHeartbeat:
+    config = ConsumerMemberConfig(**(SETTINGS | settings))
+    return BrokerPacedHeartbeat.of(config, ExponentialBackoff(100, 1_000), Random(0))
+
+
+def test_the_session_is_a_guess_until_it_is_told() -> None:
+    timer = pace()
+    assert timer.session_timeout_ms == DEFAULT_INTERVAL_MS * SESSION_IN_INTERVALS
+    timer.paced(1_000, 0)
+    assert timer.session_timeout_ms == 1_000 * SESSION_IN_INTERVALS
+    assert timer.session_told(session(6_000)) is None
+    assert timer.session_timeout_ms == 6_000
+    timer.paced(2_000, 0)
+    assert timer.session_timeout_ms == 6_000
+
+
+def test_another_interval_makes_the_session_be_asked_for_at_once() -> None:
+    timer = pace()
+    timer.session_request("g", 1_000)
+    assert timer.asks_session_at_ms() == 1_000 + ASK_EVERY_MS
+    timer.paced(700, 2_000)
+    assert timer.asks_session_at_ms() == 2_000
+    assert timer.interval_ms == 700
+
+
+@each_case("value", (None, "", "x", "0", "-5", str(2**40)))
+def test_a_session_that_is_none_is_passed_over(value: str | None) -> None:
+    timer = pace()
+    wrong = DescribeConfigsResourceResult(name="consumer.session.timeout.ms", value=value)
+    result = DescribeConfigsResult(configs=(wrong,))
+    assert timer.session_told(DescribeConfigsResponse(results=(result,))) is not None
+    assert timer.session_timeout_ms == DEFAULT_INTERVAL_MS * SESSION_IN_INTERVALS
+
+
+def test_a_refusal_says_why() -> None:
+    refused = DescribeConfigsResult(error_code=30, error_message="no")
+    why = pace().session_told(DescribeConfigsResponse(results=(refused,)))
+    assert why == "GROUP_AUTHORIZATION_FAILED: no"
+
+
+def test_early_heartbeats_come_at_growing_distances_and_end() -> None:
+    timer = pace()
+    timer.enable(0)
+    assert timer.due(0)
+    timer.sent(0)
+    timer.soon(0)
+    times_ms = []
+    for _ in range(9):
+        assert timer.next_ms is not None
+        times_ms.append(timer.next_ms)
+        timer.sent(timer.next_ms)
+    distances_ms = [b - a for a, b in zip([0, *times_ms], times_ms, strict=False)]
+    assert distances_ms[0] <= 100
+    assert distances_ms[-1] == DEFAULT_INTERVAL_MS
+
+
+def test_a_heartbeat_that_is_put_off_is_not_due_before() -> None:
+    timer = pace()
+    timer.enable(0)
+    timer.put_off(500)
+    assert not timer.due(499)
+    assert timer.due(500)

@@ -1,0 +1,79 @@
+from uuid import UUID
+
+from groupsdk.consumer_membership.config import ConsumerMemberConfig
+from groupsdk.consumer_membership.heartbeat_fields import (
+    NO_ASSIGNMENT,
+    HeartbeatFields,
+    LocalAssignment,
+    in_wire_form,
+    of_wire_form,
+)
+from groupsdk.consumer_membership.subscription import HeartbeatSubscription
+from groupsdk.wire.messages.consumer_group_heartbeat import TopicPartitions
+from tests.consumer_membership.driving import SETTINGS, T, U
+
+
+TOPICS = HeartbeatSubscription(frozenset({"t"}))
+PATTERN = HeartbeatSubscription(frozenset(), "t.*")
+
+
+def fields() -> HeartbeatFields:
+    return HeartbeatFields(ConsumerMemberConfig(**SETTINGS), "m")
+
+
+def test_the_owned_list_goes_out_again_when_its_number_changes() -> None:
+    """Acknowledging the same partitions a second time is another acknowledgement."""
+    sent = fields()
+    sent.join(TOPICS)
+    first = LocalAssignment(0, {T: frozenset({0})})
+    assert sent.heartbeat(2, TOPICS, first).topic_partitions == in_wire_form(first.partitions)
+    assert sent.heartbeat(2, TOPICS, first).topic_partitions is None
+    again = LocalAssignment(2, first.partitions)
+    assert sent.heartbeat(2, TOPICS, again).topic_partitions == in_wire_form(first.partitions)
+
+
+def test_a_pattern_is_taken_back_by_an_empty_one() -> None:
+    """As `testRegexInHeartbeat...` and `testSubscribedTopicRegex...`: null would mean unchanged."""
+    sent = fields()
+    assert sent.join(TOPICS).subscribed_topic_regex is None
+    assert sent.heartbeat(2, PATTERN, NO_ASSIGNMENT).subscribed_topic_regex == "t.*"
+    assert sent.heartbeat(2, PATTERN, NO_ASSIGNMENT).subscribed_topic_regex is None
+    removed = sent.heartbeat(2, TOPICS, NO_ASSIGNMENT)
+    assert removed.subscribed_topic_regex == ""
+    assert removed.subscribed_topic_names == ("t",)
+    assert sent.heartbeat(2, TOPICS, NO_ASSIGNMENT).subscribed_topic_regex is None
+    # that may have been lost, and a broker keeps what it is not told of
+    sent.forget()
+    assert sent.heartbeat(2, TOPICS, NO_ASSIGNMENT).subscribed_topic_regex == ""
+    assert sent.join(TOPICS).subscribed_topic_regex == ""
+
+
+def test_a_pattern_alone_joins_with_an_empty_list_of_names() -> None:
+    join = fields().join(PATTERN)
+    assert join.subscribed_topic_names == ()
+    assert join.subscribed_topic_regex == "t.*"
+
+
+def test_a_leave_says_no_more_than_who_leaves() -> None:
+    leave = fields().leave(-1)
+    assert leave.subscribed_topic_names is None
+    assert leave.topic_partitions is None
+    assert (leave.member_id, leave.member_epoch) == ("m", -1)
+
+
+def test_partitions_survive_the_way_over_the_wire() -> None:
+    partitions = {T: frozenset({2, 0}), U: frozenset({1})}
+    assert of_wire_form(in_wire_form(partitions)) == partitions
+    twice = (
+        TopicPartitions(topic_id=T, partitions=(0,)),
+        TopicPartitions(topic_id=T, partitions=(1,)),
+        TopicPartitions(topic_id=UUID(int=9), partitions=()),
+    )
+    assert of_wire_form(twice) == {T: frozenset({0, 1})}
+
+
+def test_the_same_assignment_is_the_next_only_where_there_was_none() -> None:
+    first = NO_ASSIGNMENT.followed_by({})
+    assert first == LocalAssignment(0, {})
+    assert first.followed_by({}) is first
+    assert first.followed_by({T: frozenset({0})}).number == 1

@@ -1,0 +1,72 @@
+from random import Random
+
+from groupsdk.consumer_membership.config import ConsumerMemberConfig
+from groupsdk.consumer_membership.reconciliation import Reconciliation
+from groupsdk.membership.actions import Send
+from groupsdk.membership.context import MemberContext
+from groupsdk.subscriptions import decode_assignment
+from tests.consumer_membership.driving import NODE, SETTINGS, T, U, names
+
+
+ONE, TWO = {T: frozenset({0})}, {T: frozenset({0, 1})}
+
+
+def reconciliation() -> tuple[Reconciliation, MemberContext]:
+    context = MemberContext(ConsumerMemberConfig(**SETTINGS), Random(0))
+    context.discovery.found(NODE)
+    return Reconciliation(context), context
+
+
+def test_a_target_told_twice_is_one_target() -> None:
+    steps, _ = reconciliation()
+    assert steps.aim(ONE)
+    assert not steps.aim(ONE)
+    assert not steps.done
+
+
+def test_a_target_that_comes_back_is_handed_over_again() -> None:
+    """What was given up in between may have been acknowledged: the coordinator waits for the newest."""
+    steps, _ = reconciliation()
+    steps.names_told(names(T))
+    steps.aim(TWO)
+    steps.next_step()
+    steps.taken_up()
+    assert steps.done
+    steps.aim(ONE)
+    revoking = [steps.revoking]
+    steps.aim(TWO)
+    revoking.append(steps.revoking)
+    assert revoking == [True, False]
+    assert steps.next_step() is not None
+
+
+def test_what_is_handed_over_is_handed_over_once() -> None:
+    steps, _ = reconciliation()
+    steps.names_told(names(T))
+    steps.aim(ONE)
+    handed = steps.next_step()
+    assert handed is not None
+    assert dict(decode_assignment(handed).partitions) == {"t": (0,)}
+    assert steps.next_step() is None
+    assert steps.delivered
+
+
+def test_nothing_is_handed_over_while_no_name_is_known_and_names_are_asked_for_once() -> None:
+    steps, context = reconciliation()
+    steps.aim({U: frozenset({5})})
+    assert steps.next_step() is None
+    steps.ask_names()
+    steps.ask_names()
+    assert len([each for each in context.actions if isinstance(each, Send)]) == 1
+    assert steps.ask_names_at_ms is None
+
+
+def test_counts_are_of_partitions() -> None:
+    steps, _ = reconciliation()
+    steps.names_told(names(T))
+    steps.aim(TWO)
+    assert steps.counts() == (0, 2)
+    steps.next_step()
+    steps.taken_up()
+    steps.aim({T: frozenset({1}), U: frozenset({5})})
+    assert steps.counts() == (1, 1)
