@@ -36,6 +36,9 @@ REFERENCE: Final = {
     "groupsdk.connect": "Connectors and tasks",
     "groupsdk.broker.embedded": "EmbeddedBroker",
     "groupsdk.testing": "A real Kafka, and checks, for tests",
+    "groupsdk.telemetry.registry": "Metrics registry",
+    "groupsdk.telemetry.prometheus": "Prometheus",
+    "groupsdk.telemetry.opentelemetry": "OpenTelemetry",
     "assignors": "Assignors",
 }
 """The public modules, in the order of the reference's pages, with their titles."""
@@ -93,7 +96,7 @@ def place_of(path: Path) -> Path | None:
         return Path("index.md")
     if path in (ROOT / "CHANGELOG.md", ROOT / "LICENSE"):
         return Path(f"{path.stem.lower()}.md")
-    if path.parent == DOCS and path.suffix in (".md", ".svg"):
+    if path.parent == DOCS and path.suffix in (".md", ".svg", ".json"):
         return Path(path.name)
     if path.parent == ROOT / "examples" and path.suffix == ".py" and path.stem != "__init__":
         return Path("examples") / f"{path.stem}.md"
@@ -147,7 +150,7 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 
 def write_source() -> int:
-    """Write all pages and pictures to build/site_source; return the number of pages."""
+    """Write all pages, pictures and files to build/site_source; return the number of pages."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     count = 0
     for place, text in pages():
@@ -155,8 +158,8 @@ def write_source() -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         count += 1
-    for picture in DOCS.glob("*.svg"):
-        shutil.copy(picture, SOURCE)
+    for other in (*DOCS.glob("*.svg"), *DOCS.glob("*.json")):
+        shutil.copy(other, SOURCE)
     return count
 
 

@@ -22,7 +22,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "what is changed is seen by describing it",
     ),
     "groupsdk/connect/__main__.py": ("tests/connect/test_command.py", "the command as a module"),
-    "groupsdk/membership/openmetrics.py": ("tests/membership/test_metrics.py", "what it prints"),
     "groupsdk/consumer/settings.py": ("tests/test_settings.py", "made with those of the member"),
     "groupsdk/history/__main__.py": ("tests/history/test_command.py", "calls the command"),
     "groupsdk/history/alerts.py": ("tests/spark/test_alerts.py", "needs a Spark session"),

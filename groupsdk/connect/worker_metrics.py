@@ -1,6 +1,5 @@
-"""Measure a worker under the names of Kafka Connect's metrics (KIP-196, KIP-475), and write them as OpenMetrics."""
+"""Measure a worker under the names of Kafka Connect's metrics (KIP-196, KIP-475)."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
@@ -17,14 +16,6 @@ TASK: Final = "connector-task-metrics"
 TASK_ERRORS: Final = "task-error-metrics"
 _COUNTED: Final = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
 """The states whose tasks KIP-475 counts."""
-_PREFIXES: Final = {
-    WORKER: "groupsdk_connect_worker",
-    REBALANCE: "groupsdk_connect_worker_rebalance",
-    CONNECTOR: "groupsdk_connector",
-    TASK: "groupsdk_connector_task",
-    TASK_ERRORS: "groupsdk_task_error",
-}
-CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,40 +140,3 @@ def _task_metrics(task: TaskView) -> list[Metric]:
         shown = name.replace("_", "-")
         found.append(Metric(TASK_ERRORS, shown, value, tags))
     return found
-
-
-def openmetrics(metrics: Iterable[Metric]) -> str:
-    """Return an OpenMetrics exposition.
-
-    `connector-running-task-count` of `connect-worker-metrics` becomes the gauge
-    `groupsdk_connect_worker_connector_running_task_count` with the label `connector`; a name that ends with
-    `-total` becomes a counter, and a value that is a string the label `value` of a sample that is 1.
-    """
-    families: dict[str, list[Metric]] = {}
-    for metric in metrics:
-        families.setdefault(
-            f"{_PREFIXES[metric.group]}_{metric.name.replace('-', '_')}", []
-        ).append(metric)
-    lines = []
-    for name, samples in families.items():
-        family, kind, sample = name, "gauge", name
-        if name.endswith("_total"):
-            family, kind = name.removesuffix("_total"), "counter"
-        elif isinstance(samples[0].value, str):
-            kind, sample = "info", f"{name}_info"
-        lines.append(f"# TYPE {family} {kind}")
-        lines += [_sample(sample, each) for each in samples]
-    return "\n".join([*lines, "# EOF"]) + "\n"
-
-
-def _sample(name: str, metric: Metric) -> str:
-    labels, value = dict(metric.tags), metric.value
-    if isinstance(value, str):
-        labels["value"], value = value, 1
-    inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    shown = "NaN" if math.isnan(value) else value
-    return f"{name}{{{inner}}} {shown}" if inner else f"{name} {shown}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -13,7 +13,6 @@ from groupsdk.connect.worker_metrics import (
     Metric,
     Startups,
     TaskView,
-    openmetrics,
     work_metrics,
 )
 from groupsdk.wire.connect_protocol import ConnectorTaskId
@@ -84,35 +83,6 @@ def test_what_is_owned_is_counted_by_its_state() -> None:
     failed = values(metrics, connector="a", task="2")
     assert failed["connector-task:status"] == "failed"
     assert failed["task-error:total-record-failures"] == 0
-
-
-def test_they_are_written_as_openmetrics() -> None:
-    text = openmetrics(
-        [
-            Metric("connect-worker-metrics", "task-count", 2),
-            Metric(
-                "connect-worker-metrics", "connector-total-task-count", 1, {"connector": 'a"\n\\'}
-            ),
-            Metric("connect-worker-metrics", "connector-total-task-count", 1, {"connector": "b"}),
-            Metric("connect-worker-metrics", "task-startup-attempts-total", 3),
-            Metric("connector-metrics", "status", "running", {"connector": "b"}),
-            Metric("connect-worker-rebalance-metrics", "rebalance-avg-time-ms", float("nan")),
-        ]
-    )
-    assert text.splitlines() == [
-        "# TYPE groupsdk_connect_worker_task_count gauge",
-        "groupsdk_connect_worker_task_count 2",
-        "# TYPE groupsdk_connect_worker_connector_total_task_count gauge",
-        r'groupsdk_connect_worker_connector_total_task_count{connector="a\"\n\\"} 1',
-        'groupsdk_connect_worker_connector_total_task_count{connector="b"} 1',
-        "# TYPE groupsdk_connect_worker_task_startup_attempts counter",
-        "groupsdk_connect_worker_task_startup_attempts_total 3",
-        "# TYPE groupsdk_connector_status info",
-        'groupsdk_connector_status_info{connector="b",value="running"} 1',
-        "# TYPE groupsdk_connect_worker_rebalance_rebalance_avg_time_ms gauge",
-        "groupsdk_connect_worker_rebalance_rebalance_avg_time_ms NaN",
-        "# EOF",
-    ]
 
 
 def test_a_worker_measures_what_it_runs() -> None:

@@ -7,7 +7,6 @@ import tracemalloc
 import pytest
 
 from groupsdk.membership.metrics import METRICS, CoordinatorMetrics
-from groupsdk.membership.openmetrics import openmetrics
 
 
 NAN = math.nan
@@ -326,36 +325,3 @@ def test_memory_is_constant() -> None:
     finally:
         tracemalloc.stop()
     assert after - before < 4096
-
-
-def test_openmetrics_text() -> None:
-    text = openmetrics(
-        {"join-time-avg": 12.5, "join-total": 3.0, "sync-time-max": NAN},
-        {"group": 'a"b\\c\nd', "client_id": "x"},
-    )
-    labels = r'{group="a\"b\\c\nd",client_id="x"}'
-    assert text.splitlines() == [
-        "# TYPE groupsdk_coordinator_join_time_avg gauge",
-        f"# HELP groupsdk_coordinator_join_time_avg {METRICS['join-time-avg']}",
-        f"groupsdk_coordinator_join_time_avg{labels} 12.5",
-        "# TYPE groupsdk_coordinator_join counter",
-        f"# HELP groupsdk_coordinator_join {METRICS['join-total']}",
-        f"groupsdk_coordinator_join_total{labels} 3.0",
-        "# TYPE groupsdk_coordinator_sync_time_max gauge",
-        f"# HELP groupsdk_coordinator_sync_time_max {METRICS['sync-time-max']}",
-        f"groupsdk_coordinator_sync_time_max{labels} NaN",
-        "# EOF",
-    ]
-    assert text.endswith("# EOF\n")
-
-
-def test_openmetrics_of_a_whole_snapshot_has_each_family_once() -> None:
-    lines = openmetrics(CoordinatorMetrics().snapshot(0), {}).splitlines()
-    families = [line.split()[2] for line in lines if line.startswith("# TYPE")]
-    assert len(families) == len(set(families)) == len(METRICS)
-
-
-@pytest.mark.parametrize("name", ["", "a-b", "1a", "ü", "a\n"])
-def test_openmetrics_refuses_a_bad_label_name(name: str) -> None:
-    with pytest.raises(ValueError, match="cannot name a label"):
-        openmetrics({}, {name: "x"})

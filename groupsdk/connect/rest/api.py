@@ -47,7 +47,7 @@ from groupsdk.connect.rest.offsets import OffsetRequests
 from groupsdk.connect.rest.openapi import PAGE, document
 from groupsdk.connect.rest.plugins import definitions, listed, validated
 from groupsdk.connect.rest.settings import RestSettings
-from groupsdk.connect.worker_metrics import CONTENT_TYPE, openmetrics
+from groupsdk.telemetry.openmetrics import CONTENT_TYPE, openmetrics, worker_families
 from groupsdk.version import __version__
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
@@ -383,7 +383,7 @@ class RestApi:
 
     async def metrics(self, request: Request) -> Response:
         """Show what is measured of this worker, for Prometheus and its kin."""
-        measured = await asyncio.to_thread(self._worker.metrics)
+        measured = await asyncio.to_thread(lambda: list(worker_families(self._worker, {})))
         return Response(openmetrics(measured), headers={"content-type": CONTENT_TYPE})
 
     async def openapi(self, request: Request) -> Response:

@@ -1,0 +1,1 @@
+"""Export metrics, rebalances and log records: Prometheus, OpenTelemetry, OpenMetrics text, JSON lines."""

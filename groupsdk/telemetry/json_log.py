@@ -1,0 +1,82 @@
+"""Log as JSON, a line for each record, with the group, member and generation as fields of their own."""
+
+import json
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from typing_extensions import override
+
+
+_PREFIXES: Final = (
+    ("group=%s member=%s generation=%d: ", ("group_id", "member_id", "generation_id")),
+    ("group=%s: ", ("group_id",)),
+)
+"""How log lines of the library begin, and what their first arguments are."""
+_STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+
+
+def group_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the group, member and generation that a log record of the library begins with.
+
+    Returns:
+        `group_id`, `member_id` and `generation_id`, as far as the record has them; nothing for records of others.
+    """
+    template, values = record.msg, record.args
+    if not isinstance(template, str) or not isinstance(values, tuple):
+        return {}
+    for prefix, names in _PREFIXES:
+        if template.startswith(prefix) and len(values) >= len(names):
+            return dict(zip(names, values, strict=False))
+    return {}
+
+
+class GroupFieldsFilter(logging.Filter):
+    """Gives each record the attributes `group_id`, `member_id` and `generation_id`, for formatters of any kind.
+
+    Add it to a handler. Records that name no group get "", "" and -1.
+    """
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Set the attributes; returns True: no record is held back."""
+        found = group_fields(record)
+        record.group_id = found.get("group_id", "")
+        record.member_id = found.get("member_id", "")
+        record.generation_id = found.get("generation_id", -1)
+        return True
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line of JSON.
+
+    Fields: `time` (UTC, ISO 8601, milliseconds), `level`, `logger`, `message`; `group_id`, `member_id`, `generation_id` where
+    the record is of a group; `exception` with the traceback; and whatever was passed as `extra`.
+
+    Args:
+        fields: further fields of every line, such as a service's name.
+    """
+
+    def __init__(self, fields: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self._fields = dict(fields or {})
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without a line end."""
+        at = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, Any] = {
+            "time": at.isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **self._fields,
+            **group_fields(record),
+        }
+        line |= {name: each for name, each in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            line["stack"] = record.stack_info
+        return json.dumps(line, default=str, ensure_ascii=False)

@@ -1,0 +1,133 @@
+"""Metrics as families of samples, and families as OpenMetrics text."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+
+CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+"""The media type of `openmetrics`."""
+_LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+_WORKER_PREFIXES: Final = {
+    "connect-worker-metrics": "groupsdk_connect_worker",
+    "connect-worker-rebalance-metrics": "groupsdk_connect_worker_rebalance",
+    "connector-metrics": "groupsdk_connector",
+    "connector-task-metrics": "groupsdk_connector_task",
+    "task-error-metrics": "groupsdk_task_error",
+}
+
+Kind = Literal["counter", "gauge", "info"]
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric with its samples."""
+
+    name: str
+    """As in an exposition, without the suffix `_total` or `_info`."""
+    kind: Kind
+    help: str
+    samples: tuple[tuple[Labels, float], ...]
+    """Labels and value of each sample."""
+
+
+def family_of(name: str, explained: str, samples: tuple[tuple[Labels, float], ...]) -> Family:
+    """Return a counter for a name that ends with `_total`, else a gauge."""
+    if name.endswith("_total"):
+        return Family(name.removesuffix("_total"), "counter", explained, samples)
+    return Family(name, "gauge", explained, samples)
+
+
+class WorkerMetric(Protocol):
+    """One value of a worker, as `groupsdk.connect.worker_metrics.Metric`."""
+
+    @property
+    def group(self) -> str:
+        """Kafka Connect's group of metrics, such as "connect-worker-metrics"."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Kafka Connect's name."""
+        ...
+
+    @property
+    def value(self) -> float | str:
+        """The value; a string for what has no number, such as a state."""
+        ...
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The connector and the task that it is of."""
+        ...
+
+
+class Worker(Protocol):
+    """A `ConnectWorker`."""
+
+    def metrics(self) -> Sequence[WorkerMetric]:
+        """Return the metrics by Kafka Connect's names."""
+        ...
+
+
+def worker_families(worker: Worker, labels: Labels) -> Iterator[Family]:
+    """Yield the metrics of a worker: `groupsdk_connect_worker_task_count` and the like.
+
+    A value that is a string becomes the label `value` of a sample that is 1, as in `groupsdk_connector_status_info`.
+    """
+    found: dict[str, list[WorkerMetric]] = {}
+    for metric in worker.metrics():
+        name = f"{_WORKER_PREFIXES[metric.group]}_{metric.name.replace('-', '_')}"
+        found.setdefault(name, []).append(metric)
+    for name, metrics in found.items():
+        if isinstance(metrics[0].value, str):
+            samples = tuple(({**labels, **m.tags, "value": str(m.value)}, 1.0) for m in metrics)
+            yield Family(name, "info", "", samples)
+        else:
+            yield family_of(
+                name, "", tuple(({**labels, **m.tags}, float(m.value)) for m in metrics)
+            )
+
+
+def openmetrics(families: Iterable[Family]) -> str:
+    """Return an OpenMetrics 1.0 exposition.
+
+    Raises:
+        ValueError: a label's name is not letters, digits and underscores.
+    """
+    lines: list[str] = []
+    suffixes = {"counter": "_total", "gauge": "", "info": "_info"}
+    for family in families:
+        lines.append(f"# TYPE {family.name} {family.kind}")
+        if family.help:
+            lines.append(f"# HELP {family.name} {_escaped(family.help)}")
+        sample = family.name + suffixes[family.kind]
+        for labels, value in family.samples:
+            for label in labels:
+                check_label(label)
+            inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+            lines.append(
+                f"{sample}{{{inner}}} {_number(value)}" if inner else f"{sample} {_number(value)}"
+            )
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def check_label(name: str) -> None:
+    """Raise ValueError unless a name is letters, digits and underscores."""
+    if not _LABEL_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot name a label: letters, digits and underscores only")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return repr(value)

@@ -1,0 +1,60 @@
+"""Serve a `MetricsRegistry` to prometheus-client: `pip install groupsdk[prometheus]`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from groupsdk.telemetry.openmetrics import Family
+from groupsdk.telemetry.registry import MetricsRegistry
+
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+
+class MetricsCollector(Collector):
+    """A collector for prometheus-client's own registry.
+
+    .. code-block:: python
+
+        registry = MetricsRegistry()
+        registry.add_member(worker)
+        prometheus_client.REGISTRY.register(MetricsCollector(registry))
+        prometheus_client.start_http_server(9100, addr="127.0.0.1")
+
+    Args:
+        metrics: what is exported; members may be added and removed later.
+    """
+
+    def __init__(self, metrics: MetricsRegistry) -> None:
+        self._metrics = metrics
+
+    @override
+    def collect(self) -> "Iterator[Metric]":
+        """Yield the metrics of all members, workers and brokers at this moment."""
+        for family in self._metrics.families():
+            yield _metric(family)
+
+    def describe(self) -> "Iterator[Metric]":
+        """Yield nothing: registering must not ask members, which may not have started."""
+        return iter(())
+
+
+def _metric(family: Family) -> "Metric":
+    if family.kind == "info":
+        info = InfoMetricFamily(family.name, family.help)
+        for labels, value in family.samples:
+            info.add_sample(family.name + "_info", dict(labels), value)
+        return info
+    if family.kind == "counter":
+        counter = CounterMetricFamily(family.name, family.help)
+        for labels, value in family.samples:
+            counter.add_sample(family.name + "_total", dict(labels), value)
+        return counter
+    gauge = GaugeMetricFamily(family.name, family.help)
+    for labels, value in family.samples:
+        gauge.add_sample(family.name, dict(labels), value)
+    return gauge

@@ -1,0 +1,174 @@
+"""Collect the metrics of all members, workers and brokers of a process."""
+
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from groupsdk.membership.metrics import METRICS
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.telemetry.openmetrics import (
+    Family,
+    Labels,
+    Worker,
+    check_label,
+    family_of,
+    openmetrics,
+    worker_families,
+)
+
+
+_COORDINATOR: Final = "groupsdk_coordinator_"
+
+
+class Member(Protocol):
+    """Any member or consumer, for threads or asyncio."""
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return the metrics by Kafka's names."""
+        ...
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return the member's state."""
+        ...
+
+
+class Broker(Protocol):
+    """An `EmbeddedBroker`."""
+
+    def group_metrics(self) -> Mapping[str, int]:
+        """Return the counts by the names of Kafka's GroupMetadataManager."""
+        ...
+
+
+def member_families(member: Member, labels: Labels) -> Iterator[Family]:
+    """Yield the metrics of a member or consumer.
+
+    `join-total` becomes the counter `groupsdk_coordinator_join_total`, `join-time-avg` the gauge
+    `groupsdk_coordinator_join_time_avg`. Besides these there are gauges of the member's snapshot: generation, stable, holds
+    and leader.
+    """
+    snapshot = member.snapshot()
+    facts: dict[str, tuple[str, float]] = {
+        "generation": (
+            "The generation or member epoch; -1 for none",
+            snapshot.generation.generation_id,
+        ),
+        "stable": ("1 if the member is stable in its group", snapshot.stable),
+        "holds": ("1 if the group cannot have gone on without the member", snapshot.holds),
+        "leader": ("1 if the member computed the last assignment", snapshot.is_leader),
+        "coordinator_known": (
+            "1 if the group coordinator is known",
+            snapshot.coordinator is not None,
+        ),
+    }
+    for name, (explained, fact) in facts.items():
+        yield Family(f"groupsdk_member_{name}", "gauge", explained, ((labels, float(fact)),))
+    yield from coordinator_families(member.metrics(), labels)
+
+
+def coordinator_families(metrics: Mapping[str, float], labels: Labels) -> Iterator[Family]:
+    """Yield what `metrics()` of a member or consumer returned."""
+    for name, value in metrics.items():
+        shown = _COORDINATOR + name.replace("-", "_")
+        yield family_of(shown, METRICS.get(name) or _of_consumers(name), ((labels, value),))
+
+
+def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
+    """Yield the counts of an embedded broker's groups: `groupsdk_broker_num_groups_stable` and the like."""
+    for name, value in broker.group_metrics().items():
+        shown = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        explained = f"{name} of Kafka's GroupMetadataManager"
+        yield Family(f"groupsdk_broker_{shown}", "gauge", explained, ((labels, float(value)),))
+
+
+def _of_consumers(name: str) -> str:
+    from groupsdk.consumer.metrics import CONSUMER_METRICS  # brings confluent-kafka
+
+    return CONSUMER_METRICS.get(name, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    families: Callable[[Any, Labels], Iterable[Family]]
+    reference: Callable[[], object | None]
+    labels: Labels
+
+
+class MetricsRegistry:
+    """The members, workers and brokers of a process whose metrics are exported together.
+
+    They are referred to weakly: one that is dropped is gone from the next exposition.
+
+    Threads: all methods may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sources: list[_Source] = []
+
+    def add_member(self, member: Member, **labels: str) -> None:
+        """Export a member or consumer.
+
+        Args:
+            member: an `AbstractCoordinator`, `GroupMember`, `GroupConsumer` or their forms for asyncio.
+            labels: labels of its samples, beside `group`. Two members of one group need labels that differ.
+
+        Raises:
+            ValueError: a member with the same labels is exported already, or a label's name is not letters, digits
+                and underscores.
+        """
+        self._add(member_families, member, {"group": member.snapshot().group_id, **labels})
+
+    def add_worker(self, worker: Worker, **labels: str) -> None:
+        """Export a `ConnectWorker`; arguments and errors as of `add_member`."""
+        self._add(worker_families, worker, labels)
+
+    def add_broker(self, broker: Broker, **labels: str) -> None:
+        """Export an `EmbeddedBroker`; arguments and errors as of `add_member`."""
+        self._add(broker_families, broker, labels)
+
+    def remove(self, source: object) -> None:
+        """Stop exporting a member, worker or broker; harmless if it was not."""
+        with self._lock:
+            self._sources = [each for each in self._sources if each.reference() is not source]
+
+    def families(self) -> list[Family]:
+        """Return all metrics at this moment, each family once with the samples of all sources."""
+        with self._lock:
+            self._sources = [each for each in self._sources if each.reference() is not None]
+            sources = tuple(self._sources)
+        found: dict[str, Family] = {}
+        for source in sources:
+            alive = source.reference()
+            if alive is None:
+                continue
+            for family in source.families(alive, source.labels):
+                before = found.get(family.name)
+                samples = family.samples if before is None else before.samples + family.samples
+                found[family.name] = Family(family.name, family.kind, family.help, samples)
+        return list(found.values())
+
+    def openmetrics(self) -> str:
+        """Return all metrics as OpenMetrics text."""
+        return openmetrics(self.families())
+
+    def _add(
+        self, families: Callable[[Any, Labels], Iterable[Family]], source: object, labels: Labels
+    ) -> None:
+        for label in labels:
+            check_label(label)
+        with self._lock:
+            for each in self._sources:
+                if (
+                    each.families is families
+                    and each.labels == labels
+                    and each.reference() is not None
+                ):
+                    raise ValueError(
+                        f"something with the labels {dict(labels)} is exported already:"
+                        " give one of the two a label of its own, such as name='second'"
+                    )
+            self._sources.append(_Source(families, weakref.ref(source), dict(labels)))

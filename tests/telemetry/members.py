@@ -1,0 +1,25 @@
+"""A member for tests of what is exported of it."""
+
+from typing_extensions import override
+
+from groupsdk import AbstractCoordinator, GroupMembers
+
+
+class Quiet(AbstractCoordinator):
+    protocol_type = "test"
+
+    @override
+    def metadata(self) -> dict[str, bytes]:
+        return {"any": b""}
+
+    @override
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> dict[str, bytes]:
+        return dict.fromkeys(members, b"")
+
+    @override
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        pass

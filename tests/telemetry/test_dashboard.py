@@ -1,0 +1,52 @@
+"""Holds the dashboard and the page to the names that are exported."""
+
+import json
+import re
+from types import SimpleNamespace
+from typing import Any, Final
+
+from groupsdk.connect.worker_metrics import Metric
+from groupsdk.membership.metrics import METRICS
+from groupsdk.telemetry.openmetrics import Family, worker_families
+from groupsdk.telemetry.registry import member_families
+from tests.examples.process import ROOT
+from tests.telemetry.members import Quiet
+
+
+_DASHBOARD: Final = ROOT / "docs/grafana-dashboard.json"
+
+
+def exported_names() -> set[str]:
+    with Quiet(bootstrap_servers="127.0.0.1:1", group_id="a") as member:
+        told = SimpleNamespace(
+            snapshot=member.snapshot, metrics=lambda: dict.fromkeys(METRICS, 0.0)
+        )
+        found = [*member_families(told, {})]
+    metrics = [
+        Metric("connect-worker-metrics", name, 0)
+        for name in ("task-count", "connector-failed-task-count")
+    ]
+    found += worker_families(SimpleNamespace(metrics=lambda: metrics), {})
+    return {sample_name(each) for each in found}
+
+
+def sample_name(family: Family) -> str:
+    return family.name + ("_total" if family.kind == "counter" else "")
+
+
+def test_the_dashboard_asks_for_metrics_that_are_exported() -> None:
+    dashboard: Any = json.loads(_DASHBOARD.read_text())
+    expressions = [t["expr"] for panel in dashboard["panels"] for t in panel["targets"]]
+    assert len(expressions) == len(dashboard["panels"]) > 8
+    asked = {name for each in expressions for name in re.findall(r"groupsdk_\w+", each)}
+    assert asked <= exported_names()
+    identifiers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(identifiers)) == len(identifiers)
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in dashboard["panels"]]
+    assert len(set(places)) == len(places)
+
+
+def test_the_page_names_what_is_exported() -> None:
+    page = (ROOT / "docs/metrics.md").read_text()
+    named = set(re.findall(r"`(groupsdk_member_\w+)`", page))
+    assert named == {each for each in exported_names() if each.startswith("groupsdk_member_")}

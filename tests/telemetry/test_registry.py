@@ -1,0 +1,84 @@
+"""Holds the registry: several sources in one exposition, weakly referred to, read by prometheus-client."""
+
+import gc
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as old_format
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.consumer import GroupConsumer
+from groupsdk.telemetry.prometheus import MetricsCollector
+from groupsdk.telemetry.registry import MetricsRegistry
+from tests.connect.workers import standalone
+from tests.telemetry.members import Quiet
+
+
+def test_members_consumers_workers_and_brokers_in_one_exposition() -> None:
+    registry = MetricsRegistry()
+    with EmbeddedBroker(topics={"t": 1}) as broker, standalone() as worker:
+        servers = broker.bootstrap_servers
+        with (
+            Quiet(bootstrap_servers=servers, group_id="a") as first,
+            Quiet(bootstrap_servers=servers, group_id="b") as second,
+            GroupConsumer({"bootstrap.servers": servers, "group.id": "c"}) as consumer,
+        ):
+            for member in (first, second):
+                assert member.ensure_active_group(60)
+                registry.add_member(member)
+            registry.add_member(consumer, name="reader")
+            registry.add_worker(worker)
+            registry.add_broker(broker)
+            families = list(text_string_to_metric_families(registry.openmetrics()))
+            by_name = {each.name: each for each in families}
+            assert len(by_name) == len(families)
+            joins = by_name["groupsdk_coordinator_join"]
+            assert joins.type == "counter"
+            assert [(s.labels, s.value) for s in joins.samples] == [
+                ({"group": "a"}, 1.0),
+                ({"group": "b"}, 1.0),
+            ]
+            stable = by_name["groupsdk_member_stable"].samples
+            assert [s.value for s in stable] == [1.0, 1.0, 0.0], "the consumer has not begun"
+            assert by_name["groupsdk_broker_num_groups_stable"].samples[0].value == 2.0
+            assert "groupsdk_connect_worker_task_count" in by_name
+
+            collectors = CollectorRegistry()
+            collectors.register(MetricsCollector(registry))
+            names = {each.name for each in families}
+            new = generate_openmetrics(collectors).decode()
+            assert {each.name for each in text_string_to_metric_families(new)} == names
+            old = {
+                s.name for f in old_format(generate_latest(collectors).decode()) for s in f.samples
+            }
+            assert "groupsdk_coordinator_join_total" in old
+            assert collectors.get_sample_value("groupsdk_member_stable", {"group": "b"}) == 1.0
+
+
+def test_two_members_of_a_group_need_labels_that_differ() -> None:
+    registry = MetricsRegistry()
+    members = [Quiet(bootstrap_servers="127.0.0.1:1", group_id="a") for _ in range(2)]
+    registry.add_member(members[0])
+    with pytest.raises(ValueError, match=r"labels \{'group': 'a'\} is exported already.*name="):
+        registry.add_member(members[1])
+    registry.add_member(members[1], name="second")
+    with pytest.raises(ValueError, match="cannot name a label"):
+        registry.add_member(members[1], **{"a-b": "x"})
+    registry.remove(members[0])
+    registry.add_member(members[0])
+    for each in members:
+        each.close()
+
+
+def test_a_member_that_is_dropped_is_gone() -> None:
+    registry = MetricsRegistry()
+    member = Quiet(bootstrap_servers="127.0.0.1:1", group_id="a")
+    registry.add_member(member)
+    assert registry.families()
+    member.close()
+    del member
+    gc.collect()
+    assert registry.families() == []
+    assert registry.openmetrics() == "# EOF\n"
