@@ -218,9 +218,9 @@ class AsyncGroupConsumer:
         """Return the cluster's brokers and topics, or one topic."""
         return await self._run(partial(self._consumer.list_topics, topic, timeout))
 
-    async def metrics(self) -> dict[str, float]:
-        """Return Kafka's coordinator metrics under Kafka's names, `CONSUMER_METRICS` among them."""
-        return await self._run(self._consumer.metrics)
+    def metrics(self) -> dict[str, float]:
+        """Return Kafka's coordinator metrics under Kafka's names, `CONSUMER_METRICS` among them. A plain call."""
+        return self._consumer.metrics()
 
     def paused(self) -> list[TopicPartition]:
         """Return the paused partitions, sorted."""

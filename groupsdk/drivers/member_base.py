@@ -243,6 +243,22 @@ class MemberBase:
             return None
         return latest.view.held_until_ms
 
+    def metrics(self) -> dict[str, float]:
+        """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
+
+        A plain call in asyncio, too: the engine, which runs on a thread or in a process of its own, answers at once.
+
+        Raises:
+            EngineError: the engine does not answer.
+        """
+        host = self._host
+        if host is None or self._forked:
+            return {}
+        try:
+            return dict(host.metrics().result(METRICS_TIMEOUT_MS / 1000))
+        except TimeoutError:
+            raise EngineError(f"no answer from the engine in {METRICS_TIMEOUT_MS} ms") from None
+
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""
         view = self._mailbox.read().view
@@ -409,9 +425,6 @@ class MemberBase:
         host.post(CloseRequested(operation, left_ms, "the member is being closed"))
         self._lifeline.host = None
         return left_ms + _STOP_GRACE_MS
-
-    def _ask_metrics(self) -> Future[dict[str, float]] | None:
-        return None if self._host is None or self._forked else self._host.metrics()
 
     @property
     def _forked(self) -> bool:

@@ -546,7 +546,7 @@ def test_what_can_be_read_at_any_time_is_that_of_the_consumer() -> None:
             assert consumer.generation_if_stable() == consumer.generation()
             assert consumer.member_id() == consumer.memberid() == "consumer-1"
             assert consumer.consumer_group_metadata() == consumer.snapshot().to_confluent()
-            assert (await consumer.metrics())["assigned-partitions"] == 3
+            assert consumer.metrics()["assigned-partitions"] == 3
             assert consumer.subscription() == ("t",)
             assert consumer.config is bench.config
             await consumer.pause(partitions("t-1"))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from groupsdk.drivers.member_base import Pause
 from groupsdk.error_code import ErrorCode
@@ -504,12 +505,9 @@ def test_a_crash_of_the_engine_is_raised_at_every_call_and_seen_at_once(rig: Rig
     assert rig.user.names() == ["on_leave_prepare"]
 
 
-def test_metrics_of_an_engine_that_does_not_react(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metrics_of_an_engine_that_does_not_react(rig: Rig, mocker: MockerFixture) -> None:
     rig.joined()
-    for module in ("threads", "aio"):
-        monkeypatch.setattr(f"groupsdk.drivers.{module}.member.METRICS_TIMEOUT_MS", 1)
+    mocker.patch("groupsdk.drivers.member_base.METRICS_TIMEOUT_MS", 1)
     rig.host.stuck = True
     with pytest.raises(EngineError, match="no answer from the engine in 1 ms"):
         rig.drive.metrics()

@@ -325,7 +325,7 @@ class Awaiting:
         self._runner.run(self._member.leave_group(reason))
 
     def metrics(self) -> dict[str, float]:
-        return self._runner.run(self._member.metrics())
+        return self._member.metrics()
 
     def close(
         self,

@@ -2,7 +2,7 @@
 
 from typing_extensions import override
 
-from groupsdk import AbstractCoordinator, GroupMembers
+from groupsdk import AbstractCoordinator, AsyncAbstractCoordinator, GroupMembers
 
 
 class Quiet(AbstractCoordinator):
@@ -20,6 +20,26 @@ class Quiet(AbstractCoordinator):
 
     @override
     def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        pass
+
+
+class AsyncQuiet(AsyncAbstractCoordinator):
+    protocol_type = "test"
+
+    @override
+    async def metadata(self) -> dict[str, bytes]:
+        return {"any": b""}
+
+    @override
+    async def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> dict[str, bytes]:
+        return dict.fromkeys(members, b"")
+
+    @override
+    async def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
         pass

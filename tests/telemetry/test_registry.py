@@ -1,5 +1,6 @@
 """Holds the registry: several sources in one exposition, weakly referred to, read by prometheus-client."""
 
+import asyncio
 import gc
 
 import pytest
@@ -13,7 +14,7 @@ from groupsdk.consumer import GroupConsumer
 from groupsdk.telemetry.prometheus import MetricsCollector
 from groupsdk.telemetry.registry import MetricsRegistry
 from tests.connect.workers import standalone
-from tests.telemetry.members import Quiet
+from tests.telemetry.members import AsyncQuiet, Quiet
 
 
 def test_members_consumers_workers_and_brokers_in_one_exposition() -> None:
@@ -82,3 +83,19 @@ def test_a_member_that_is_dropped_is_gone() -> None:
     gc.collect()
     assert registry.families() == []
     assert registry.openmetrics() == "# EOF\n"
+
+
+async def read_in_asyncio(servers: str) -> float:
+    registry = MetricsRegistry()
+    async with AsyncQuiet(bootstrap_servers=servers, group_id="a") as member:
+        assert await member.ensure_active_group(60)
+        registry.add_member(member)
+        (joins,) = [
+            each for each in registry.families() if each.name == "groupsdk_coordinator_join"
+        ]
+    return joins.samples[0][1]
+
+
+def test_a_member_of_asyncio_is_read_by_a_plain_call() -> None:
+    with EmbeddedBroker() as broker:
+        assert asyncio.run(read_in_asyncio(broker.bootstrap_servers)) == 1.0

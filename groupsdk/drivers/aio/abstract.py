@@ -182,9 +182,9 @@ class AsyncAbstractCoordinator(CoordinatorBase[AsyncGroupMember]):
         """
         return await self._member.describe_group(timeout)
 
-    async def metrics(self) -> dict[str, float]:
-        """Return Kafka's coordinator metrics under Kafka's names."""
-        return await self._member.metrics()
+    def metrics(self) -> dict[str, float]:
+        """Return Kafka's coordinator metrics under Kafka's names. A plain call, as `snapshot` and `events`."""
+        return self._member.metrics()
 
     async def close(
         self,

@@ -14,8 +14,8 @@ from groupsdk.config import MemberConfig
 from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, refuse_generator, run_call
 from groupsdk.drivers.hosts.host import OpenHost, open_host
-from groupsdk.drivers.member_base import METRICS_TIMEOUT_MS, Drive, Finish, MemberBase, Pause
-from groupsdk.errors import ConcurrentUseError, EngineError
+from groupsdk.drivers.member_base import Drive, Finish, MemberBase, Pause
+from groupsdk.errors import ConcurrentUseError
 from groupsdk.membership.actions import Call
 from groupsdk.membership.events import CallerEvent
 from groupsdk.types import GroupDescription, GroupMembershipOperation, OffsetAndMetadata
@@ -183,21 +183,6 @@ class AsyncGroupMember(MemberBase):
             MemberClosedError: the member is closed.
         """
         return await self._call(self._group_calls().describe(timeout))
-
-    async def metrics(self) -> dict[str, float]:
-        """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
-
-        Awaited, since the engine runs elsewhere and has to be asked.
-
-        Raises:
-            EngineError: the engine does not answer.
-        """
-        answer = self._ask_metrics()
-        if answer is None:
-            return {}
-        if not await _done(answer, METRICS_TIMEOUT_MS):
-            raise EngineError(f"no answer from the engine in {METRICS_TIMEOUT_MS} ms")
-        return dict(answer.result())
 
     async def close(
         self,

@@ -14,9 +14,8 @@ from groupsdk.config import MemberConfig
 from groupsdk.coordinator import GroupCallbacks
 from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, refuse_generator, run_call
 from groupsdk.drivers.hosts.host import OpenHost, open_host
-from groupsdk.drivers.member_base import METRICS_TIMEOUT_MS, Drive, Finish, MemberBase, Pause
+from groupsdk.drivers.member_base import Drive, Finish, MemberBase, Pause
 from groupsdk.drivers.one_thread import OneThread
-from groupsdk.errors import EngineError
 from groupsdk.membership.actions import Call
 from groupsdk.membership.events import CallerEvent
 from groupsdk.types import GroupDescription, GroupMembershipOperation, OffsetAndMetadata
@@ -191,20 +190,6 @@ class GroupMember(MemberBase):
             MemberClosedError: the member is closed.
         """
         return self._call(self._group_calls().describe(timeout))
-
-    def metrics(self) -> dict[str, float]:
-        """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
-
-        Raises:
-            EngineError: the engine does not answer.
-        """
-        answer = self._ask_metrics()
-        if answer is None:
-            return {}
-        try:
-            return dict(answer.result(METRICS_TIMEOUT_MS / 1000))
-        except TimeoutError:
-            raise EngineError(f"no answer from the engine in {METRICS_TIMEOUT_MS} ms") from None
 
     def close(
         self,

@@ -67,7 +67,7 @@ def test_four_methods_make_a_member(worker: Worker, hosts: list[FakeHost]) -> No
             worker.request_rejoin("once more")
             assert await worker.poll(1)
             assert worker.assigned == [b"work"] * 2
-            assert (await worker.metrics())["join-total"] == 2
+            assert worker.metrics()["join-total"] == 2
             await worker.leave_group("enough")
             assert worker.generation_if_stable() is None
             assert await worker.poll()
