@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from groupsdk.config import MemberConfig
+from groupsdk.consumer_membership.state import ConsumerMemberState
+from groupsdk.consumer_membership.view import ConsumerMemberView
 from groupsdk.errors import NoGenerationError
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
@@ -37,6 +39,11 @@ class MemberSnapshot:
     holds: bool = False
     """Whether the group cannot have gone on without the member: true while `stable`, and also during a
     rebalance, when a cooperative consumer keeps reading what it keeps."""
+
+    consumer_state: ConsumerMemberState | None = None
+    """The state in the words of the consumer protocol (KIP-848); None for a member of the classic one, and before
+    the first use. `state` is what it means in those of the classic protocol, so that programs need not ask which
+    of the two a group uses."""
 
     @property
     def member_id(self) -> str:
@@ -85,4 +92,5 @@ class MemberSnapshot:
             coordinator=None if view is None or view.coordinator is None else str(view.coordinator),
             trouble=None if view is None else view.trouble,
             holds=view is not None and view.holds_at(now_ms),
+            consumer_state=view.consumer_state if isinstance(view, ConsumerMemberView) else None,
         )

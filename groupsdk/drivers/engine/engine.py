@@ -5,10 +5,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
+from groupsdk.consumer_membership.config import ConsumerMemberConfig
 from groupsdk.drivers.engine.connect import Connector
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.coordinator_connection import CoordinatorConnection
@@ -42,6 +43,9 @@ from groupsdk.membership.view import MemberView
 from groupsdk.wire.schema import Response
 
 
+if TYPE_CHECKING:
+    from groupsdk.consumer_membership.machine import ConsumerMembershipMachine
+
 TellAnswer = Callable[[Response | GroupSdkError], None]
 """Takes the answer to a request of the caller's own, or why there is none."""
 
@@ -64,7 +68,7 @@ class Engine:
         self._clock = clock
         self._publish = publish
         random = Random()
-        self._machine = MembershipMachine(config, random)
+        self._machine = _machine_of(config, random)
         self._connector = Connector(config)
         self._lookup = CoordinatorLookup(
             config, self._connector, random, lambda error: self._on_event(LookupDelayed(error))
@@ -254,3 +258,16 @@ class Engine:
         if found.connection is not None:
             self._connect_to(found.node, found.connection)
         self._on_event(CoordinatorFound(found.node))
+
+
+def _machine_of(
+    config: MemberConfig, random: Random
+) -> "MembershipMachine | ConsumerMembershipMachine":
+    """Return the machine of the protocol that the configuration is of."""
+    if isinstance(config, ConsumerMemberConfig):
+        # here and not above: members of the classic protocol need not load the other one
+        from groupsdk.consumer_membership.machine import ConsumerMembershipMachine
+
+        return ConsumerMembershipMachine(config, random)
+
+    return MembershipMachine(config, random)

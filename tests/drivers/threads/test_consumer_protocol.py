@@ -1,0 +1,164 @@
+"""Members of the consumer protocol (KIP-848) through the drivers of all members, on the embedded broker."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.consumer_membership.config import ConsumerMemberConfig
+from groupsdk.consumer_membership.state import ConsumerMemberState
+from groupsdk.consumer_membership.subscription import HeartbeatSubscription
+from groupsdk.drivers.aio.member import AsyncGroupMember
+from groupsdk.drivers.threads.member import GroupMember
+from groupsdk.errors import BrokerError
+from groupsdk.membership.state import MemberState
+from groupsdk.subscriptions import decode_assignment
+from groupsdk.types import GroupMembers
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.broker.clients import connect
+from tests.support.workers import eventually
+
+
+class Callbacks:
+    """Takes up whatever it is handed."""
+
+    protocol_type = "consumer"
+
+    def __init__(self, *topics: str, pattern: str | None = None) -> None:
+        self.subscription = HeartbeatSubscription(frozenset(topics), pattern)
+        self.owned: set[int] = set()
+        self.lost = 0
+        self.left = False
+
+    def metadata(self) -> Any:
+        return self.subscription.protocols()
+
+    def on_join_prepare(self, generation: int, member_id: str) -> None:
+        self.lost += 1
+        self.owned = set()
+
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> dict[str, bytes]:
+        raise AssertionError("the broker assigns")
+
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        self.owned = {partition for _, partition in decode_assignment(assignment)}
+
+    def on_leave_prepare(self) -> None:
+        self.left = True
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: EmbeddedBroker, group_id: str) -> str:
+    broker.create_topic(f"t-{group_id}", 4)
+    return f"t-{group_id}"
+
+
+def config(broker: EmbeddedBroker, group_id: str, **settings: Any) -> ConsumerMemberConfig:
+    servers = broker.bootstrap_servers
+    return ConsumerMemberConfig(bootstrap_servers=servers, group_id=group_id, **settings)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("heartbeat", ["thread", "process"])
+def test_two_members_share_a_topic_and_one_takes_all_when_the_other_leaves(
+    broker: EmbeddedBroker, group_id: str, topic: str, heartbeat: str
+) -> None:
+    one, two = Callbacks(topic), Callbacks(topic)
+    with GroupMember(one, config(broker, group_id, heartbeat=heartbeat)) as first:
+        assert first.ensure_active_group(60)
+        assert one.owned == {0, 1, 2, 3}
+        with GroupMember(two, config(broker, group_id)) as second:
+
+            def shared() -> bool:
+                for each in (first, second):
+                    each.poll(0.02)
+                return len(one.owned) == len(two.owned) == 2 and not one.owned & two.owned
+
+            eventually(shared, timeout_s=60.0)
+            eventually(lambda: second.ensure_active_group(1), timeout_s=60.0)
+            snapshot = second.snapshot()
+            assert snapshot.state is MemberState.STABLE
+            assert snapshot.consumer_state is ConsumerMemberState.STABLE
+            assert snapshot.holds
+            assert second.generation_if_stable() == snapshot.generation
+            assert snapshot.generation.generation_id >= 3
+            assert snapshot.to_confluent().startswith(b"CGMDv2:")
+        assert two.left
+
+        def all_taken() -> bool:
+            first.poll(0.02)
+            return len(one.owned) == 4
+
+        eventually(all_taken, timeout_s=60.0)
+        assert first.metrics()["rebalance-total"] >= 3
+        assert all(each.broker_assigns for each in first.events())
+
+
+@pytest.mark.timeout(120)
+def test_a_member_for_asyncio_takes_part(broker: EmbeddedBroker, group_id: str, topic: str) -> None:
+    class Awaited(Callbacks):
+        @override
+        async def on_join_complete(  # type: ignore[override]
+            self, generation: int, member_id: str, protocol: str, assignment: bytes
+        ) -> None:
+            await asyncio.sleep(0)
+            super().on_join_complete(generation, member_id, protocol, assignment)
+
+    async def run() -> set[int]:
+        callbacks = Awaited(topic)
+        async with AsyncGroupMember(callbacks, config(broker, group_id)) as member:
+            assert await member.ensure_active_group(60)
+            return callbacks.owned
+
+    assert asyncio.run(run()) == {0, 1, 2, 3}
+
+
+@pytest.mark.timeout(120)
+def test_a_member_that_an_administrator_removes_hears_of_the_loss_and_comes_back(
+    broker: EmbeddedBroker, group_id: str, topic: str
+) -> None:
+    callbacks = Callbacks(topic)
+    with GroupMember(callbacks, config(broker, group_id)) as member:
+        assert member.ensure_active_group(60)
+        member_id, lost = member.member_id(), callbacks.lost
+        remove(broker, group_id, member_id)
+
+        def back() -> bool:
+            member.poll(0.02)
+            return callbacks.lost > lost and len(callbacks.owned) == 4
+
+        eventually(back, timeout_s=60.0)
+        assert member.member_id() == member_id
+        assert "UNKNOWN_MEMBER_ID" in member.events()[-1].reason
+
+
+@pytest.mark.timeout(120)
+def test_what_the_broker_refuses_for_good_is_raised_by_every_call(
+    broker: EmbeddedBroker, group_id: str, topic: str
+) -> None:
+    given = config(broker, group_id, server_assignor="nope")
+    with GroupMember(Callbacks(topic), given) as member:
+        for _ in range(3):
+            with pytest.raises(BrokerError, match=r"group\.remote.assignor='nope'"):
+                member.ensure_active_group(60)
+        assert member.snapshot().consumer_state is ConsumerMemberState.FATAL
+
+
+def remove(broker: EmbeddedBroker, group_id: str, member_id: str) -> None:
+    """Remove a member as an administrator does."""
+    leaving = LeaveGroupRequest(group_id, members=(MemberIdentity(member_id),))
+    with connect(broker) as client:
+        assert client.ask(leaving, 5).members[0].error_code == 0
