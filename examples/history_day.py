@@ -188,10 +188,19 @@ def main(root: Path) -> None:
     log = root / "log"
     count = write_day(log)
     print(f"{count} rebalances in {log}")
-    from groupsdk.history.command import main as history
+    from groupsdk.cli.main import main as groupsdk
 
-    code = history(
-        ["run", "--segments", str(log), "--out", str(root / "tables"), "--master", "local[2]"]
+    code = groupsdk(
+        [
+            "history",
+            "run",
+            "--segments",
+            str(log),
+            "--out",
+            str(root / "tables"),
+            "--master",
+            "local[2]",
+        ]
     )
     if code:
         raise SystemExit(code)

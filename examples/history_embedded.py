@@ -86,10 +86,12 @@ def make_history(data_dir: Path) -> None:
 def main(root: Path) -> int:
     """Make the history and explain it; returns the exit code."""
     make_history(root / "broker")
-    from groupsdk.history.command import main as history
+    from groupsdk.cli.main import main as groupsdk
 
     log = ["run", "--segments", str(root / "broker"), "--out", str(root / "tables")]
-    return history([*log, "--master", "local[2]", "--title", "Some seconds of a broker"])
+    return groupsdk(
+        ["history", *log, "--master", "local[2]", "--title", "Some seconds of a broker"]
+    )
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ SAMPLE = Path(__file__).resolve().parents[1] / "tests" / "history" / "data"
 
 def main(out: Path) -> int:
     """Run the history over the sample; returns the exit code."""
-    from groupsdk.history.command import main as history
+    from groupsdk.cli.main import main as groupsdk
 
-    return history(
+    return groupsdk(
         [
-            *("run", "--segments", str(SAMPLE / "segments")),
+            *("history", "run", "--segments", str(SAMPLE / "segments")),
             *("--broker-log", str(SAMPLE / "coordinator-log.txt.gz")),
             *("--out", str(out), "--master", "local[2]", "--title", "Fifty seconds of a broker"),
         ]

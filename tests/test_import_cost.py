@@ -9,10 +9,12 @@ import pytest
 # What a user who only reads `groupsdk.Generation` must not pay for, or may not have installed.
 HEAVY = (
     "asyncio",
+    "click",
     "confluent_kafka",
     "multiprocessing",
     "numpy",
     "pyspark",
+    "rich",
     "scramp",
     "ssl",
     "subprocess",
@@ -58,6 +60,13 @@ def test_a_part_does_not_import_the_others() -> None:
 
     assert "groupsdk.broker.embedded" in names
     assert not [name for name in names if name.startswith(parts)]
+
+
+def test_a_command_imports_only_what_it_needs() -> None:
+    names = modules_after("from groupsdk.cli.main import main; main(['--help'])")
+
+    assert "groupsdk.cli.main" in names
+    assert not names & {"rich", "asyncio", "groupsdk.cli.groups", "groupsdk.broker.config"}
 
 
 def test_a_heavy_import_would_be_seen() -> None:

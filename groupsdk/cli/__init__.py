@@ -1,1 +1,1 @@
-"""The command `groupsdk`: one class for each of its commands."""
+"""The command `groupsdk`: a module for each of its commands, and what they share."""

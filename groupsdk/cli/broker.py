@@ -1,17 +1,23 @@
 """`groupsdk broker`: run a broker until it is told to stop."""
 
-import argparse
 import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from groupsdk.broker.config import BrokerConfig
+from groupsdk.cli.command import Command
+from groupsdk.cli.connection import split_pairs
+from groupsdk.cli.process import STOP_SIGNALS, log_level_option, set_up_logging
 from groupsdk.errors import ConfigError
+from groupsdk.properties import read_properties
 
 
 if TYPE_CHECKING:
@@ -20,82 +26,102 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
-_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _COLLECTED_AFTER: Final = (20_000, 20, 20)
 """As for `gc.set_threshold`: a broker makes many objects at once and hardly a cycle."""
 
 
-class BrokerCommand:
-    """Run a broker in this process until SIGTERM or SIGINT."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    """The options of `groupsdk broker`."""
 
-    name = "broker"
-    help = "run a Kafka broker for local work and tests, until SIGTERM or SIGINT; SIGUSR1 logs its groups"
-    sets_up_logging = False
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its options."""
-        parser.add_argument(
-            "--listen",
-            default=_DEFAULT_ADDRESS,
-            metavar="HOST:PORT",
-            help=f"where to listen; port 0 takes a free one (default: {_DEFAULT_ADDRESS}). An address"
-            " that others can reach needs TLS and users",
-        )
-        parser.add_argument(
-            "--advertise", metavar="HOST:PORT", help="what clients are told to connect to"
-        )
-        parser.add_argument(
-            "--data-dir", type=Path, help="where everything is kept (default: in memory only)"
-        )
-        parser.add_argument(
-            "--topic",
-            action="append",
-            default=[],
-            metavar="NAME[:PARTITIONS]",
-            help="a topic to create where it is not there; may be given more than once",
-        )
-        parser.add_argument("--nodes", type=int, default=1, help="how many nodes (default: 1)")
-        parser.add_argument(
-            "--first-node-id",
-            type=int,
-            default=1,
-            metavar="ID",
-            help="the id of the first node; the others have those that follow (default: 1)",
-        )
-        parser.add_argument(
-            "--config",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="a broker setting of Kafka's, such as group.max.size=10; may be given more than once",
-        )
-        parser.add_argument("--properties", type=Path, help="a file of such settings")
-        parser.add_argument("--tls-certificate", metavar="PEM", help="certificate chain, for TLS")
-        parser.add_argument("--tls-key", metavar="PEM", help="its key, if that is another file")
-        parser.add_argument(
-            "--tls-client-ca", metavar="PEM", help="ask clients for certificates of it"
-        )
-        parser.add_argument(
-            "--users",
-            type=Path,
-            metavar="FILE",
-            help="name:password in each line: clients have to authenticate (PLAIN or SCRAM)",
-        )
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Run the broker; 0 when it was told to stop.
-
-        Raises:
-            ConfigError: an option is wrong.
-            GroupSdkError: the data directory cannot be used.
-        """
-        broker, topics = broker_of(arguments)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(broker, topics))
-        return 0
+    listen: str = _DEFAULT_ADDRESS
+    advertise: str | None = None
+    data_dir: Path | None = None
+    topics: Sequence[str] = ()
+    nodes: int = 1
+    first_node_id: int = 1
+    config: Sequence[str] = ()
+    """Files of settings; also KEY=VALUE, which `--config` took before `--set` was there."""
+    settings: Sequence[str] = ()
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    users: Path | None = None
 
 
-def broker_of(arguments: argparse.Namespace) -> "tuple[Broker, dict[str, int]]":
+@click.command(
+    cls=Command,
+    examples=[
+        ("groupsdk broker --topic orders:4", "on 127.0.0.1:9092, in memory"),
+        ("groupsdk broker --data-dir /tmp/kafka --nodes 3", "three nodes that keep their data"),
+        ("groupsdk broker --set group.max.size=10 --config server.properties", "with settings"),
+    ],
+)
+@click.option(
+    "--listen",
+    default=_DEFAULT_ADDRESS,
+    show_default=True,
+    metavar="HOST:PORT",
+    envvar="GROUPSDK_LISTEN",
+    help="Where to listen; port 0 takes a free one. An address that others can reach needs TLS and users.",
+)
+@click.option("--advertise", metavar="HOST:PORT", help="The address that clients connect to.")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    envvar="GROUPSDK_DATA_DIR",
+    help="Where everything is kept; in memory only where it is not given.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME[:PARTITIONS]",
+    help="A topic to create where it is not there; repeatable.",
+)
+@click.option("--nodes", type=int, default=1, show_default=True, help="The number of nodes.")
+@click.option(
+    "--first-node-id",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="ID",
+    help="The id of the first node; the others have those that follow.",
+)
+@click.option(
+    "--config",
+    "--properties",
+    multiple=True,
+    metavar="FILE",
+    envvar="GROUPSDK_BROKER_CONFIG",
+    help="A file of a broker's settings, in the form of Java's properties.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A broker setting of Kafka's, such as group.max.size=10; repeatable.",
+)
+@click.option("--tls-certificate", metavar="PEM", help="The certificate chain, for TLS.")
+@click.option("--tls-key", metavar="PEM", help="Its key, if that is another file.")
+@click.option("--tls-client-ca", metavar="PEM", help="Ask clients for certificates of it.")
+@click.option(
+    "--users",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="name:password in each line: clients have to authenticate (PLAIN or SCRAM).",
+)
+@log_level_option("info")
+def broker(log_level: str, **options: Any) -> None:
+    """Run a Kafka broker for local work and tests, until SIGTERM or SIGINT; SIGUSR1 logs its groups."""
+    set_up_logging(log_level)
+    made, topics = broker_of(BrokerOptions(**options))
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(made, topics))
+
+
+def broker_of(options: BrokerOptions) -> "tuple[Broker, dict[str, int]]":
     """Make the broker that the options ask for, not started, and the topics to create.
 
     Raises:
@@ -103,21 +129,23 @@ def broker_of(arguments: argparse.Namespace) -> "tuple[Broker, dict[str, int]]":
     """
     from groupsdk.broker.server.broker import Broker
 
-    users = {} if arguments.users is None else read_users(arguments.users)
+    users = {} if options.users is None else read_users(options.users)
     settings: dict[str, Any] = {"group.initial.rebalance.delay.ms": 0}
-    settings.update(_listener_settings(arguments, with_users=bool(users)))
-    if arguments.properties is not None:
-        settings.update(read_properties(arguments.properties))
-    settings.update(_pairs("--config", arguments.config))
-    config = BrokerConfig.of(settings)
-    broker = Broker(
-        config,
-        nodes=arguments.nodes,
-        first_node_id=arguments.first_node_id,
-        data_dir=arguments.data_dir,
+    settings.update(_listener_settings(options, with_users=bool(users)))
+    pairs = [each for each in options.config if "=" in each and not Path(each).exists()]
+    for each in options.config:
+        if each not in pairs:
+            settings.update(read_properties(each))
+    settings.update(split_pairs("--config", pairs))
+    settings.update(split_pairs("--set", options.settings))
+    made = Broker(
+        BrokerConfig.of(settings),
+        nodes=options.nodes,
+        first_node_id=options.first_node_id,
+        data_dir=options.data_dir,
         users=users,
     )
-    return broker, dict(_topic(text) for text in arguments.topic)
+    return made, dict(_topic(text) for text in options.topics)
 
 
 def _loop_factory() -> Any:
@@ -131,7 +159,7 @@ def _loop_factory() -> Any:
 async def _serve(broker: "Broker", topics: dict[str, int]) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in _STOP_SIGNALS:
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stopped.set)
     broker.open(topics)
     try:
@@ -174,9 +202,9 @@ def _log_groups(broker: "Broker") -> None:
             )
 
 
-def _listener_settings(arguments: argparse.Namespace, *, with_users: bool) -> dict[str, Any]:
-    tls = arguments.tls_certificate is not None
-    if not tls and (arguments.tls_key or arguments.tls_client_ca):
+def _listener_settings(options: BrokerOptions, *, with_users: bool) -> dict[str, Any]:
+    tls = options.tls_certificate is not None
+    if not tls and (options.tls_key or options.tls_client_ca):
         raise ConfigError("--tls-key and --tls-client-ca need --tls-certificate")
     protocol = {
         (False, False): "PLAINTEXT",
@@ -184,14 +212,14 @@ def _listener_settings(arguments: argparse.Namespace, *, with_users: bool) -> di
         (False, True): "SASL_PLAINTEXT",
         (True, True): "SASL_SSL",
     }[tls, with_users]
-    settings: dict[str, Any] = {"listeners": f"{protocol}://{arguments.listen}"}
-    if arguments.advertise is not None:
-        settings["advertised.listeners"] = f"{protocol}://{arguments.advertise}"
+    settings: dict[str, Any] = {"listeners": f"{protocol}://{options.listen}"}
+    if options.advertise is not None:
+        settings["advertised.listeners"] = f"{protocol}://{options.advertise}"
     if tls:
-        settings["ssl.keystore.location"] = arguments.tls_certificate
-        settings["ssl.key.location"] = arguments.tls_key or ""
-    if arguments.tls_client_ca:
-        settings["ssl.truststore.location"] = arguments.tls_client_ca
+        settings["ssl.keystore.location"] = options.tls_certificate
+        settings["ssl.key.location"] = options.tls_key or ""
+    if options.tls_client_ca:
+        settings["ssl.truststore.location"] = options.tls_client_ca
         settings["ssl.client.auth"] = "required"
     return settings
 
@@ -214,31 +242,11 @@ def read_users(path: Path) -> dict[str, str]:
     return users
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """Read a file of `key=value` lines.
-
-    Raises:
-        ConfigError: a line is not of this form.
-        OSError: the file cannot be read.
-    """
-    return _pairs(str(path), (line for _, line in _lines(path)))
-
-
 def _lines(path: Path) -> Iterable[tuple[int, str]]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         text = line.strip()
         if text and not text.startswith("#"):
             yield number, text
-
-
-def _pairs(place: str, texts: Iterable[str]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key.strip() and equals):
-            raise ConfigError(f"{place}: {text!r} is not of the form KEY=VALUE")
-        pairs[key.strip()] = value.strip()
-    return pairs
 
 
 def _topic(text: str) -> tuple[str, int]:

@@ -1,25 +1,120 @@
-"""Say what a command of `groupsdk` is."""
+"""The base of all commands: examples in their help, groups that import lazily, suggestions, exit codes."""
 
-import argparse
-from typing import Protocol
+import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from enum import IntEnum
+from importlib import import_module
+from typing import Any, Final
+
+import click
+from typing_extensions import override
 
 
-class Command(Protocol):
-    """One command, such as `groupsdk broker`."""
+_CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
-    name: str
-    """What is typed."""
-    help: str
-    """What it does, in a line."""
-    sets_up_logging: bool
-    """Whether it sets up logging by itself; otherwise it gets --log-level, and a handler for standard error."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its options."""
+class ExitCode(IntEnum):
+    """The exit codes of every command. docs/commands.md lists them."""
 
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Do it; return the exit status.
+    OK = 0
+    FAILED = 1
+    """The cluster refused, could not be reached, or the program ended by itself with an error."""
+    WRONG_USE = 2
+    """An option, an argument, a file or a setting is wrong."""
+    NOT_IN_ORDER = 3
+    """The process was told to end and could not do so in order in time."""
+    FINDINGS = 4
+    """`doctor` found something to change."""
+    INTERRUPTED = 130
+    """Ctrl-C ended the command."""
 
-        Raises:
-            ConfigError: an option is wrong; the text says which, and what would be right.
-        """
+
+class Command(click.Command):
+    """A command whose help ends with examples.
+
+    Args:
+        arguments: as for `click.Command`.
+        examples: command lines, each with a sentence about what it does.
+        options: as for `click.Command`.
+    """
+
+    def __init__(
+        self, *arguments: Any, examples: Sequence[tuple[str, str]] = (), **options: Any
+    ) -> None:
+        super().__init__(*arguments, **{"context_settings": _CONTEXT, **options})
+        self.examples = tuple(examples)
+
+    @override
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for line, sentence in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}# {sentence}\n")
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+        super().format_epilog(ctx, formatter)
+
+
+class CommandGroup(click.Group):
+    """A command with commands of its own, such as `groupsdk groups`. It suggests names for unknown ones.
+
+    Args:
+        arguments: as for `click.Group`.
+        places: "module:attribute" of commands that are imported when they are asked for, and what they do in a
+            line, by name.
+        options: as for `click.Group`.
+    """
+
+    command_class = Command
+
+    def __init__(
+        self, *arguments: Any, places: Mapping[str, tuple[str, str]] | None = None, **options: Any
+    ) -> None:
+        super().__init__(*arguments, **{"context_settings": _CONTEXT, **options})
+        self._places = dict(places or {})
+
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self._places, *(each for each in self.commands if each not in self._places)]
+
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands and cmd_name in self._places:
+            module, _, name = self._places[cmd_name][0].partition(":")
+            self.add_command(getattr(import_module(module), name), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    @override
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there is {', '.join(known)}."
+            ctx.fail(f"No such command {name!r}: {hint}")
+        return super().resolve_command(ctx, args)
+
+    @override
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # without importing those that are only listed
+        rows = [(name, self._line_of(name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def _line_of(self, name: str) -> str:
+        if name in self._places:
+            return self._places[name][1]
+        return self.commands[name].get_short_help_str(120)
+
+
+def exit_with(code: ExitCode | int) -> None:
+    """End the command that is running with this exit code."""
+    click.get_current_context().exit(int(code))
+
+
+def complain(text: str) -> None:
+    """Write one line to standard error, as all commands write their errors."""
+    sys.stderr.write(f"groupsdk: {text}\n")
+    sys.stderr.flush()

@@ -1,28 +1,383 @@
-"""`groupsdk history`: explain a cluster's groups from its own log."""
+"""`groupsdk history`: explain a cluster's groups from its own log. Needs the extra groupsdk[spark]."""
 
-import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import strftime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from groupsdk.cli.command import CommandGroup
+from groupsdk.cli.connection import bootstrap_option, settings_options, split_pairs
+from groupsdk.errors import ConfigError
+from groupsdk.properties import read_properties
 
 
-class HistoryCommand:
-    """Turn the log of a group coordinator into tables and a report; needs the extra groupsdk[spark]."""
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-    name = "history"
-    help = "explain a cluster's groups from its own log: tables, causes, what-if, a report"
-    # of Spark's own lines nobody wants to see those of level INFO
-    sets_up_logging = True
+    from groupsdk.history.job import Inputs
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its commands and their options."""
-        from groupsdk.history.command import add_arguments
+F = TypeVar("F", bound=Callable[..., Any])
 
-        add_arguments(parser)
+REPORT: Final = "report.html"
+_TITLE: Final = "What happened to the groups"
 
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Run what was chosen.
 
-        Raises:
-            GroupSdkError: the input cannot be read.
-        """
-        from groupsdk.history.command import run
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions:
+    """The options of the history's commands; each command has a part of them."""
 
-        return run(arguments)
+    out: str
+    segments: str | None = None
+    archive: str | None = None
+    bootstrap_servers: str | None = None
+    config: str | None = None
+    settings: Sequence[str] = ()
+    broker_log: str | None = None
+    log_zone: str = "UTC"
+    topics: str | None = None
+    end_offsets: str | None = None
+    assignors: str = "range,roundrobin,sticky,cooperative-sticky"
+    storm: str = "5/300"
+    session_timeout: int | None = None
+    no_report: bool = False
+    report: str | None = None
+    title: str = _TITLE
+    group: Sequence[str] = ()
+    once: bool = False
+    every: int = 30
+    max_offsets: int = 1_000_000
+    master: str | None = None
+    quiet: bool = False
+
+
+@click.group(cls=CommandGroup)
+def history() -> None:
+    """Explain a cluster's groups from its own log: tables, causes, what-if, a report."""
+
+
+def _spark_options(function: F) -> F:
+    function = click.option("--quiet", is_flag=True, help="Write no progress to standard error.")(
+        function
+    )
+    return click.option(
+        "--master", help="Spark's master; local[*] unless Spark's settings name one."
+    )(function)
+
+
+def _report_options(function: F) -> F:
+    function = click.option("--group", multiple=True, help="A group to show; repeatable.")(function)
+    function = click.option(
+        "--title", default=_TITLE, show_default=True, help="The report's title."
+    )(function)
+    return click.option("--report", metavar="FILE", help="Where to write it (OUT/report.html).")(
+        function
+    )
+
+
+def _needs_spark() -> None:
+    """Fail at once, and before Java starts, where the extra is not installed."""
+    import pyspark  # noqa: F401
+
+
+@history.command(
+    "run",
+    examples=[
+        ("groupsdk history run --segments /var/lib/kafka/data --out out", "a broker's files"),
+        (
+            "groupsdk history run --bootstrap-servers localhost:9092 --config client.properties --out out",
+            "a live cluster",
+        ),
+    ],
+)
+@click.option("--segments", metavar="DIR", help="A broker's data directory, or a part of it.")
+@click.option("--archive", metavar="DIR", help="A directory that `archive` wrote.")
+@bootstrap_option
+@settings_options
+@click.option("--out", required=True, metavar="DIR", help="Where tables and report are written.")
+@click.option("--broker-log", help="Log files of the brokers: exact reasons for rebalances.")
+@click.option("--log-zone", default="UTC", show_default=True, help="Time zone of those logs.")
+@click.option("--topics", metavar="FILE", help="JSON lines with topic_id and topic: names for ids.")
+@click.option(
+    "--end-offsets",
+    metavar="FILE",
+    help="JSON lines with topic, partition, ts and end_offset: exact lag.",
+)
+@click.option(
+    "--assignors",
+    default="range,roundrobin,sticky,cooperative-sticky",
+    show_default=True,
+    help="What to replay: names or package.module:Class, with commas between.",
+)
+@click.option(
+    "--storm",
+    default="5/300",
+    show_default=True,
+    metavar="N/SECONDS",
+    help="So many rebalances within so many seconds are a storm.",
+)
+@click.option(
+    "--session-timeout",
+    type=int,
+    metavar="SECONDS",
+    help="group.consumer.session.timeout.ms of the brokers, which the log holds only in part.",
+)
+@click.option("--no-report", is_flag=True, help="Write the tables only.")
+@_report_options
+@_spark_options
+def run_command(**given: Any) -> None:
+    """Read a log, and write every table and a report."""
+    source = click.get_current_context().get_parameter_source("bootstrap_servers")
+    if (given["segments"] or given["archive"]) and source is ParameterSource.ENVIRONMENT:
+        given["bootstrap_servers"] = None
+    options = HistoryOptions(**given)
+    sources = (options.segments, options.archive, options.bootstrap_servers)
+    if sum(each is not None for each in sources) != 1:
+        raise click.UsageError("Give exactly one of --segments, --bootstrap-servers and --archive.")
+    _needs_spark()
+    _run(options)
+
+
+@history.command(
+    "report", examples=[("groupsdk history report --out out --group orders", "one group")]
+)
+@click.option("--out", required=True, metavar="DIR", help="The directory of the tables.")
+@_report_options
+@_spark_options
+def report_command(**given: Any) -> None:
+    """Write the report of tables that are there."""
+    _needs_spark()
+    _report(HistoryOptions(**given))
+
+
+@history.command(
+    "archive",
+    examples=[
+        (
+            "groupsdk history archive --bootstrap-servers localhost:9092 --out archive",
+            "until Ctrl-C",
+        )
+    ],
+)
+@bootstrap_option
+@settings_options
+@click.option("--out", required=True, metavar="DIR", help="The directory of the archive.")
+@click.option("--once", is_flag=True, help="Read what is there, and end.")
+@click.option(
+    "--every",
+    type=int,
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to write.",
+)
+@click.option(
+    "--max-offsets", type=int, default=1_000_000, show_default=True, help="Of a partition at once."
+)
+@_spark_options
+def archive_command(**given: Any) -> None:
+    """Keep a live log's records before they are compacted."""
+    options = HistoryOptions(**given)
+    if not _kafka(options).get("bootstrap.servers"):
+        raise click.UsageError("Give --bootstrap-servers HOST:PORT.")
+    _needs_spark()
+    _archive(options)
+
+
+class _Progress:
+    """Says on standard error which step is run."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def say(self, text: str) -> None:
+        if not self._quiet:
+            sys.stderr.write(f"{strftime('%H:%M:%S')} {text}\n")
+            sys.stderr.flush()
+
+    def step(self, name: str, done: int, steps: int) -> None:
+        self.say(f"[{done + 1:2}/{steps}] {name}")
+
+
+def _session(
+    options: HistoryOptions, progress: _Progress, *, brief: bool = False
+) -> "SparkSession":
+    from groupsdk.history.session import build_session
+
+    progress.say("starting Spark")
+    settings = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    return build_session(master=options.master, brief=brief, settings=settings)
+
+
+def _run(options: HistoryOptions) -> None:
+    from groupsdk.history.job import Options, run as run_job
+    from groupsdk.history.sources.broker_log import read_ends
+
+    n, seconds = storm_of(options.storm)
+    progress = _Progress(quiet=options.quiet)
+    spark = _session(options, progress, brief=is_brief(options))
+    try:
+        assignors = tuple(each.strip() for each in options.assignors.split(",") if each.strip())
+        chosen = Options(
+            assignors,
+            storm_generations=n,
+            storm_window_ms=seconds * 1000,
+            session_timeout_ms=options.session_timeout and options.session_timeout * 1000,
+        )
+        inputs = _inputs(options, spark)
+        if options.broker_log:
+            inputs = replace(
+                inputs, ends=read_ends(spark, options.broker_log, zone=options.log_zone)
+            )
+        tables = run_job(spark, inputs, options.out, chosen, progress=progress.step)
+        if not options.no_report:
+            _write_report(options, progress, spark, tables)
+    finally:
+        spark.stop()
+
+
+def is_brief(options: HistoryOptions) -> bool:
+    """Tell whether there is little to read; of what is not in segment files, nobody knows beforehand."""
+    from groupsdk.history.session import BRIEF_BYTES
+    from groupsdk.history.sources.places import is_known
+    from groupsdk.history.sources.segments import find_segments
+
+    if not options.segments or not is_known(options.segments):
+        return False
+    # fails before Spark starts where there is nothing to read
+    return sum(each.size for each in find_segments(options.segments)) <= BRIEF_BYTES
+
+
+def storm_of(text: str) -> tuple[int, int]:
+    """Read "N/SECONDS".
+
+    Raises:
+        GroupSdkError: it is something else.
+    """
+    first, _, second = text.partition("/")
+    if not (first.isdecimal() and second.isdecimal() and int(first) > 1 and int(second) > 0):
+        raise ConfigError(
+            f"--storm is {text!r}; say N/SECONDS with an N of 2 at least, such as 5/300"
+        )
+    return int(first), int(second)
+
+
+def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
+    from groupsdk.history import decode
+    from groupsdk.history.archive import read_archive
+    from groupsdk.history.job import Inputs
+    from groupsdk.history.sources import segments, topic
+    from groupsdk.history.sources.broker import TopicReader
+    from groupsdk.history.sources.broker_log import read_broker_log
+    from groupsdk.history.sources.places import is_known
+
+    names: Any = None
+    if options.topics:
+        names = spark.read.schema("topic_id string, topic string").json(options.topics)
+    ends: Any = None
+    if options.end_offsets:
+        shape = "topic string, partition int, ts timestamp, end_offset bigint"
+        ends = spark.read.schema(shape).json(options.end_offsets)
+    reasons: Any = None
+    if options.broker_log:
+        reasons = read_broker_log(spark, options.broker_log, zone=options.log_zone)
+    if options.segments and not is_known(options.segments):
+        commits, rest = (
+            segments.read_with_spark(spark, options.segments, kind) for kind in ("commits", "rest")
+        )
+        return Inputs(commits, rest, names, ends, reasons)
+    if options.segments:
+        spark.dataSource.register(segments.SegmentsDataSource)
+        reader = spark.read.format(segments.FORMAT)
+        return Inputs(
+            reader.option("kind", "commits").load(options.segments),
+            reader.option("kind", "rest").load(options.segments),
+            names,
+            ends,
+            reasons,
+            segments.land_segments(spark, options.segments),
+        )
+    if options.bootstrap_servers:
+        kafka = _kafka(options)
+        with TopicReader(kafka) as live:
+            if names is None:
+                pairs = sorted(live.topic_ids().items())
+                names = spark.createDataFrame(pairs, "topic_id string, topic string")
+            spans = live.spans(segments.TOPIC, live.partitions(segments.TOPIC))
+        spark.dataSource.register(topic.TopicDataSource)
+        # the log goes on: every reading ends where the first one does
+        stop = "{" + ", ".join(f'"{p}": {span.end}' for p, span in spans.items()) + "}"
+        live_reader = spark.read.format(topic.FORMAT).options(**kafka, endingOffsets=stop)
+        return Inputs(
+            live_reader.option("kind", "commits").load(),
+            live_reader.option("kind", "rest").load(),
+            names,
+            ends,
+            reasons,
+        )
+    assert options.archive is not None
+    raw = read_archive(spark, options.archive)
+    return Inputs(decode.commits(raw), decode.rest(raw), names, ends, reasons)
+
+
+def _kafka(options: HistoryOptions) -> dict[str, str]:
+    """Take the settings of connections from a file of properties and the command line."""
+    settings = read_properties(options.config) if options.config else {}
+    settings |= split_pairs("--set", options.settings)
+    if options.bootstrap_servers:
+        settings["bootstrap.servers"] = options.bootstrap_servers
+    return settings
+
+
+def _report(options: HistoryOptions) -> None:
+    from groupsdk.history.job import read_tables
+
+    progress = _Progress(quiet=options.quiet)
+    spark = _session(options, progress, brief=True)
+    try:
+        _write_report(options, progress, spark, read_tables(spark, options.out))
+    finally:
+        spark.stop()
+
+
+def _write_report(
+    options: HistoryOptions,
+    progress: _Progress,
+    spark: "SparkSession",
+    tables: Mapping[str, Any],
+) -> None:
+    from groupsdk.history.report.data import collect
+    from groupsdk.history.report.page import render
+    from groupsdk.history.sources.places import Store
+
+    progress.say("report")
+    page = render(collect(tables, options.group), title=options.title).encode()
+    # beside the tables, wherever they are
+    folder, _, name = (options.report or f"{options.out.rstrip('/')}/{REPORT}").rpartition("/")
+    sys.stdout.write(f"{Store(spark, folder or '.').write(name, page)}\n")
+
+
+def _archive(options: HistoryOptions) -> None:
+    from groupsdk.history.archive import archive, read_stream
+
+    progress = _Progress(quiet=options.quiet)
+    kafka = {**_kafka(options), "max_offsets": str(options.max_offsets)}
+    spark = _session(options, progress)
+    try:
+        query = archive(
+            read_stream(spark, kafka),
+            options.out,
+            once=options.once,
+            trigger=f"{options.every} seconds",
+        )
+        progress.say(f"archiving to {options.out}" + ("" if options.once else "; Ctrl-C ends it"))
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            # between two batches or within one: the next start goes on where the checkpoint says
+            query.stop()
+    finally:
+        spark.stop()

@@ -1,72 +1,91 @@
-"""Choose a command by its name and run it."""
+"""The command `groupsdk`: choose a command by its name, run it, and turn errors into exit codes."""
 
-import argparse
-import logging
-import sys
 from collections.abc import Sequence
 from typing import Final
 
-from groupsdk.cli.broker import BrokerCommand
-from groupsdk.cli.command import Command
-from groupsdk.cli.history import HistoryCommand
-from groupsdk.cli.worker import WorkerCommand
+import click
+from click.shell_completion import get_completion_class
+
+from groupsdk.cli.command import Command, CommandGroup, ExitCode, complain
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.version import __version__
 
 
-_LOG = logging.getLogger(__name__)
-_WRONG_USE: Final = 2
-_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_COMMANDS: Final = {
+    "groups": (
+        "groupsdk.cli.groups:groups",
+        "list, describe, reset and delete the groups of a cluster",
+    ),
+    "log": (
+        "groupsdk.cli.log:log",
+        "show the log of the group coordinators: offsets, groups, transactions",
+    ),
+    "broker": ("groupsdk.cli.broker:broker", "run a Kafka broker for local work and tests"),
+    "worker": (
+        "groupsdk.cli.worker:worker",
+        "run a program's connectors and tasks as one worker of a group",
+    ),
+    "history": (
+        "groupsdk.cli.history:history",
+        "explain a cluster's groups from its own log, with Spark",
+    ),
+}
+_SHELLS: Final = ("bash", "zsh", "fish")
+_EXTRAS: Final = {"rich": "cli", "starlette": "rest", "uvicorn": "rest", "pyspark": "spark"}
+"""The extra of groupsdk that installs a package."""
+
+groupsdk = CommandGroup(
+    name="groupsdk",
+    places=_COMMANDS,
+    help="Kafka's group membership: look at groups and change them, run workers, a broker, a history.",
+    epilog="Every option can be set in the environment: --bootstrap-servers as GROUPSDK_BOOTSTRAP_SERVERS.",
+)
+click.version_option(__version__, prog_name="groupsdk", message="%(prog)s %(version)s")(groupsdk)
 
 
-def commands() -> tuple[Command, ...]:
-    """Return all commands."""
-    return BrokerCommand(), WorkerCommand(), HistoryCommand()
-
-
-def parser(asked: str | None = None) -> argparse.ArgumentParser:
-    """Build the parser of the whole command line.
-
-    Args:
-        asked: the command whose options are declared; those of the others would only be imported.
-    """
-    made = argparse.ArgumentParser(
-        prog="groupsdk",
-        description="Kafka's group membership: workers, a broker, a group's history.",
-    )
-    made.add_argument("--version", action="version", version=f"groupsdk {__version__}")
-    chosen = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in commands():
-        sub = chosen.add_parser(command.name, help=command.help, description=command.help)
-        if command.name != asked:
-            continue
-        if not command.sets_up_logging:
-            sub.add_argument(
-                "--log-level",
-                default="info",
-                choices=["debug", "info", "warning", "error"],
-                help="how much is written to standard error (default: info)",
-            )
-        command.add_arguments(sub)
-        sub.set_defaults(chosen=command)
-    return made
+@groupsdk.command(
+    "completion",
+    cls=Command,
+    examples=[
+        ('eval "$(groupsdk completion bash)"', "in ~/.bashrc"),
+        ("groupsdk completion fish > ~/.config/fish/completions/groupsdk.fish", "once, for fish"),
+    ],
+    short_help="print the completion script of a shell",
+)
+@click.argument("shell", type=click.Choice(_SHELLS))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell, to be evaluated by it."""
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(groupsdk, {}, "groupsdk", "_GROUPSDK_COMPLETE").source())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return the exit status: 0, 1 where it failed, 2 where it was used wrongly."""
-    given = sys.argv[1:] if argv is None else argv
-    arguments = parser(given[0] if given else None).parse_args(given)
-    command: Command = arguments.chosen
-    if not command.sets_up_logging:
-        logging.basicConfig(
-            level=arguments.log_level.upper(), format=_FORMAT, stream=sys.stderr, force=True
-        )
+    """Run a command and return its exit code (see `ExitCode`).
+
+    Args:
+        argv: the words of the command line, without the program's name; None: those of the process.
+    """
     try:
-        return int(command.run(arguments))
+        found = groupsdk.main(
+            None if argv is None else list(argv), prog_name="groupsdk", standalone_mode=False
+        )
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.WRONG_USE
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
     except ConfigError as error:
-        # its text says what would be right, so no traceback
-        _LOG.error("%s", error)
-        return _WRONG_USE
+        complain(str(error))
+        return ExitCode.WRONG_USE
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        extra = _EXTRAS.get(package)
+        if extra is None:
+            raise
+        complain(f"this needs the package {package}: pip install 'groupsdk[{extra}]'")
+        return ExitCode.WRONG_USE
     except (GroupSdkError, OSError) as error:
-        _LOG.error("%s", error)
-        return 1
+        complain(str(error))
+        return ExitCode.FAILED
+    return found if isinstance(found, int) else ExitCode.OK

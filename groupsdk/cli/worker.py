@@ -1,23 +1,217 @@
-"""`groupsdk worker`: run a program's connectors and tasks as one worker of a group."""
+"""`groupsdk worker`: run a program's connectors and tasks as one worker of a group, until it is told to end.
 
-import argparse
+The first SIGTERM or SIGINT leaves the group in good order, the second ends at once.
+"""
+
+import importlib.util
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from groupsdk.cli.command import Command, ExitCode, exit_with
+from groupsdk.cli.connection import bootstrap_option, settings_options, split_pairs
+from groupsdk.cli.process import FORMAT, StopSignals, load, log_level_option, set_up_logging
+from groupsdk.connect.app import Worker
+from groupsdk.connect.java_settings import rest_settings
+from groupsdk.connect.log_context import FIELD, ConnectorContextFilter
+from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.worker import ConnectWorker
+from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.properties import read_properties
 
 
-class WorkerCommand:
-    """Run a worker until SIGTERM or SIGINT."""
+logger = logging.getLogger(__name__)
 
-    name = "worker"
-    help = "run the connectors and tasks of a program, module:app, as one worker of a group"
-    sets_up_logging = True
+_HINTS: Final = {
+    "bootstrap.servers is missing": ": give --bootstrap-servers HOST:PORT, or --standalone FILE to run without Kafka",
+    "group.id is missing": ": give --group NAME, the same for all workers that are to share the work",
+}
+"""What to do, in the command's words."""
+_TICK_S: Final = 0.2
+_FORMAT: Final = FORMAT.replace("%(name)s:", f"%({FIELD})s%(name)s")
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its options, which fall back to the environment."""
-        from groupsdk.connect.command import add_arguments
 
-        add_arguments(parser)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """The options of `groupsdk worker`."""
 
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Run the worker; return its exit status."""
-        from groupsdk.connect.command import run
+    group: str | None = None
+    bootstrap_servers: str | None = None
+    config: str | None = None
+    settings: Sequence[str] = ()
+    standalone: str | None = None
+    worker_id: str | None = None
+    shutdown_timeout: float = 30.0
+    rest: str | None = None
+    rest_advertised_url: str | None = None
+    rest_allowed_hosts: str | None = None
+    rest_user: str | None = None
+    rest_password: str | None = None
 
-        return run(arguments)
+
+@click.command(
+    cls=Command,
+    examples=[
+        (
+            "groupsdk worker crawler:app --group crawlers --bootstrap-servers localhost:9092",
+            "one worker",
+        ),
+        ("groupsdk worker crawler:app --standalone state.json", "alone, without Kafka"),
+        (
+            "groupsdk worker crawler:app --config worker.properties --rest 127.0.0.1:8083",
+            "with REST",
+        ),
+    ],
+)
+@click.argument("app", metavar="MODULE:APP")
+@click.option("--group", envvar="GROUPSDK_GROUP", metavar="NAME", help="The group of workers.")
+@bootstrap_option
+@settings_options
+@click.option(
+    "--standalone",
+    metavar="FILE",
+    envvar="GROUPSDK_STANDALONE",
+    help="Run alone, without Kafka, and keep everything in FILE.",
+)
+@click.option(
+    "--worker-id", envvar="GROUPSDK_WORKER_ID", help="The name of this worker in statuses."
+)
+@click.option(
+    "--shutdown-timeout",
+    type=click.FloatRange(0, 1e6),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    envvar="GROUPSDK_SHUTDOWN_TIMEOUT",
+    help="How long leaving in good order may take.",
+)
+@click.option(
+    "--rest",
+    metavar="HOST:PORT",
+    envvar="GROUPSDK_REST",
+    help="Answer to HTTP here; needs the extra groupsdk[rest].",
+)
+@click.option(
+    "--rest-advertised-url",
+    metavar="URL",
+    envvar="GROUPSDK_REST_ADVERTISED_URL",
+    help="Where other workers reach that.",
+)
+@click.option(
+    "--rest-allowed-hosts",
+    metavar="HOST,...",
+    envvar="GROUPSDK_REST_ALLOWED_HOSTS",
+    help="Further names by which requests may address this worker.",
+)
+@click.option(
+    "--rest-user",
+    envvar="GROUPSDK_REST_USER",
+    help="Who may use it; GROUPSDK_REST_PASSWORD holds the password.",
+)
+@click.option("--rest-password", envvar="GROUPSDK_REST_PASSWORD", hidden=True)
+@log_level_option("info")
+def worker(app: str, log_level: str, **options: Any) -> None:
+    """Run the connectors and tasks of a program, MODULE:APP, as one worker of a group.
+
+    Further settings of Kafka and of Connect come from --config, worker.properties of Kafka Connect included.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(ConnectorContextFilter())
+    set_up_logging(log_level, handler, _FORMAT)
+    with StopSignals() as signals:
+        exit_with(run_worker(app, WorkerOptions(**options), signals))
+
+
+def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> ExitCode:
+    """Run the worker until it is told to end or ends by itself.
+
+    Raises:
+        ConfigError: an option, the program or a setting is wrong.
+    """
+    settings = gather_worker_settings(options)
+    listener, announced = rest_settings(settings)
+    rest = RestSettings.of(
+        options.rest or listener,
+        options.rest_advertised_url or announced,
+        options.rest_user,
+        options.rest_password,
+        options.rest_allowed_hosts,
+    )
+    if rest is not None and importlib.util.find_spec("uvicorn") is None:
+        raise ConfigError("--rest needs more packages: pip install 'groupsdk[rest]'")
+    app = load_app(place)
+    try:
+        running = _start(app, options, settings, "" if rest is None else rest.url)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_HINTS.get(str(error), '')}") from error
+    except GroupSdkError as error:
+        logger.error("the worker cannot start: %s", error)  # noqa: TRY400  # for a person to read
+        return ExitCode.FAILED
+    server = None
+    try:
+        if rest is not None:
+            # an extra, which workers without REST do not need
+            from groupsdk.connect.rest.server import RestServer
+
+            server = RestServer(running, rest)
+            server.start()
+        return _wait(running, signals, options.shutdown_timeout)
+    except ConfigError:
+        running.stop(options.shutdown_timeout)
+        raise
+    finally:
+        if server is not None:
+            server.stop()
+
+
+def load_app(place: str) -> Worker:
+    """Import a program's `Worker`.
+
+    Raises:
+        ConfigError: there is none at that place.
+    """
+    found = load(place)
+    if not isinstance(found, Worker):
+        raise ConfigError(f"{place!r} is a {type(found).__name__}, not a groupsdk.connect.Worker")
+    return found
+
+
+def gather_worker_settings(options: WorkerOptions) -> dict[str, str]:
+    """Join the settings of the file, of `--set` and of the options, each over those before it.
+
+    Raises:
+        ConfigError: the file cannot be read, or a pair is not of its form.
+    """
+    settings = {} if options.config is None else read_properties(options.config)
+    settings |= split_pairs("--set", options.settings)
+    for key, value in (
+        ("group.id", options.group),
+        ("bootstrap.servers", options.bootstrap_servers),
+        ("worker.id", options.worker_id),
+    ):
+        if value is not None:
+            settings[key] = value
+    return settings
+
+
+def _start(
+    app: Worker, options: WorkerOptions, settings: dict[str, str], url: str
+) -> ConnectWorker:
+    if options.standalone is not None:
+        return app.start_standalone(options.standalone, settings)
+    return app.start(settings, url=url)
+
+
+def _wait(worker: ConnectWorker, signals: StopSignals, timeout_s: float) -> ExitCode:
+    while not signals.first.is_set():
+        if worker.wait(_TICK_S):
+            return ExitCode.OK if worker.error is None else ExitCode.FAILED
+    logger.info("leaving in good order; another signal ends at once")
+    if not worker.stop(timeout_s):
+        logger.error("not ended in order within %g s", timeout_s)
+        return ExitCode.NOT_IN_ORDER
+    return ExitCode.OK if worker.error is None else ExitCode.FAILED

@@ -1,9 +1,9 @@
-"""Run a worker: `python -m groupsdk.connect module:app`."""
+"""Run a worker: `python -m groupsdk.connect module:app`, the same as `groupsdk worker module:app`."""
 
 import sys
 
-from groupsdk.connect.command import main
+from groupsdk.cli.main import main
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(["worker", *sys.argv[1:]]))

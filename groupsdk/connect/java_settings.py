@@ -1,4 +1,4 @@
-"""Take the settings of Kafka Connect's own worker.properties: its file format, its keys, and those of Java's clients.
+"""Take the settings of Kafka Connect's own worker.properties: its keys, and those of Java's clients.
 
 What has the same meaning here is translated; what has none, such as converters, is passed over with one warning.
 What secures the worker's own connections is never passed over: it is translated or refused.
@@ -60,42 +60,6 @@ _STORES: Final = {
     ),
 }
 _EVERYWHERE: Final = "0.0.0.0"  # an empty host's meaning in Connect; refused without a password
-_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_LINE: Final = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]\s*(.*)", re.DOTALL)
-_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-
-
-def parse_properties(text: str, where: str) -> dict[str, str]:
-    """Read a file of settings: lines of key=value or key: value, as Java's `Properties` has them.
-
-    `#` and `!` begin comments; a line that ends with a backslash goes on in the next.
-
-    Args:
-        text: what it holds.
-        where: what to call it in errors.
-
-    Raises:
-        ConfigError: a line is none of that.
-    """
-    found: dict[str, str] = {}
-    logical, first = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if not logical:
-            first = number
-            if not line.strip() or line.lstrip()[0] in "#!":
-                continue
-        logical += line.lstrip()
-        backslashes = len(logical) - len(logical.rstrip("\\"))
-        if backslashes % 2:
-            logical = logical[:-1]
-            continue
-        key, value = _pair(logical, f"{where}, line {first}")
-        found[key] = value
-        logical = ""
-    if logical:
-        key, value = _pair(logical, f"{where}, line {first}")
-        found[key] = value
-    return found
 
 
 def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,22 +110,6 @@ def rest_settings(given: Mapping[str, str]) -> tuple[str | None, str | None]:
     if port is None:
         port = (address or ":8083").rpartition(":")[2]
     return address, f"{given.get('rest.advertised.listener', 'http').lower()}://{host}:{port}"
-
-
-def _pair(line: str, where: str) -> tuple[str, str]:
-    match = _LINE.fullmatch(line.strip())
-    if match is None:
-        raise ConfigError(f"{where}: {line.strip()!r} is not key=value")
-    return _unescaped(match[1]), _unescaped(match[2])
-
-
-def _unescaped(text: str) -> str:
-    def one(match: re.Match[str]) -> str:
-        if match[1] is not None:
-            return chr(int(match[1], 16))
-        return _ESCAPES.get(match[2], match[2])
-
-    return _ESCAPE.sub(one, text)
 
 
 def _take_login(taken: dict[str, Any]) -> None:

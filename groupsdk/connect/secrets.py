@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 
 from groupsdk.connect.config_state import Config
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.java_settings import parse_properties
 from groupsdk.errors import ConfigError
+from groupsdk.properties import parse_properties
 
 
 MASK: Final = "[hidden]"

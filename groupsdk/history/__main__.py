@@ -1,7 +1,9 @@
-"""Let `python -m groupsdk.history` do what `groupsdk history` does."""
+"""Run the history: `python -m groupsdk.history`, the same as `groupsdk history`."""
 
-from groupsdk.history.command import main
+import sys
+
+from groupsdk.cli.main import main
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main(["history", *sys.argv[1:]]))

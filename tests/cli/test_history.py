@@ -1,20 +1,110 @@
-"""Tests that `groupsdk history` reaches the history's own command."""
+"""The command line: what it takes, and what it says where that is wrong."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from pytest_mock import MockerFixture
 
+from groupsdk.cli.history import HistoryOptions, is_brief, storm_of
 from groupsdk.cli.main import main
+from groupsdk.errors import ConfigError, GroupSdkError
+from tests.support.cases import each_case
 
 
-def test_its_commands_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["history", "--help"])
-    assert ended.value.code == 0
-    shown = capsys.readouterr().out
-    assert all(command in shown for command in ("run", "report", "archive"))
+def options_of(mocker: MockerFixture, *words: str) -> HistoryOptions:
+    """Reads a command line; returns what the command would run with."""
+    mocker.patch("groupsdk.cli.history._needs_spark")
+    runs = [
+        mocker.patch(f"groupsdk.cli.history.{each}") for each in ("_run", "_report", "_archive")
+    ]
+    assert main(["history", *words]) == 0
+    (called,) = (each for each in runs if each.called)
+    found: HistoryOptions = called.call_args.args[0]
+    return found
 
 
-def test_a_run_without_a_source_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["history", "run", "--out", "there"])
-    assert ended.value.code == 2
-    assert "--segments" in capsys.readouterr().err
+def test_each_command_has_its_options(mocker: MockerFixture) -> None:
+    run = options_of(
+        mocker, "run", "--segments", "/data", "--out", "o", "--group", "a", "--group", "b"
+    )
+    assert (run.segments, run.out, run.group) == ("/data", "o", ("a", "b"))
+    assert run.assignors == "range,roundrobin,sticky,cooperative-sticky"
+    report = options_of(mocker, "report", "--out", "o")
+    assert (report.report, report.title) == (None, "What happened to the groups")
+    # as it was spelled before
+    words = ("--bootstrap-server", "h:9092", "--out", "o", "--once")
+    archive = options_of(mocker, "archive", *words)
+    assert (archive.bootstrap_servers, archive.once, archive.every) == ("h:9092", True, 30)
+
+
+def test_files_go_over_the_servers_of_the_environment(mocker: MockerFixture) -> None:
+    mocker.patch.dict("os.environ", {"GROUPSDK_BOOTSTRAP_SERVERS": "h:1"})
+    run = options_of(mocker, "run", "--segments", "/data", "--out", "o")
+    assert run.bootstrap_servers is None
+    assert options_of(mocker, "run", "--out", "o").bootstrap_servers == "h:1"
+
+
+@each_case(
+    "words",
+    [
+        ("run", "--out", "o"),
+        ("run", "--out", "o", "--segments", "a", "--archive", "b"),
+        ("run", "--segments", "a"),
+        ("archive", "--out", "o"),
+        ("fly",),
+    ],
+)
+def test_what_is_missing_is_said(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", *words]) == 2
+    assert "Usage:" in capsys.readouterr().err
+
+
+def test_a_small_log_makes_a_brief_session(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from groupsdk.history.session import BRIEF_BYTES
+
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    with (folder / f"{0:020}.log").open("wb") as file:
+        file.truncate(BRIEF_BYTES)
+    args = HistoryOptions(segments=str(tmp_path), out="o")
+    assert is_brief(args)
+    (folder / f"{5:020}.log").write_bytes(b"x")
+    assert not is_brief(args)
+    assert not is_brief(HistoryOptions(archive=str(tmp_path), out="o"))
+
+
+def test_help_comes_without_spark() -> None:
+    code = (
+        "import sys; from groupsdk.cli.main import main\n"
+        "main(['history', 'run', '--help'])\n"
+        "assert 'pyspark' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--broker-log" in done.stdout
+
+
+def test_a_storm_is_a_number_and_seconds() -> None:
+    assert storm_of("7/60") == (7, 60)
+    for text in ("", "5", "5/", "/5", "1/60", "5/0", "5/x", "-5/60"):
+        with pytest.raises(ConfigError, match="N/SECONDS"):
+            storm_of(text)
+
+
+def test_an_error_is_one_line(mocker: MockerFixture, capsys: pytest.CaptureFixture[str]) -> None:
+    mocker.patch("groupsdk.cli.history._needs_spark")
+    mocker.patch("groupsdk.cli.history._run", side_effect=GroupSdkError("no segments"))
+    assert main(["history", "run", "--segments", "/no", "--out", "o"]) == 1
+    assert capsys.readouterr().err == "groupsdk: no segments\n"
+
+
+def test_without_spark_the_extra_is_named(
+    mocker: MockerFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mocker.patch.dict(sys.modules, {"pyspark": None})
+    assert main(["history", "report", "--out", "o"]) == 2
+    assert "pip install 'groupsdk[spark]'" in capsys.readouterr().err

@@ -1,53 +1,171 @@
-"""Tests the command line as a whole."""
+"""Tests the command line as a whole: help, suggestions, exit codes, errors without tracebacks, completion."""
 
-import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
+import click
 import pytest
+from pytest_mock import MockerFixture
 
-from groupsdk.cli.main import commands, main
+from groupsdk.cli.command import Command, CommandGroup, ExitCode
+from groupsdk.cli.main import groupsdk, main
+from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.version import __version__
+from tests.cli.conftest import Run
+from tests.support.cases import each_case
 
 
-def test_each_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--help"])
-    assert ended.value.code == 0
-    shown = capsys.readouterr().out
-    for command in commands():
-        assert command.name in shown
-        with pytest.raises(SystemExit):
-            main([command.name, "--help"])
-        assert f"groupsdk {command.name}" in capsys.readouterr().out
+def commands() -> list[tuple[str, ...]]:
+    """Lists every command by its words."""
+    context = click.Context(groupsdk)
+    found: list[tuple[str, ...]] = []
+    waiting: list[tuple[str, ...]] = [(name,) for name in groupsdk.list_commands(context)]
+    while waiting:
+        words = waiting.pop()
+        command = command_of(words)
+        if isinstance(command, CommandGroup):
+            waiting += [(*words, name) for name in command.list_commands(context)]
+        else:
+            found.append(words)
+    return sorted(found)
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--version"])
-    assert __version__ in capsys.readouterr().out
+def command_of(words: tuple[str, ...]) -> click.Command:
+    """Finds a command by its words."""
+    command: click.Command = groupsdk
+    for word in words:
+        assert isinstance(command, CommandGroup)
+        found = command.get_command(click.Context(command), word)
+        assert found is not None
+        command = found
+    return command
 
 
-def test_no_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([])
-    assert ended.value.code == 2
-    assert "COMMAND" in capsys.readouterr().err
+def test_help_lists_every_command(run: Run) -> None:
+    shown = run("--help").out
+    for words in commands():
+        assert words[0] in shown
 
 
-@pytest.fixture
-def _own_logging() -> object:
-    """Puts the root logger back as it was."""
-    root = logging.getLogger()
-    kept, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = kept
-    root.setLevel(level)
+def test_every_command_has_help_with_examples_that_name_it(run: Run) -> None:
+    for words in commands():
+        command = command_of(words)
+        assert isinstance(command, Command), words
+        assert command.examples, f"{words} has no example"
+        shown = run(*words, "--help").out
+        for line, sentence in command.examples:
+            assert f"groupsdk {' '.join(words)}" in line
+            assert line in shown
+            assert f"# {sentence}" in shown
 
 
-@pytest.mark.usefixtures("_own_logging")
-def test_mistakes_are_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["broker", "--listen", "0.0.0.0:0"]) == 2
+def test_every_option_of_an_example_is_one() -> None:
+    for words in commands():
+        command = command_of(words)
+        assert isinstance(command, Command)
+        for line, _ in command.examples:
+            known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+            for word in line.split():
+                if word.startswith("-") and not word.lstrip("-").isdecimal():
+                    assert word in known, f"{line}: {word}"
+
+
+def test_every_option_says_what_it_does() -> None:
+    for words in commands():
+        for each in command_of(words).params:
+            if isinstance(each, click.Option) and not each.hidden:
+                assert each.help, f"{words}: {each.opts}"
+                assert each.help.endswith("."), f"{words}: {each.opts}: {each.help}"
+
+
+def test_commands_that_ask_a_cluster_take_the_same_options() -> None:
+    wanted = {"--bootstrap-servers", "--config", "--set", "--json", "--sasl-mechanism"}
+    for words in commands():
+        options = {name for each in command_of(words).params for name in each.opts}
+        if "--security-protocol" in options:
+            assert wanted <= options, words
+
+
+def test_the_version_is_told(run: Run) -> None:
+    assert run("--version").out == f"groupsdk {__version__}\n"
+
+
+@each_case(
+    ("words", "text"),
+    [
+        (("grups",), "did you mean 'groups'?"),
+        (("groups", "lst"), "did you mean 'list'?"),
+        (("groups", "list", "--bootstrap-server-s", "x"), "--bootstrap-server"),
+        (("groups", "zzz"), "there is list, describe"),
+        (("groups", "list"), "give --bootstrap-servers HOST:PORT"),
+        (("groups", "list", "--set", "x"), "--set: 'x' is not of the form KEY=VALUE"),
+        (("groups", "list", "--bootstrap-servers", "h", "--set", "x=1"), "unknown setting 'x'"),
+        (("groups", "list", "--config", "/no/file"), "/no/file cannot be read"),
+        (("broker", "--listen", "0.0.0.0:0"), "open to the network"),
+        (("completion", "cmd"), "'cmd' is not one of"),
+    ],
+)
+def test_wrong_use_is_told_without_a_traceback(
+    words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(list(words)) == ExitCode.WRONG_USE
     told = capsys.readouterr().err
-    assert "open to the network" in told
+    assert text in " ".join(told.split())
     assert "Traceback" not in told
-    assert main(["broker", "--listen", "127.0.0.1:0", "--properties", "/no/such/file"]) == 1
-    assert "No such file" in capsys.readouterr().err
+
+
+@each_case(
+    ("error", "code"),
+    [
+        (GroupSdkError("no"), ExitCode.FAILED),
+        (OSError("no"), ExitCode.FAILED),
+        (ConfigError("no"), ExitCode.WRONG_USE),
+        (ModuleNotFoundError("no", name="rich"), ExitCode.WRONG_USE),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+    ],
+)
+def test_errors_become_exit_codes(
+    error: BaseException, code: ExitCode, mocker: MockerFixture
+) -> None:
+    mocker.patch("groupsdk.cli.broker.broker_of", side_effect=error)
+    assert main(["broker"]) == code
+
+
+def test_without_rich_the_extra_is_named_and_json_works(run: Run, mocker: MockerFixture) -> None:
+    mocker.patch.dict(sys.modules, {"rich": None, "rich.box": None})
+    mocker.patch("groupsdk.cli.connection.Connection.run", return_value=[])
+    told = run("groups", "list", "--bootstrap-servers", "h", code=2).err
+    assert "pip install 'groupsdk[cli]'" in told
+    assert run("groups", "list", "--bootstrap-servers", "h", "--json").json == []
+
+
+def test_a_reader_that_has_enough_ends_it_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "groupsdk", "groups", "--help"]
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run(words, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_completion_script_completes(run: Run) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_GROUPSDK_COMPLETE" in run("completion", shell).out
+    environment = {
+        **os.environ,
+        "_GROUPSDK_COMPLETE": "bash_complete",
+        "COMP_WORDS": "groupsdk groups de",
+        "COMP_CWORD": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "groupsdk"],
+        env=environment,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["plain,describe", "plain,delete"]

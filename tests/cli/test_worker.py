@@ -1,36 +1,183 @@
-"""Tests that `groupsdk worker` reaches the worker's own command."""
+"""Holds the command: options and their environment, programs that are not there, signals and exit codes."""
 
-import logging
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from pytest_mock import MockerFixture
 
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.command import ExitCode
 from groupsdk.cli.main import main
+from groupsdk.cli.worker import WorkerOptions, gather_worker_settings, load_app
+from groupsdk.errors import ConfigError
+from tests.connect.workers import eventually
+from tests.support.cases import each_case
 
 
-@pytest.fixture
-def _own_logging() -> Iterator[None]:
-    """Puts the root logger back as it was."""
-    root = logging.getLogger()
-    kept, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = kept
-    root.setLevel(level)
+OK, WRONG_USE = ExitCode.OK, ExitCode.WRONG_USE
+ROOT = Path(__file__).resolve().parents[2]
+APP = """
+import time
+from groupsdk.connect import Task, Worker
+app = Worker()
+@app.tasks
+def plan():
+    return [Task("only")]
+@app.task
+def run(task, context):
+    print("runs", context.generation, flush=True)
+    context.stop.wait()
+    time.sleep({slow})
+    print("ended", flush=True)
+"""
 
 
-def test_without_a_program_it_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["worker"])
-    assert ended.value.code == 2
-    assert "module:app" in capsys.readouterr().err
+def options_of(*words: str, mocker: MockerFixture, **environment: str) -> WorkerOptions:
+    """Reads a command line; returns what the command would run with."""
+    ran = mocker.patch("groupsdk.cli.worker.run_worker", return_value=OK)
+    for name, value in environment.items():
+        mocker.patch.dict("os.environ", {name: value})
+    assert main(["worker", "m:app", *words]) == OK
+    found: WorkerOptions = ran.call_args.args[1]
+    return found
 
 
-@pytest.mark.usefixtures("_own_logging")
-def test_a_program_that_is_nowhere_is_told(
-    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+def test_options_fall_back_to_the_environment(mocker: MockerFixture) -> None:
+    environment = {"GROUPSDK_GROUP": "g", "GROUPSDK_BOOTSTRAP_SERVERS": "b:1"}
+    given = options_of(mocker=mocker, **environment, GROUPSDK_REST_PASSWORD="p")
+    assert (given.group, given.bootstrap_servers, given.rest_password) == ("g", "b:1", "p")
+    assert options_of("--group", "other", mocker=mocker, **environment).group == "other"
+
+
+@each_case(
+    ("place", "text"),
+    [
+        ("nothing", "is not module:name"),
+        ("no.such.module:app", "there is no module"),
+        ("tests.connect.ledger:app", "there is no module"),
+        ("tests.connect.workers:nothing", "has no 'nothing'"),
+        ("tests.connect.workers:ALL", "is a tuple, not a"),
+    ],
+)
+def test_a_program_that_is_not_there_is_said(place: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        load_app(place)
+
+
+def test_options_go_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "settings"
+    path.write_text("# ours\n\nsession.timeout.ms = 6000\nsasl.password=a=b\ngroup.id: g\n")
+    options = WorkerOptions(config=str(path), settings=["session.timeout.ms=1"], group="other")
+    assert gather_worker_settings(options) == {
+        "session.timeout.ms": "1",
+        "sasl.password": "a=b",
+        "group.id": "other",
+    }
+    with pytest.raises(ConfigError, match="cannot be read"):
+        gather_worker_settings(WorkerOptions(config=str(tmp_path / "none")))
+
+
+@each_case(
+    ("arguments", "text"),
+    [
+        (["tests.connect.workers:nothing"], "has no 'nothing'"),
+        (["m:app", "--log-level", "loud"], "'--log-level': 'loud' is not one of"),
+        (["m:app", "--shutdown-timeout", "soon"], "'soon' is not a valid float"),
+        (["m:app", "--rest", "0.0.0.0:8083"], "can be reached by others"),
+        ([], "MODULE:APP"),
+    ],
+)
+def test_wrong_use_is_said_and_ends_with_2(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (
-        main(["worker", "no_such_module:app", "--group", "g", "--bootstrap-servers", "127.0.0.1:1"])
-        == 2
-    )
-    assert "no_such_module" in caplog.text + capsys.readouterr().err
+    assert main(["worker", *arguments]) == WRONG_USE
+    assert text in capsys.readouterr().err
+
+
+@contextmanager
+def running(
+    tmp_path: Path, *options: str, slow: float = 0
+) -> Iterator["tuple[subprocess.Popen[str], Path]"]:
+    """Run the command with a program of one task."""
+    (tmp_path / "program.py").write_text(APP.format(slow=slow))
+    said = tmp_path / "said"
+    with said.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "groupsdk.connect", "program:app", *options],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT)},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            yield process, said
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_the_first_signal_ends_in_good_order(tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker:
+        options = ["--bootstrap-servers", broker.bootstrap_servers, "--group", "g"]
+        with running(tmp_path, *options, "--set", "offset.storage.partitions=1") as (process, said):
+            eventually(lambda: "runs" in said.read_text(), said.read_text)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == OK
+            assert "ended" in said.read_text()
+
+
+def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, "--standalone", str(tmp_path / "s"), slow=30) as (process, said):
+        eventually(lambda: "runs" in said.read_text(), said.read_text)
+        process.send_signal(signal.SIGTERM)
+        eventually(lambda: "leaving" in said.read_text(), said.read_text)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 128 + signal.SIGTERM
+        assert "ended" not in said.read_text()
+
+
+def test_a_task_that_does_not_end_keeps_nobody_from_leaving(tmp_path: Path) -> None:
+    options = ["--standalone", str(tmp_path / "s"), "--shutdown-timeout", "0.2"]
+    with running(tmp_path, *options, slow=30) as (process, said):
+        eventually(lambda: "runs" in said.read_text(), said.read_text)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--group", "g"], "bootstrap.servers is missing: give --bootstrap-servers HOST:PORT, or"),
+        (["--bootstrap-servers", "x"], "group.id is missing: give --group NAME"),
+        (["--standalone", "s", "--set", "task.restart.mux=0"], "did you mean task.restart.max"),
+    ],
+)
+def test_what_is_missing_is_said_with_what_to_do(
+    tmp_path: Path, options: list[str], text: str
+) -> None:
+    with running(tmp_path, *options) as (process, said):
+        assert process.wait(20) == WRONG_USE
+        assert text in said.read_text()
+
+
+def test_without_its_packages_http_is_refused_before_anything_starts(
+    mocker: MockerFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mocker.patch("importlib.util.find_spec", return_value=None)
+    assert main(["worker", "m:app", "--rest", "127.0.0.1:0"]) == WRONG_USE
+    assert "pip install 'groupsdk[rest]'" in capsys.readouterr().err
+
+
+def test_a_wrong_setting_ends_with_2(tmp_path: Path) -> None:
+    with running(tmp_path, "--bootstrap-servers", "x", "--group", "g", "--set", "grup.id=x") as (
+        process,
+        said,
+    ):
+        assert process.wait(20) == WRONG_USE
+        assert "did you mean group.id" in said.read_text()

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from groupsdk.config import MemberConfig
-from groupsdk.connect.command import read_settings
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.java_settings import parse_properties, rest_settings, take_java
+from groupsdk.connect.java_settings import rest_settings, take_java
 from groupsdk.errors import ConfigError
+from groupsdk.properties import read_properties
 
 
 # what a worker of Kafka Connect is commonly given
@@ -42,7 +42,7 @@ scheduled.rebalance.max.delay.ms=60000
 def test_a_workers_file_is_taken_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "connect-distributed.properties"
     path.write_text(WORKER)
-    config = ConnectConfig.of(read_settings(path))
+    config = ConnectConfig.of(read_properties(path))
     assert config.member.bootstrap_servers == ("localhost:9092", "other:9092")
     assert config.member.group_id == "connect-cluster"
     assert config.replication_factors == {
@@ -70,19 +70,6 @@ def test_mistakes_are_mistakes_still() -> None:
     ):
         with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
             ConnectConfig.of({"bootstrap.servers": "b:9092", "group.id": "g", key: "1"})
-
-
-def test_files_have_the_format_of_javas() -> None:
-    text = "a = b=c \n\n  # no\nlong=one \\\n   two\\\n   three\nkey\\:1 : \\u0041\\tx\\\\\nempty=\nend=\\\n"
-    assert parse_properties(text, "f") == {
-        "a": "b=c",
-        "long": "one twothree",
-        "key:1": "A\tx\\",
-        "empty": "",
-        "end": "",
-    }
-    with pytest.raises(ConfigError, match="f, line 2: 'nonsense' is not key=value"):
-        parse_properties("a=b\nnonsense\n", "f")
 
 
 @pytest.mark.parametrize("module", ["plain.PlainLoginModule", "scram.ScramLoginModule"])

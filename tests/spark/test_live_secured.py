@@ -9,10 +9,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.errors import AuthenticationError, GroupSdkError
-from groupsdk.history.command import read_properties
 from groupsdk.history.sources.broker import TopicReader
 from groupsdk.history.sources.connector import read_with_connector
 from groupsdk.history.sources.topic import FORMAT, TopicDataSource
+from groupsdk.properties import read_properties
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.security import DEFAULT_USERS

@@ -1,0 +1,418 @@
+"""A client of a whole cluster: finds brokers, leaders and coordinators, and repeats what may pass."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+from uuid import UUID
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.config import MemberConfig
+from groupsdk.drivers.engine.connect import Connector
+from groupsdk.drivers.engine.connection import Connection
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import (
+    BrokerError,
+    DecodeError,
+    GroupSdkError,
+    NetworkError,
+    RequestTimeoutError,
+    broker_error,
+)
+from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
+from groupsdk.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from groupsdk.wire.schema import NO_UUID, Request, Response
+
+
+R = TypeVar("R", bound=Response)
+T = TypeVar("T")
+
+CLIENT_ID: Final = "groupsdk-admin"
+EARLIEST: Final = -2
+LATEST: Final = -1
+_BACKOFF_S: Final = 0.1
+_MAX_BACKOFF_S: Final = 1.0
+_FETCH_VERSION: Final = 12  # later ones name topics by their ids
+_LIST_OFFSETS_VERSION: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker of the cluster."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Where a partition is."""
+
+    leader: int
+    """The node; -1 for none."""
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
+    error_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic and its partitions."""
+
+    name: str
+    topic_id: UUID = NO_UUID
+    is_internal: bool = False
+    error_code: int = 0
+    partitions: Mapping[int, Partition] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """The cluster as one of its brokers sees it."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: Mapping[int, Broker]
+    topics: Mapping[str, Topic]
+
+
+class ClusterClient:
+    """Sends requests to the brokers of one cluster. Belongs to one event loop; an async context manager.
+
+    Args:
+        settings: Kafka's configuration keys: "bootstrap.servers", and what connections need.
+        timeout_s: after how many seconds of repeated failures an error is raised.
+
+    Raises:
+        ConfigError: a setting is unknown, missing, or of the wrong type.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], *, timeout_s: float = 15.0) -> None:
+        # a member's settings want a group; this one is never joined
+        self.config = MemberConfig.of({"client.id": CLIENT_ID, **settings, "group.id": CLIENT_ID})
+        self._timeout_s = timeout_s
+        self._connector = Connector(self.config)
+        self._connections: dict[tuple[str, int], Connection] = {}
+        self._opening: dict[tuple[str, int], asyncio.Lock] = {}
+        self._brokers: dict[int, Broker] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._connector.prepare()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._connector.close()
+
+    async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Call `ask` until it succeeds, for as long as its error may pass: leaders change, brokers restart.
+
+        Raises:
+            GroupSdkError: the error lasts, or did not pass in time.
+        """
+        loop = asyncio.get_running_loop()
+        until, backoff_s = loop.time() + self._timeout_s, _BACKOFF_S
+        while True:
+            try:
+                return await ask()
+            except (NetworkError, BrokerError) as error:
+                if not error.retriable or loop.time() + backoff_s > until:
+                    raise
+            self._leaders.clear()
+            self._coordinators.clear()
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, _MAX_BACKOFF_S)
+
+    async def metadata(self, topics: Collection[str] | None = ()) -> ClusterMetadata:
+        """Look up the brokers, and topics: those named, all where it is None.
+
+        Raises:
+            NetworkError: no broker can be reached.
+            AuthenticationError: TLS or SASL failed.
+        """
+        wanted = None
+        if topics is not None:
+            wanted = tuple(MetadataRequestTopic(name=each) for each in topics)
+        request = MetadataRequest(wanted, allow_auto_topic_creation=False)
+        answer = await self.persist(lambda: self.ask_any(request))
+        brokers = {
+            each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
+            for each in answer.brokers
+        }
+        self._brokers = brokers
+        found = {}
+        for topic in answer.topics:
+            name = topic.name or ""
+            partitions = {
+                each.partition_index: Partition(
+                    each.leader_id, each.replica_nodes, each.isr_nodes, each.error_code
+                )
+                for each in topic.partitions
+            }
+            for number, partition in partitions.items():
+                self._leaders[TopicPartition(name, number)] = partition.leader
+            found[name] = Topic(
+                name, topic.topic_id, topic.is_internal, topic.error_code, partitions
+            )
+        return ClusterMetadata(answer.cluster_id, answer.controller_id, brokers, found)
+
+    async def ask(self, node_id: int, request: Request[R], max_version: int | None = None) -> R:
+        """Send a request to one broker, in the newest version that both sides have.
+
+        Args:
+            node_id: the broker.
+            request: what to ask.
+            max_version: the newest version to use, where the request is not for later ones.
+
+        Raises:
+            NetworkError: it cannot be reached, does not answer in time, or is not known.
+            UnsupportedVersionError: the broker does not have the request.
+        """
+        if node_id not in self._brokers:
+            await self._learn_brokers()
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id}")
+        return await self._ask((broker.host, broker.port), request, max_version)
+
+    async def ask_any(self, request: Request[R], max_version: int | None = None) -> R:
+        """Send a request to whichever broker can be reached, those first that the settings name.
+
+        Raises:
+            NetworkError: none can be reached.
+        """
+        last: GroupSdkError | None = None
+        known = ((each.host, each.port) for each in self._brokers.values())
+        for address in dict.fromkeys((*self.config.servers, *known)):
+            try:
+                return await self._ask(address, request, max_version)
+            except NetworkError as error:
+                last = error
+        assert last is not None
+        raise last
+
+    async def ask_all(self, request: Request[R], max_version: int | None = None) -> dict[int, R]:
+        """Send a request to every broker; return the answers by node.
+
+        Raises:
+            NetworkError: one of them does not answer in time.
+        """
+
+        async def one(node_id: int) -> R:
+            return await self.persist(lambda: self.ask(node_id, request, max_version))
+
+        brokers = sorted((await self.metadata()).brokers)
+        answers = await asyncio.gather(*(one(each) for each in brokers))
+        return dict(zip(brokers, answers, strict=True))
+
+    async def brokers(self) -> dict[int, Broker]:
+        """Return the brokers by node id."""
+        if not self._brokers:
+            await self._learn_brokers()
+        return dict(self._brokers)
+
+    async def connection(self, address: tuple[str, int]) -> Connection:
+        """Return the open connection to a broker, opened where there is none."""
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            found = self._connections.get(address)
+            if found is None or not found.usable:
+                found = self._connections[address] = await self._connector.open(*address)
+            return found
+
+    async def coordinator(self, key: str, key_type: int = 0) -> int:
+        """Return the node that coordinates a group (`key_type` 0) or a transactional id (1).
+
+        Raises:
+            BrokerError: there is none, or the group may not be seen.
+        """
+        known = self._coordinators.get((key_type, key))
+        if known is not None:
+            return known
+        # up to version 3 it is one key and not a list
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=(key,))
+        answer = await self.ask_any(await self._one_coordinator(request))
+        if answer.coordinators:
+            found = answer.coordinators[0]
+            code, node = found.error_code, Broker(found.node_id, found.host, found.port)
+        else:
+            code, node = answer.error_code, Broker(answer.node_id, answer.host, answer.port)
+        if code:
+            raise broker_error(code, f"FindCoordinator of {key!r}")
+        self._brokers.setdefault(node.node_id, node)
+        self._coordinators[key_type, key] = node.node_id
+        return node.node_id
+
+    async def ask_coordinator(
+        self,
+        group_id: str,
+        request: Request[R],
+        code_of: Callable[[R], int],
+        max_version: int | None = None,
+    ) -> R:
+        """Send a request to the coordinator of a group, again where it has moved or is loading.
+
+        Args:
+            group_id: the group.
+            request: what to ask.
+            code_of: returns the error code of an answer.
+            max_version: as for `ask`.
+
+        Raises:
+            BrokerError: the answer has an error code.
+        """
+
+        async def one() -> R:
+            answer = await self.ask(await self.coordinator(group_id), request, max_version)
+            code = code_of(answer)
+            if code:
+                name = type(request).__name__.removesuffix("Request")
+                raise broker_error(code, f"{name} of group {group_id!r}")
+            return answer
+
+        return await self.persist(one)
+
+    async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Look up offsets: `LATEST`, `EARLIEST`, or the first at or after a time in ms since 1970; -1 for none.
+
+        Raises:
+            BrokerError: a partition has no leader, does not exist or may not be read.
+        """
+        return await self.persist(lambda: self._list_offsets(wanted))
+
+    async def fetch(
+        self, partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int
+    ) -> PartitionData:
+        """Read batches of a partition from an offset on; none where nothing came within `max_wait_ms`.
+
+        Raises:
+            BrokerError: the offset is out of range, or the partition may not be read.
+        """
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            topics=(
+                FetchTopic(
+                    partition.topic,
+                    partitions=(
+                        FetchPartition(
+                            partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes
+                        ),
+                    ),
+                ),
+            ),
+        )
+
+        async def one() -> PartitionData:
+            leader = (await self._by_leader([partition])).popitem()[0]
+            answer = await self.ask(leader, request, _FETCH_VERSION)
+            where = f"Fetch of {partition.topic}-{partition.partition} from offset {offset}"
+            code = answer.error_code
+            for topic in answer.responses:
+                for each in topic.partitions:
+                    if not (code or each.error_code):
+                        return each
+                    raise broker_error(code or each.error_code, where)
+            raise broker_error(code or ErrorCode.THROTTLING_QUOTA_EXCEEDED, where)
+
+        return await self.persist(one)
+
+    async def _learn_brokers(self) -> None:
+        answer = await self.ask_any(MetadataRequest((), allow_auto_topic_creation=False))
+        self._brokers = {
+            each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
+            for each in answer.brokers
+        }
+
+    async def _one_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorRequest:
+        """Fit the request to the brokers' version: one key, or a list of keys (KIP-699)."""
+        for address in self.config.servers:
+            try:
+                connection = await self.connection(address)
+            except NetworkError:
+                continue
+            if connection.versions.negotiate(FindCoordinatorRequest) >= 4:
+                return FindCoordinatorRequest(
+                    key_type=request.key_type, coordinator_keys=request.coordinator_keys
+                )
+            return FindCoordinatorRequest(key=request.key, key_type=request.key_type)
+        return FindCoordinatorRequest(
+            key_type=request.key_type, coordinator_keys=request.coordinator_keys
+        )
+
+    async def _ask(
+        self, address: tuple[str, int], request: Request[R], max_version: int | None
+    ) -> R:
+        connection = await self.connection(address)
+        version = connection.versions.negotiate(type(request))
+        if max_version is not None:
+            version = min(version, max_version)
+        timeout_s = self.config.request_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await connection.request(request, version)
+        except TimeoutError as error:
+            connection.close()
+            raise RequestTimeoutError(
+                f"{address[0]}:{address[1]} did not answer {type(request).__name__} within {timeout_s:g} s"
+            ) from error
+
+    async def _by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[int, list[TopicPartition]]:
+        partitions = list(partitions)
+        unknown = {each.topic for each in partitions if self._leaders.get(each, -1) < 0}
+        if unknown:
+            await self.metadata(sorted(unknown))
+        found: dict[int, list[TopicPartition]] = {}
+        for each in partitions:
+            leader = self._leaders.get(each)
+            if leader is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise BrokerError(code, f"{each.topic}-{each.partition}")
+            if leader < 0:
+                raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{each.topic}-{each.partition}")
+            found.setdefault(leader, []).append(each)
+        return found
+
+    async def _list_offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        async def one(leader: int, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+            by_topic: dict[str, list[ListOffsetsPartition]] = {}
+            for each in partitions:
+                asked = ListOffsetsPartition(each.partition, timestamp=wanted[each])
+                by_topic.setdefault(each.topic, []).append(asked)
+            topics = tuple(ListOffsetsTopic(name, tuple(of)) for name, of in by_topic.items())
+            answer = await self.ask(
+                leader, ListOffsetsRequest(-1, topics=topics), _LIST_OFFSETS_VERSION
+            )
+            offsets = {}
+            for topic in answer.topics:
+                for found in topic.partitions:
+                    where = f"ListOffsets of {topic.name}-{found.partition_index}"
+                    if found.error_code:
+                        raise broker_error(found.error_code, where)
+                    offsets[TopicPartition(topic.name, found.partition_index)] = found.offset
+            if offsets.keys() != set(partitions):
+                raise DecodeError("ListOffsets: the answer has other partitions than the question")
+            return offsets
+
+        by_leader = await self._by_leader(wanted)
+        parts = await asyncio.gather(*(one(*each) for each in by_leader.items()))
+        return {partition: offset for part in parts for partition, offset in part.items()}

@@ -1,0 +1,438 @@
+"""Read the logs of the coordinators, `__consumer_offsets` and `__transaction_state`, record by record.
+
+From the bytes of batches, whether a broker sent them or a file holds them; without Spark. What is read becomes a
+`LogEntry`, which a command writes as a line or as JSON.
+"""
+
+import heapq
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from groupsdk.admin.descriptions import ranges, read_assignment, read_subscription
+from groupsdk.errors import ConfigError, DecodeError
+from groupsdk.wire.coordinator_records import offsets_log, transaction_log
+from groupsdk.wire.coordinator_records.declaration import (
+    INT16,
+    CoordinatorKey,
+    CoordinatorValue,
+    KeyClasses,
+    read_key,
+    read_prefix,
+    read_value,
+)
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
+from groupsdk.wire.coordinator_records.json_form import to_json
+from groupsdk.wire.coordinator_records.offset_commit import (
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from groupsdk.wire.coordinator_records.transaction_log import (
+    TransactionLogKey,
+    TransactionLogValue,
+)
+from groupsdk.wire.records.batch import BatchHeader, batches, verify
+from groupsdk.wire.records.control import read_marker
+from groupsdk.wire.records.record import Record, read_records
+
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+KEYS: Final[Mapping[str, KeyClasses]] = {
+    OFFSETS_TOPIC: offsets_log.KEYS,
+    TRANSACTIONS_TOPIC: transaction_log.KEYS,
+}
+"""How the keys of each log are declared."""
+
+_STATUS: Final = (
+    *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"),
+)
+_SEGMENT: Final = re.compile(r"\d{20}\.log")
+_FOLDER: Final = re.compile(r"(__consumer_offsets|__transaction_state)-(\d+)")
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_ARCHIVE: Final = "raw_records"
+
+
+class EntryKind(StrEnum):
+    """What a record is about."""
+
+    OFFSET = "offset"
+    GROUP = "group"
+    TRANSACTION = "transaction"
+    """A record of `__transaction_state`, or the end of a transaction that committed offsets."""
+    UNKNOWN = "unknown"
+    """A record type of a newer broker, or bytes that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One record of a coordinator's log."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    kind: EntryKind
+    record: str
+    """The record type in Kafka's words, such as "OffsetCommit" or "ConsumerGroupMemberMetadata"."""
+    group: str | None = None
+    """The group, or the transactional id; None for the end of a transaction."""
+    key: Mapping[str, Any] = field(default_factory=dict)
+    """The key in the form of Kafka's JSON."""
+    value: Mapping[str, Any] | None = None
+    """The value likewise, members' bytes decoded; None for a tombstone."""
+    producer_id: int = -1
+    """Of the transaction that the record is part of; -1 for none."""
+    text: str = ""
+    """What the record says, for a person."""
+    problem: str | None = None
+    """Why it could not be read."""
+
+    @property
+    def line(self) -> str:
+        """The record on a line."""
+        moment = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+        when = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        part_of = f" (producer {self.producer_id})" if self.producer_id >= 0 else ""
+        return f"{when} {self.partition}@{self.offset} {self.record} {self.text}{part_of}"
+
+
+def read_entries(data: bytes, partition: int, topic: str, start: int = 0) -> Iterator[LogEntry]:
+    """Read the batches of a buffer, up to one that the buffer does not hold as a whole.
+
+    What cannot be read becomes an entry with a `problem`, and the reading goes on behind it.
+
+    Args:
+        data: batches.
+        partition: the partition that they are of.
+        topic: `OFFSETS_TOPIC` or `TRANSACTIONS_TOPIC`.
+        start: the first offset that is wanted; a batch may begin before it.
+
+    Raises:
+        DecodeError: what stands in the buffer is no record batch.
+    """
+    for header, position in batches(data):
+        try:
+            verify(data, header, position)
+            found = list(read_records(data, position))
+        except DecodeError as error:
+            yield _unreadable(header, partition, str(error))
+            continue
+        for record in found:
+            if record.offset < start:
+                continue
+            if header.is_control:
+                yield _marker(data, header, position, record, partition)
+            else:
+                producer_id = header.producer_id if header.is_transactional else -1
+                yield entry_of(record, partition, topic, producer_id)
+
+
+def next_offset(data: bytes, start: int) -> int:
+    """Return the offset to read on from behind the batches of a buffer."""
+    return max((header.last_offset + 1 for header, _ in batches(data)), default=start)
+
+
+def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) -> LogEntry:
+    """Read one record that ends no transaction."""
+
+    def entry(kind: EntryKind, name: str, **more: Any) -> LogEntry:
+        return LogEntry(
+            partition=partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp,
+            kind=kind,
+            record=name,
+            producer_id=producer_id,
+            **more,
+        )
+
+    if record.key is None:
+        return entry(EntryKind.UNKNOWN, "Unknown", problem="no key", text="a record without a key")
+    try:
+        key = read_key(KEYS[topic], record.key)
+        if key is None:
+            number = read_prefix(record.key, "key")
+            text = f"record type {number} is not known here"
+            return entry(EntryKind.UNKNOWN, "Unknown", problem=text, text=text)
+        value = read_value(key, record.value)
+    except DecodeError as error:
+        return entry(EntryKind.UNKNOWN, "Unknown", problem=str(error), text=str(error))
+    version = 0 if record.value is None else int(INT16.unpack_from(record.value)[0])
+    return entry(
+        _kind(key),
+        type(key).__name__.removesuffix("Key"),
+        group=key.transactional_id
+        if isinstance(key, TransactionLogKey)
+        else getattr(key, "group", None) or getattr(key, "group_id", None),
+        key=to_json(key, 0),
+        value=None if value is None else _value_json(value, version),
+        text=_text(key, value),
+    )
+
+
+def _kind(key: CoordinatorKey) -> EntryKind:
+    if isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
+        return EntryKind.OFFSET
+    return EntryKind.TRANSACTION if isinstance(key, TransactionLogKey) else EntryKind.GROUP
+
+
+def _unreadable(header: BatchHeader, partition: int, problem: str) -> LogEntry:
+    return LogEntry(
+        partition=partition,
+        offset=header.base_offset,
+        timestamp_ms=max(header.max_timestamp, 0),
+        kind=EntryKind.UNKNOWN,
+        record="Batch",
+        text=problem,
+        problem=problem,
+    )
+
+
+def _marker(
+    data: bytes, header: BatchHeader, position: int, record: Record, partition: int
+) -> LogEntry:
+    marker = read_marker(data, position)
+    text = "a control record"
+    if marker is not None:
+        outcome = "committed" if marker.committed else "aborted"
+        text = f"transaction {outcome} by coordinator epoch {marker.coordinator_epoch}"
+    return LogEntry(
+        partition=partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        kind=EntryKind.TRANSACTION,
+        record="EndTxnMarker",
+        producer_id=header.producer_id,
+        value=None if marker is None else {"committed": marker.committed},
+        text=text,
+    )
+
+
+def _value_json(value: CoordinatorValue, version: int) -> dict[str, Any]:
+    found: dict[str, Any] = to_json(value, version)
+    if isinstance(value, GroupMetadataValue):
+        for shown, member in zip(found["members"], value.members, strict=True):
+            subscription = read_subscription(value.protocol_type, member.subscription)
+            assignment = read_assignment(value.protocol_type, member.assignment)
+            shown["subscription"] = {
+                "topics": list(subscription.topics),
+                "url": subscription.url,
+                "other": subscription.other,
+            }
+            shown["assignment"] = {"parts": list(assignment.parts), "other": assignment.other}
+    return found
+
+
+def _text(key: CoordinatorKey, value: CoordinatorValue | None) -> str:
+    """Say what a record means."""
+    match key, value:
+        case ((OffsetCommitKey() | LegacyOffsetCommitKey()), OffsetCommitValue()):
+            return f"{key.group} {key.topic}-{key.partition} = {value.offset}" + (
+                f" {value.metadata!r}" if value.metadata else ""
+            )
+        case ((OffsetCommitKey() | LegacyOffsetCommitKey()), None):
+            return f"{key.group} {key.topic}-{key.partition} deleted"
+        case _, GroupMetadataValue():
+            return f"{getattr(key, 'group', '')} {_generation(value)}"
+        case TransactionLogKey(), TransactionLogValue():
+            parts = {each.topic: each.partition_ids for each in value.transaction_partitions or ()}
+            status = value.transaction_status
+            name = _STATUS[status] if 0 <= status < len(_STATUS) else f"status {status}"
+            written = f", wrote to {ranges(parts)}" if parts else ""
+            return (
+                f"{key.transactional_id} {name}, producer {value.producer_id}"
+                f" epoch {value.producer_epoch}{written}"
+            )
+        case _:
+            return _other_text(key, value)
+
+
+def _other_text(key: CoordinatorKey, value: CoordinatorValue | None) -> str:
+    named = " ".join(str(each) for each in to_json(key, 0).values())
+    if value is None:
+        return f"{named} deleted"
+    version = value.api.max_version
+    return (
+        f"{named} {json.dumps(to_json(value, version), separators=(',', ':'), ensure_ascii=False)}"
+    )
+
+
+def _generation(value: GroupMetadataValue) -> str:
+    if not value.members:
+        return f"generation {value.generation}, empty"
+    members = []
+    for each in value.members:
+        assignment = read_assignment(value.protocol_type, each.assignment)
+        has = ranges(assignment.partitions) or ", ".join(
+            (*assignment.connectors, *assignment.tasks)
+        )
+        members.append(f"{each.member_id} [{has}]")
+    return (
+        f"generation {value.generation}, {value.protocol_type} {value.protocol}, leader {value.leader},"
+        f" {len(members)} members: {'; '.join(members)}"
+    )
+
+
+def find_segment_files(path: Path, topic: str) -> dict[int, list[Path]]:
+    """List the segment files of a log in a data directory, or a part of one, by partition and in order.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    if not path.exists():
+        raise ConfigError(f"there is no {path}")
+    files = [path] if path.is_file() else sorted(path.rglob("*.log"))
+    found: dict[int, list[Path]] = {}
+    for file in files:
+        folder = _FOLDER.fullmatch(file.resolve().parent.name)
+        if folder is not None and folder[1] == topic and _SEGMENT.fullmatch(file.name):
+            found.setdefault(int(folder[2]), []).append(file)
+    for partition, segments in found.items():
+        folders = {each.parent for each in segments}
+        if len(folders) > 1:
+            places = " and ".join(map(str, sorted(folders)))
+            raise ConfigError(f"{topic}-{partition} is there twice: {places}; name one of them")
+    if not found:
+        raise ConfigError(
+            f"{path} has no segment files of {topic}; name a data directory (log.dirs of the broker), a"
+            f" folder {topic}-0 in it, or one of its .log files"
+        )
+    return found
+
+
+def read_segment_files(path: Path, topic: str) -> Iterator[LogEntry]:
+    """Read the segment files of a log, the partitions merged by time.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    files = find_segment_files(path, topic)
+    partitions = [_partition(files[number], number, topic) for number in sorted(files)]
+    return heapq.merge(*partitions, key=lambda entry: entry.timestamp_ms)
+
+
+def _partition(files: list[Path], partition: int, topic: str) -> Iterator[LogEntry]:
+    for file in files:
+        yield from _segment(file, partition, topic)
+
+
+def _segment(path: Path, partition: int, topic: str) -> Iterator[LogEntry]:
+    """Read a segment in pieces; one that ends within a batch, as when a broker still writes, ends before it."""
+    rest = b""
+    with path.open("rb") as file:
+        while True:
+            more = file.read(max(_CHUNK_BYTES, len(rest)))
+            data = rest + more
+            position = max((at + header.size_in_bytes for header, at in batches(data)), default=0)
+            yield from read_entries(data[:position], partition, topic)
+            rest = data[position:]
+            if not more:
+                return
+
+
+def read_archive_files(path: Path) -> Iterator[LogEntry]:
+    """Read what `groupsdk history archive` wrote, in the order of time; needs the package pyarrow.
+
+    Raises:
+        ConfigError: there is no archive.
+    """
+    from pyarrow import parquet
+
+    files = _archived(path)
+    columns = [
+        "src_partition",
+        "src_offset",
+        "ts",
+        "producer_id",
+        "transactional",
+        "control",
+        "key",
+        "value",
+    ]
+
+    def rows(file: Path) -> Iterator[LogEntry]:
+        for batch in parquet.ParquetFile(file).iter_batches(columns=columns):
+            for row in batch.to_pylist():
+                yield _archived_entry(row)
+
+    # each file holds a short span of several partitions, in no order of time
+    return heapq.merge(
+        *(
+            iter(sorted(rows(each), key=lambda e: (e.timestamp_ms, e.partition, e.offset)))
+            for each in files
+        ),
+        key=lambda entry: (entry.timestamp_ms, entry.partition, entry.offset),
+    )
+
+
+def _archived(path: Path) -> list[Path]:
+    """List the files of an archive that its writer's own log says are complete."""
+    root = path / _ARCHIVE if (path / _ARCHIVE).is_dir() else path
+    known = {file.relative_to(root).as_posix(): file for file in root.rglob("*.parquet")}
+    if not known:
+        raise ConfigError(f"{path} is no archive: it has no {_ARCHIVE}/*.parquet")
+    log = root / "_spark_metadata"
+    if not log.is_dir():
+        return [known[each] for each in sorted(known)]
+    numbers = {
+        each: int(each.name.split(".")[0]) for each in log.iterdir() if each.name[0].isdigit()
+    }
+    whole = max((n for each, n in numbers.items() if each.suffix == ".compact"), default=-1)
+    complete = set()
+    for each, number in numbers.items():
+        if number > whole or (number == whole and each.suffix == ".compact"):
+            for line in each.read_text(encoding="utf-8").splitlines()[1:]:
+                place = unquote(urlsplit(json.loads(line)["path"]).path)
+                # the archive may have been moved since
+                complete.add(place.rpartition(f"/{_ARCHIVE}/")[2])
+    return [known[each] for each in sorted(complete & known.keys())]
+
+
+def _archived_entry(row: Mapping[str, Any]) -> LogEntry:
+    timestamp = row["ts"]
+    moment = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+    timestamp_ms = round(moment.timestamp() * 1000)
+    record = Record(row["src_offset"], timestamp_ms, row["key"], row["value"])
+    if row["control"]:
+        committed = bool(row["key"]) and int.from_bytes(row["key"][2:4]) == 1
+        return LogEntry(
+            partition=row["src_partition"],
+            offset=record.offset,
+            timestamp_ms=timestamp_ms,
+            kind=EntryKind.TRANSACTION,
+            record="EndTxnMarker",
+            producer_id=row["producer_id"],
+            value={"committed": committed},
+            text=f"transaction {'committed' if committed else 'aborted'}",
+        )
+    producer_id = row["producer_id"] if row["transactional"] else -1
+    return entry_of(record, row["src_partition"], OFFSETS_TOPIC, producer_id)
+
+
+def select(
+    entries: Iterable[LogEntry],
+    kinds: frozenset[EntryKind],
+    wanted: Callable[[str], bool] | None = None,
+) -> Iterator[LogEntry]:
+    """Leave out the entries of other kinds and of other groups; unreadable ones stay.
+
+    Args:
+        entries: what was read.
+        kinds: the kinds to keep.
+        wanted: whether to keep a group or transactional id; None keeps all.
+    """
+    for each in entries:
+        if each.kind is EntryKind.UNKNOWN:
+            if each.problem is not None and wanted is None:
+                yield each
+        elif each.kind in kinds and (
+            wanted is None or (each.group is not None and wanted(each.group))
+        ):
+            yield each

@@ -1,0 +1,250 @@
+"""What groups and their members are, as values, and how the bytes of members are read. Pure: no I/O, no clock."""
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.errors import DecodeError
+from groupsdk.wire import connect_protocol
+from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE
+from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, ConsumerProtocolDecoder
+
+
+_SHOWN_BYTES: Final = 400
+
+
+class GroupType(StrEnum):
+    """The protocol that a group speaks, in the broker's words (KIP-848)."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def of(cls, name: str) -> "GroupType":
+        """Return the type of a broker's name; brokers before 3.7 name none, and have classic groups only."""
+        try:
+            return cls(name.lower()) if name else cls.CLASSIC
+        except ValueError:
+            return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group in a list."""
+
+    group_id: str
+    type: GroupType
+    state: str
+    """The broker's word, such as "Stable"; "" where a broker before 2.6 does not say."""
+    protocol_type: str
+    """ "consumer", "connect" or the type of a group of its own; "" where nobody ever joined."""
+    coordinator: int
+    """The node that coordinates it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member wants, as far as its bytes say so."""
+
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    """The pattern that the broker resolves (KIP-848)."""
+    owned: tuple[TopicPartition, ...] = ()
+    """The partitions that it had when it joined."""
+    url: str | None = None
+    """A Connect worker's REST address."""
+    other: Any = None
+    """The content of a protocol of its own: JSON, a string, or base64 of the bytes as {"base64": ...}."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a member was given, as far as its bytes say so."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    connectors: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    """Connect's tasks as "connector-0"."""
+    revoked: tuple[str, ...] = ()
+    """Connectors and tasks that a Connect worker is to stop."""
+    leader_url: str | None = None
+    other: Any = None
+    """As in `Subscription`."""
+
+    @property
+    def size(self) -> int:
+        """How many partitions, connectors and tasks there are."""
+        return len(self.partitions) + len(self.connectors) + len(self.tasks)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The name of each partition, connector and task."""
+        names = (f"{each.topic}-{each.partition}" for each in self.partitions)
+        return (*names, *self.connectors, *self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group."""
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None = None
+    """group.instance.id of a static member."""
+    rack: str | None = None
+    protocol: GroupType = GroupType.CLASSIC
+    """The protocol that it speaks; a group may have members of both (KIP-848)."""
+    epoch: int | None = None
+    """The epoch of a member of the consumer protocol."""
+    subscription: Subscription = field(default_factory=Subscription)
+    assignment: Assignment = field(default_factory=Assignment)
+    target: Assignment | None = None
+    """Where the coordinator moves a member of the consumer protocol to; None for classic groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group with its members."""
+
+    group_id: str
+    type: GroupType
+    state: str
+    protocol_type: str
+    assignor: str
+    """The protocol that the members agreed on, or the server-side assignor; "" for none."""
+    coordinator: int
+    members: tuple[Member, ...] = ()
+    epoch: int | None = None
+    """The epoch of a group of the consumer protocol."""
+    assignment_epoch: int | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether it has members."""
+        return bool(self.members) or self.state not in ("Empty", "Dead", "")
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A committed offset."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How far a group is in one partition."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    """The next offset that it will read; None where nothing is committed."""
+    end: int | None
+    """The end of the log; None where the partition is gone."""
+    member_id: str | None = None
+    client_id: str | None = None
+    host: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """How many offsets are still to be read; None where that is not known."""
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.end - self.committed)
+
+
+def read_subscription(protocol_type: str, data: bytes) -> Subscription:
+    """Decode the bytes that a member joined with; what cannot be decoded is `other`."""
+    if not data:
+        return Subscription()
+    try:
+        if protocol_type == CONSUMER_PROTOCOL_TYPE:
+            read = ConsumerProtocolDecoder().subscription(data)
+            return Subscription(tuple(read.topics), owned=_flat(read.owned_partitions))
+        if protocol_type == CONNECT_PROTOCOL_TYPE:
+            return Subscription(url=connect_protocol.decode_metadata(data).url)
+    except DecodeError:
+        pass
+    return Subscription(other=readable(data))
+
+
+def read_assignment(protocol_type: str, data: bytes) -> Assignment:
+    """Decode the bytes that a member was given; what cannot be decoded is `other`."""
+    if not data:
+        return Assignment()
+    try:
+        if protocol_type == CONSUMER_PROTOCOL_TYPE:
+            return Assignment(_flat(ConsumerProtocolDecoder().assignment(data).assigned_partitions))
+        if protocol_type == CONNECT_PROTOCOL_TYPE:
+            found = connect_protocol.decode_assignment(data)
+            return Assignment(
+                connectors=tuple(found.connectors),
+                tasks=tuple(f"{each.connector}-{each.task}" for each in found.tasks),
+                revoked=(
+                    *found.revoked_connectors,
+                    *(f"{each.connector}-{each.task}" for each in found.revoked_tasks),
+                ),
+                leader_url=found.leader_url,
+            )
+    except DecodeError:
+        pass
+    return Assignment(other=readable(data))
+
+
+def readable(data: bytes) -> Any:
+    """Return bytes of an unknown protocol as JSON or as a string where they are one, else as {"base64": ...}."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text if text.isprintable() else {"base64": b64encode(data).decode()}
+
+
+def shown(value: Any) -> str:
+    """Return a value of `readable` as one line for a table."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_BYTES else f"{text[:_SHOWN_BYTES]}…"
+
+
+def ranges(partitions: Mapping[str, tuple[int, ...]] | tuple[TopicPartition, ...]) -> str:
+    """Write partitions briefly, as in "orders(0-3,7), payments(1)"."""
+    by_topic: dict[str, list[int]] = {}
+    if isinstance(partitions, Mapping):
+        by_topic = {topic: sorted(numbers) for topic, numbers in partitions.items()}
+    else:
+        for topic, number in partitions:
+            by_topic.setdefault(topic, []).append(number)
+    return ", ".join(f"{topic}({_runs(sorted(of))})" for topic, of in sorted(by_topic.items()))
+
+
+def _runs(numbers: list[int]) -> str:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _flat(partitions: Any) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic, number)
+        for topic, numbers in sorted(partitions.items())
+        for number in sorted(numbers)
+    )

@@ -1,0 +1,359 @@
+"""List, describe and change groups: classic ones and those of the consumer protocol (KIP-848)."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from groupsdk.admin.cluster import LATEST, ClusterClient
+from groupsdk.admin.descriptions import (
+    Assignment,
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupType,
+    Member,
+    PartitionLag,
+    Subscription,
+    read_assignment,
+    read_subscription,
+)
+from groupsdk.assignment import TopicPartition
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import BrokerError, UnsupportedVersionError, broker_error
+from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from groupsdk.wire.messages import consumer_group_describe, describe_groups
+from groupsdk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from groupsdk.wire.messages.list_groups import ListGroupsRequest
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from groupsdk.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from groupsdk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
+
+
+_OTHER_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+_COMMIT_VERSION: Final = 9  # later ones name topics by their ids
+_FETCH_VERSION: Final = 9
+_DEAD: Final = "Dead"
+_MEMBER_TYPES: Final = {0: GroupType.CLASSIC, 1: GroupType.CONSUMER}
+
+
+async def list_groups(client: ClusterClient) -> list[GroupListing]:
+    """List the groups of all brokers, by name.
+
+    Raises:
+        BrokerError: a broker refuses.
+        NetworkError: a broker does not answer: its groups would be missing.
+    """
+    answers = await client.ask_all(ListGroupsRequest())
+    found = {}
+    for node_id, answer in answers.items():
+        if answer.error_code:
+            raise broker_error(answer.error_code, f"ListGroups of node {node_id}")
+        for each in answer.groups:
+            found[each.group_id] = GroupListing(
+                each.group_id,
+                GroupType.of(each.group_type),
+                each.group_state,
+                each.protocol_type,
+                node_id,
+            )
+    return [found[each] for each in sorted(found)]
+
+
+async def describe_group(client: ClusterClient, group_id: str) -> GroupDescription:
+    """Describe a group with its members.
+
+    A group that does not exist has the state "Dead", as in Kafka's own tools.
+
+    Raises:
+        BrokerError: the group may not be described, or is of another type (share, streams).
+    """
+    try:
+        return await _describe_consumer(client, group_id)
+    except UnsupportedVersionError:
+        pass
+    except BrokerError as error:
+        if error.error_code not in _OTHER_TYPE:
+            raise
+    return await _describe_classic(client, group_id)
+
+
+async def describe_groups_of(
+    client: ClusterClient, group_ids: Iterable[str]
+) -> list[GroupDescription]:
+    """Describe several groups at once, in the order given."""
+    return list(await asyncio.gather(*(describe_group(client, each) for each in group_ids)))
+
+
+async def committed_offsets(
+    client: ClusterClient, group_id: str
+) -> dict[TopicPartition, CommittedOffset]:
+    """Look up everything that a group has committed.
+
+    Raises:
+        BrokerError: the offsets may not be seen.
+    """
+    request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id, topics=None),))
+
+    def code_of(answer: OffsetFetchResponse) -> int:
+        return answer.groups[0].error_code if answer.groups else answer.error_code
+
+    try:
+        answer = await client.ask_coordinator(group_id, request, code_of, _FETCH_VERSION)
+    except BrokerError as error:
+        if error.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return {}
+        raise
+    found = {}
+    topics = answer.groups[0].topics if answer.groups else ()
+    for topic in topics:
+        for each in topic.partitions:
+            if each.error_code:
+                where = f"OffsetFetch of group {group_id!r}, {topic.name}-{each.partition_index}"
+                raise broker_error(each.error_code, where)
+            if each.committed_offset >= 0:
+                found[TopicPartition(topic.name, each.partition_index)] = CommittedOffset(
+                    each.committed_offset, each.committed_leader_epoch, each.metadata or ""
+                )
+    return found
+
+
+async def end_offsets(
+    client: ClusterClient, partitions: Collection[TopicPartition], timestamp: int = LATEST
+) -> dict[TopicPartition, int | None]:
+    """Look up the end of partitions; None for those that are gone or have no leader.
+
+    Args:
+        client: the cluster.
+        partitions: what to look up.
+        timestamp: as for `ClusterClient.list_offsets`.
+    """
+    topics = (await client.metadata(sorted({each.topic for each in partitions}))).topics
+    there = {
+        each: timestamp
+        for each in partitions
+        if each.topic in topics
+        and each.partition in topics[each.topic].partitions
+        and topics[each.topic].partitions[each.partition].leader >= 0
+    }
+    found = await client.list_offsets(there) if there else {}
+    return {each: found.get(each) for each in partitions}
+
+
+async def group_lag(client: ClusterClient, group: GroupDescription) -> list[PartitionLag]:
+    """Tell how far a group is in each partition that it has committed or was given, by topic and partition.
+
+    Raises:
+        BrokerError: offsets may not be seen.
+    """
+    committed = await committed_offsets(client, group.group_id)
+    owners = {part: member for member in group.members for part in member.assignment.partitions}
+    partitions = sorted(committed.keys() | owners.keys())
+    ends = await end_offsets(client, partitions)
+    lags = []
+    for each in partitions:
+        offset, owner = committed.get(each), owners.get(each)
+        lags.append(
+            PartitionLag(
+                topic=each.topic,
+                partition=each.partition,
+                committed=None if offset is None else offset.offset,
+                end=ends[each],
+                member_id=None if owner is None else owner.member_id,
+                client_id=None if owner is None else owner.client_id,
+                host=None if owner is None else owner.host,
+            )
+        )
+    return lags
+
+
+async def commit_offsets(
+    client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int]
+) -> None:
+    """Commit offsets in the name of a group without members, as an administrator.
+
+    Raises:
+        BrokerError: the group has members (UNKNOWN_MEMBER_ID), or the offsets may not be written.
+    """
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for partition, offset in sorted(offsets.items()):
+        each = OffsetCommitRequestPartition(partition.partition, offset)
+        by_topic.setdefault(partition.topic, []).append(each)
+    topics = tuple(OffsetCommitRequestTopic(name, tuple(of)) for name, of in by_topic.items())
+    await client.ask_coordinator(
+        group_id,
+        OffsetCommitRequest(group_id, topics=topics),
+        lambda answer: _first_code(
+            each.error_code for topic in answer.topics for each in topic.partitions
+        ),
+        _COMMIT_VERSION,
+    )
+
+
+async def delete_offsets(
+    client: ClusterClient, group_id: str, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Make a group forget what it has committed for partitions (KIP-496); return an error code for each.
+
+    Raises:
+        BrokerError: the group does not exist, or the request is refused as a whole.
+    """
+    by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for each in sorted(partitions):
+        part = OffsetDeleteRequestPartition(each.partition)
+        by_topic.setdefault(each.topic, []).append(part)
+    topics = tuple(OffsetDeleteRequestTopic(name, tuple(of)) for name, of in by_topic.items())
+    answer = await client.ask_coordinator(
+        group_id, OffsetDeleteRequest(group_id, topics), lambda found: found.error_code
+    )
+    return {
+        TopicPartition(topic.name, each.partition_index): each.error_code
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+async def delete_group(client: ClusterClient, group_id: str) -> None:
+    """Delete a group without members, with its offsets.
+
+    Raises:
+        BrokerError: it has members (NON_EMPTY_GROUP), does not exist, or may not be deleted.
+    """
+
+    def code_of(answer: DeleteGroupsResponse) -> int:
+        return _first_code(each.error_code for each in answer.results)
+
+    await client.ask_coordinator(group_id, DeleteGroupsRequest((group_id,)), code_of)
+
+
+async def remove_members(
+    client: ClusterClient, group_id: str, members: Sequence[Member], reason: str
+) -> dict[str, int]:
+    """Make members leave a group (KIP-345, KIP-800); return an error code for each member id.
+
+    A static member is named by its instance id, so that it is found after a restart, too. Clients that are still
+    running join again.
+
+    Raises:
+        BrokerError: the request is refused as a whole.
+    """
+    identities = tuple(
+        MemberIdentity("", each.instance_id, reason)
+        if each.instance_id is not None
+        else MemberIdentity(each.member_id, None, reason)
+        for each in members
+    )
+    answer = await client.ask_coordinator(
+        group_id,
+        LeaveGroupRequest(group_id, members=identities),
+        lambda found: found.error_code,
+    )
+    codes = [each.error_code for each in answer.members]
+    return dict(zip((each.member_id for each in members), codes, strict=True))
+
+
+async def _describe_consumer(client: ClusterClient, group_id: str) -> GroupDescription:
+    answer = await client.ask_coordinator(
+        group_id,
+        ConsumerGroupDescribeRequest((group_id,)),
+        lambda found: _first_code(each.error_code for each in found.groups),
+    )
+    group = answer.groups[0]
+    return GroupDescription(
+        group_id=group_id,
+        type=GroupType.CONSUMER,
+        state=group.group_state,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        assignor=group.assignor_name,
+        coordinator=await client.coordinator(group_id),
+        members=tuple(sorted(map(_consumer_member, group.members), key=lambda m: m.member_id)),
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _consumer_member(member: consumer_group_describe.Member) -> Member:
+    return Member(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        instance_id=member.instance_id,
+        rack=member.rack_id,
+        protocol=_MEMBER_TYPES.get(member.member_type, GroupType.CONSUMER),
+        epoch=member.member_epoch,
+        subscription=Subscription(
+            tuple(member.subscribed_topic_names), member.subscribed_topic_regex or None
+        ),
+        assignment=_named(member.assignment),
+        target=_named(member.target_assignment),
+    )
+
+
+def _named(assignment: consumer_group_describe.Assignment) -> Assignment:
+    return Assignment(
+        tuple(
+            TopicPartition(topic.topic_name, number)
+            for topic in sorted(assignment.topic_partitions, key=lambda each: each.topic_name)
+            for number in sorted(topic.partitions)
+        )
+    )
+
+
+async def _describe_classic(client: ClusterClient, group_id: str) -> GroupDescription:
+    try:
+        answer = await client.ask_coordinator(
+            group_id,
+            DescribeGroupsRequest((group_id,)),
+            lambda found: _first_code(each.error_code for each in found.groups),
+        )
+    except BrokerError as error:
+        # from version 6 on (KIP-1043); before, the state says so
+        if error.error_code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return GroupDescription(
+            group_id, GroupType.CLASSIC, _DEAD, "", "", await client.coordinator(group_id)
+        )
+    group = answer.groups[0]
+    return GroupDescription(
+        group_id=group_id,
+        type=GroupType.CLASSIC,
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
+        coordinator=await client.coordinator(group_id),
+        members=tuple(
+            sorted(
+                (_classic_member(group.protocol_type, each) for each in group.members),
+                key=lambda member: member.member_id,
+            )
+        ),
+    )
+
+
+def _classic_member(protocol_type: str, member: describe_groups.DescribedGroupMember) -> Member:
+    return Member(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        instance_id=member.group_instance_id,
+        subscription=read_subscription(protocol_type, member.member_metadata),
+        assignment=read_assignment(protocol_type, member.member_assignment),
+    )
+
+
+def _first_code(codes: Iterable[int]) -> int:
+    return next((each for each in codes if each), 0)

@@ -1,0 +1,190 @@
+"""The options of every command that talks to a cluster, and the settings that follow from them.
+
+A setting is taken from the first place that has it: an option, the environment, the file of `--config`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from groupsdk.config import ALIASES, MemberConfig
+from groupsdk.errors import ConfigError
+from groupsdk.properties import read_properties
+from groupsdk.security import SASL_MECHANISMS, SECURITY_PROTOCOLS, SecuritySettings
+
+
+if TYPE_CHECKING:
+    from groupsdk.admin.cluster import ClusterClient
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_TIMEOUT_S: Final = 15.0
+_SERVERS_HINT: Final = "bootstrap.servers is missing: give --bootstrap-servers HOST:PORT, or set GROUPSDK_BOOTSTRAP_SERVERS"
+_OPTIONS: Final = (
+    ("security_protocol", "--security-protocol", "How brokers are spoken to."),
+    ("sasl_mechanism", "--sasl-mechanism", "How the client authenticates."),
+    ("sasl_username", "--sasl-username", "The user; GROUPSDK_SASL_PASSWORD holds the password."),
+    ("ssl_ca_location", "--ssl-ca-location", "File or directory of trusted certificates, PEM."),
+    ("ssl_certificate_location", "--ssl-certificate-location", "The client's certificate, PEM."),
+    ("ssl_key_location", "--ssl-key-location", "The key of the client's certificate, PEM."),
+)
+_CHOICES: Final = {"security_protocol": SECURITY_PROTOCOLS, "sasl_mechanism": SASL_MECHANISMS}
+_SECRETS: Final = ("sasl_password", "ssl_key_password", "sasl_oauthbearer_client_secret")
+"""Settings that are taken from the environment but have no option: other users see a command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How a command reaches the cluster."""
+
+    settings: dict[str, Any]
+    """Kafka's configuration keys."""
+    timeout_s: float
+
+    def run(self, work: "Callable[[ClusterClient], Awaitable[T]]") -> T:
+        """Open a client of the cluster, do the work with it, and close it.
+
+        Raises:
+            ConfigError: a setting is missing or wrong.
+            NetworkError: the cluster cannot be reached.
+        """
+        # only for those that talk to a cluster
+        from groupsdk.admin.cluster import ClusterClient
+
+        async def with_client() -> T:
+            async with ClusterClient(self.settings, timeout_s=self.timeout_s) as client:
+                return await work(client)
+
+        if not self.settings.get("bootstrap.servers"):
+            raise ConfigError(_SERVERS_HINT)
+        return asyncio.run(with_client())
+
+
+def connection_options(function: F) -> F:
+    """Give a command the options of a connection, as the parameter `connection`."""
+    from functools import wraps
+
+    @wraps(function)
+    def called(
+        *args: Any,
+        bootstrap_servers: str | None,
+        config: str | None,
+        settings: tuple[str, ...],
+        timeout: float,
+        **rest: Any,
+    ) -> Any:
+        options = {name: rest.pop(name) for name, _, _ in _OPTIONS}
+        options |= {name: rest.pop(name) for name in _SECRETS}
+        found = gather_settings(
+            config, settings, {"bootstrap_servers": bootstrap_servers, **options}
+        )
+        return function(*args, connection=Connection(found, timeout), **rest)
+
+    decorated: Any = called
+    for name in _SECRETS:
+        decorated = click.option(
+            f"--{name.replace('_', '-')}", name, envvar=f"GROUPSDK_{name.upper()}", hidden=True
+        )(decorated)
+    decorated = click.option(
+        "--timeout",
+        type=click.FloatRange(0.1, 86_400),
+        default=_DEFAULT_TIMEOUT_S,
+        show_default=True,
+        metavar="SECONDS",
+        envvar="GROUPSDK_TIMEOUT",
+        help="For how long failures that may pass are repeated.",
+    )(decorated)
+    for name, option, text in reversed(_OPTIONS):
+        kind = click.Choice(_CHOICES[name], case_sensitive=False) if name in _CHOICES else None
+        decorated = click.option(
+            option, name, type=kind, envvar=f"GROUPSDK_{name.upper()}", help=text
+        )(decorated)
+    decorated = settings_options(decorated)
+    result: F = bootstrap_option(decorated)
+    return result
+
+
+def bootstrap_option(function: F) -> F:
+    """Give a command `--bootstrap-servers`; `--bootstrap-server`, as Kafka's tools spell it, is the same."""
+    return click.option(
+        "--bootstrap-servers",
+        "--bootstrap-server",
+        metavar="HOST:PORT,...",
+        envvar="GROUPSDK_BOOTSTRAP_SERVERS",
+        help="Brokers to ask first.",
+    )(function)
+
+
+def settings_options(function: F) -> F:
+    """Give a command `--config` (`--command-config`) and `--set`, as the parameters `config` and `settings`."""
+    function = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="One more of Kafka's settings, such as request.timeout.ms=5000; repeatable.",
+    )(function)
+    return click.option(
+        "--config",
+        "--command-config",
+        metavar="FILE",
+        envvar="GROUPSDK_CONFIG",
+        help="A file of Kafka's client settings, in the form of Java's properties.",
+    )(function)
+
+
+def gather_settings(
+    path: str | None, pairs: Sequence[str], options: dict[str, str | None]
+) -> dict[str, Any]:
+    """Join the settings of a file, of `--set` and of options, each over those before it.
+
+    Settings of the file that mean nothing to a connection, such as a consumer's, are left out with a warning.
+
+    Args:
+        path: the file; None for none.
+        pairs: "key=value" each.
+        options: values by the setting's name with underscores; None where an option was not given.
+
+    Raises:
+        ConfigError: the file cannot be read, or a pair is not of its form.
+    """
+    found: dict[str, Any] = {}
+    if path is not None:
+        # translates Java's own forms: sasl.jaas.config, PEM stores
+        from groupsdk.connect.java_settings import take_java
+
+        known = {each.name for each in (*fields(MemberConfig), *fields(SecuritySettings))}
+        known |= ALIASES.keys()
+        taken = take_java(read_properties(path))
+        unknown = sorted(key for key in taken if key.replace(".", "_") not in known)
+        found = {key: value for key, value in taken.items() if key not in unknown}
+        found.pop("group.id", None)
+        if unknown:
+            logger.warning("%s: settings without a meaning here: %s", path, ", ".join(unknown))
+    found |= split_pairs("--set", pairs)
+    for name, value in options.items():
+        if value is not None:
+            found[name.replace("_", ".")] = value
+    return found
+
+
+def split_pairs(option: str, pairs: Sequence[str]) -> dict[str, str]:
+    """Split "key=value" of an option.
+
+    Raises:
+        ConfigError: one is not of that form.
+    """
+    found = {}
+    for each in pairs:
+        key, equals, value = each.partition("=")
+        if not (key.strip() and equals):
+            raise ConfigError(f"{option}: {each!r} is not of the form KEY=VALUE")
+        found[key.strip()] = value.strip()
+    return found

@@ -1,0 +1,587 @@
+"""`groupsdk groups`: look at the groups of a cluster and change them."""
+
+import fnmatch
+import sys
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from groupsdk.admin.descriptions import (
+    GroupDescription,
+    GroupListing,
+    GroupType,
+    Member,
+    PartitionLag,
+    ranges,
+    shown,
+)
+from groupsdk.assignment import TopicPartition
+from groupsdk.cli.command import CommandGroup, ExitCode, complain, exit_with
+from groupsdk.cli.connection import Connection, connection_options
+from groupsdk.cli.output import json_option, plain, write_json, write_table
+from groupsdk.cli.process import log_level_option, set_up_logging
+from groupsdk.clock import WallClock
+from groupsdk.error_code import ErrorCode, describe
+from groupsdk.errors import BrokerError, ConfigError
+
+
+if TYPE_CHECKING:
+    from groupsdk.admin.cluster import ClusterClient
+    from groupsdk.admin.offset_reset import Reset, Target
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_GONE: Final = "Dead"
+_GROUP: Final = "--bootstrap-servers localhost:9092"
+
+
+@click.group(cls=CommandGroup)
+def groups() -> None:
+    """Look at the groups of a cluster, and change them: consumers', Connect's and groups of their own protocol."""
+
+
+def _common(function: F) -> F:
+    return connection_options(json_option(log_level_option("warning")(function)))
+
+
+def _examples(name: str, *rows: tuple[str, str]) -> list[tuple[str, str]]:
+    return [
+        (f"groupsdk groups {name} {words} {_GROUP}".replace("  ", " "), text)
+        for words, text in rows
+    ]
+
+
+@groups.command(
+    "list",
+    examples=_examples(
+        "list",
+        ("", "all groups"),
+        ("--state Empty --type classic", "classic groups without members"),
+        ("'orders-*'", "groups whose name begins so"),
+    ),
+)
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+@click.option("--state", "states", multiple=True, help="Only groups in this state; repeatable.")
+@click.option("--type", "types", multiple=True, help="Only groups of this type; repeatable.")
+@_common
+def list_command(
+    patterns: tuple[str, ...],
+    states: tuple[str, ...],
+    types: tuple[str, ...],
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
+) -> None:
+    """List groups: type, state, protocol and coordinator."""
+    set_up_logging(log_level)
+    from groupsdk.admin.groups import list_groups
+
+    wanted_states = {each.lower() for each in states}
+    wanted_types = {_type(each) for each in types}
+    found = [
+        each
+        for each in connection.run(list_groups)
+        if (not patterns or any(fnmatch.fnmatchcase(each.group_id, one) for one in patterns))
+        and (not wanted_states or each.state.lower() in wanted_states)
+        and (not wanted_types or each.type in wanted_types)
+    ]
+    if as_json:
+        write_json(found)
+        return
+    write_table(
+        ("GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR"),
+        [(e.group_id, e.type, e.state, e.protocol_type, e.coordinator) for e in found],
+    )
+
+
+@groups.command(
+    "describe",
+    examples=_examples(
+        "describe", ("orders", "state, members and lag of one group"), ("--all", "of every group")
+    ),
+)
+@click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
+@click.option("--all", "everything", is_flag=True, help="Describe every group.")
+@_common
+def describe_command(
+    group_ids: tuple[str, ...],
+    everything: bool,
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
+) -> None:
+    """Describe groups: state, members with what they have, and how far they are."""
+    set_up_logging(log_level)
+
+    async def gather(
+        client: "ClusterClient",
+    ) -> list[tuple[GroupDescription, list[PartitionLag]]]:
+        from groupsdk.admin.groups import group_lag
+
+        described = await _describe(client, group_ids, everything=everything)
+        return [(each, await group_lag(client, each)) for each in described]
+
+    found = connection.run(gather)
+    if as_json:
+        write_json([{**plain(group), "lag": _lag_json(lag)} for group, lag in found])
+        return
+    for group, lag in found:
+        _write_state(group)
+        if group.members:
+            _write_members(group)
+        if lag:
+            _write_lag(lag)
+
+
+@groups.command(
+    "members", examples=_examples("members", ("orders", "who is in the group, and what each has"))
+)
+@click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
+@_common
+def members_command(
+    group_ids: tuple[str, ...], connection: Connection, as_json: bool, log_level: str
+) -> None:
+    """Show the members of groups with their decoded assignments."""
+    set_up_logging(log_level)
+    found = connection.run(lambda client: _describe(client, group_ids))
+    if as_json:
+        write_json([{"group_id": each.group_id, "members": plain(each.members)} for each in found])
+        return
+    for group in found:
+        _write_members(group)
+
+
+@groups.command(
+    "offsets", examples=_examples("offsets", ("orders", "what the group has committed"))
+)
+@click.argument("group_id", metavar="GROUP")
+@_common
+def offsets_command(group_id: str, connection: Connection, as_json: bool, log_level: str) -> None:
+    """Show what a group has committed, with leader epoch and metadata."""
+    set_up_logging(log_level)
+    from groupsdk.admin.groups import committed_offsets
+
+    found = sorted(connection.run(lambda client: committed_offsets(client, group_id)).items())
+    if as_json:
+        write_json([{**plain(part), **plain(committed)} for part, committed in found])
+        return
+    write_table(
+        ("TOPIC", "PARTITION", "OFFSET", "LEADER EPOCH", "METADATA"),
+        [(*part, at.offset, at.leader_epoch, at.metadata) for part, at in found],
+    )
+
+
+@groups.command("lag", examples=_examples("lag", ("orders", "how much is still to be read")))
+@click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
+@click.option("--total", is_flag=True, help="One line for each group instead of each partition.")
+@_common
+def lag_command(
+    group_ids: tuple[str, ...], total: bool, connection: Connection, as_json: bool, log_level: str
+) -> None:
+    """Show how far groups are behind the end of each partition."""
+    set_up_logging(log_level)
+
+    async def gather(client: "ClusterClient") -> list[tuple[str, list[PartitionLag]]]:
+        from groupsdk.admin.groups import group_lag
+
+        described = await _describe(client, group_ids)
+        return [(each.group_id, await group_lag(client, each)) for each in described]
+
+    found = connection.run(gather)
+    if as_json:
+        write_json(
+            [
+                {"group_id": group, "total": _total(lag), "partitions": _lag_json(lag)}
+                for group, lag in found
+            ]
+        )
+    elif total:
+        write_table(
+            ("GROUP", "PARTITIONS", "LAG"),
+            [(group, len(lag), _total(lag)) for group, lag in found],
+        )
+    else:
+        for _, lag in found:
+            _write_lag(lag)
+
+
+@groups.command(
+    "reset",
+    examples=_examples(
+        "reset",
+        ("orders --all-topics --to-earliest", "show what would change"),
+        ("orders --topic sales:0,1 --shift-by -10 --execute", "read ten records again"),
+        ("orders --all-topics --by-duration 90m --execute", "go back an hour and a half"),
+    ),
+)
+@click.argument("group_id", metavar="GROUP")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="NAME[:0,1]", help="A topic, or some partitions."
+)
+@click.option("--all-topics", is_flag=True, help="All that the group has committed.")
+@click.option("--to-earliest", is_flag=True, help="To the start of the log.")
+@click.option("--to-latest", is_flag=True, help="To the end of the log.")
+@click.option("--to-current", is_flag=True, help="To where the group is.")
+@click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
+@click.option(
+    "--shift-by", type=int, metavar="N", help="Forwards by N offsets, back where negative."
+)
+@click.option("--to-datetime", metavar="TIME", help="To the first record at or after it; UTC.")
+@click.option("--by-duration", metavar="DURATION", help="To so long ago: PT1H30M or 90m.")
+@click.option(
+    "--from-file", metavar="FILE", help="To the offsets of a file: topic,partition,offset."
+)
+@click.option("--export", metavar="FILE", help="Write the plan as such a file.")
+@click.option(
+    "--execute/--dry-run", default=False, help="Commit the offsets; without it, only show them."
+)
+@_common
+def reset_command(
+    group_id: str,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    export: str | None,
+    execute: bool,
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
+    **scenario: Any,
+) -> None:
+    """Move the committed offsets of a group without members. Shows the plan, and with --execute commits it."""
+    set_up_logging(log_level)
+    target = _target(group_id, scenario)
+    if target.offsets is None and not topics and not all_topics:
+        raise click.UsageError("Give --topic NAME, once or more, or --all-topics.")
+
+    group, plan = connection.run(
+        lambda client: _reset(
+            client, group_id, target, topics, all_topics=all_topics, execute=execute
+        )
+    )
+    if export is not None:
+        from groupsdk.admin.offset_reset import write_offsets
+
+        Path(export).write_text(write_offsets(plan), encoding="utf-8")
+    _write_reset(group, plan, execute=execute, as_json=as_json)
+
+
+@groups.command(
+    "remove",
+    examples=_examples(
+        "remove",
+        ("orders --member consumer-1-4f2a", "one member"),
+        ("orders --instance worker-3", "a static member that will not come back"),
+    ),
+)
+@click.argument("group_id", metavar="GROUP")
+@click.option("--member", "member_ids", multiple=True, help="A member id; repeatable.")
+@click.option("--instance", "instances", multiple=True, help="A group.instance.id; repeatable.")
+@click.option("--all", "everybody", is_flag=True, help="Every member.")
+@click.option("--reason", default="removed by an administrator", help="Shown in the broker's log.")
+@_common
+def remove_command(
+    group_id: str,
+    member_ids: tuple[str, ...],
+    instances: tuple[str, ...],
+    everybody: bool,
+    reason: str,
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
+) -> None:
+    """Remove members from a group. Clients that are still running join again."""
+    set_up_logging(log_level)
+    if not (member_ids or instances or everybody):
+        raise click.UsageError("Give --member ID, --instance ID or --all.")
+
+    async def work(client: "ClusterClient") -> dict[str, int]:
+        from groupsdk.admin.groups import describe_group, remove_members
+
+        group = await describe_group(client, group_id)
+        chosen = group.members if everybody else _chosen(group, member_ids, instances)
+        return await remove_members(client, group_id, chosen, reason) if chosen else {}
+
+    _write_codes(connection.run(work), "MEMBER", as_json=as_json)
+
+
+@groups.command(
+    "delete",
+    examples=_examples(
+        "delete",
+        ("old-group", "a group without members, with its offsets"),
+        ("orders --topic sales", "only what it has committed for a topic"),
+    ),
+)
+@click.argument("group_ids", nargs=-1, required=True, metavar="GROUP...")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME[:0,1]",
+    help="Delete only the offsets of this topic, not the group; repeatable.",
+)
+@_common
+def delete_command(
+    group_ids: tuple[str, ...],
+    topics: tuple[str, ...],
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
+) -> None:
+    """Delete groups without members, or offsets of topics that nobody in the group reads."""
+    set_up_logging(log_level)
+
+    async def delete_all(client: "ClusterClient") -> dict[str, int]:
+        from groupsdk.admin.groups import delete_group
+
+        codes = {}
+        for each in group_ids:
+            try:
+                await delete_group(client, each)
+                codes[each] = 0
+            except BrokerError as error:
+                codes[each] = error.code
+        return codes
+
+    async def forget(client: "ClusterClient") -> dict[str, int]:
+        from groupsdk.admin.groups import delete_offsets
+
+        partitions = await _partitions(client, topics)
+        codes = {}
+        for group_id in group_ids:
+            for part, code in (await delete_offsets(client, group_id, partitions)).items():
+                codes[f"{group_id} {part.topic}-{part.partition}"] = code
+        return codes
+
+    found = connection.run(forget if topics else delete_all)
+    _write_codes(found, "OFFSET" if topics else "GROUP", as_json=as_json)
+
+
+async def _describe(
+    client: "ClusterClient", group_ids: Sequence[str], *, everything: bool = False
+) -> list[GroupDescription]:
+    """Describe groups; all that there are where `everything`.
+
+    Raises:
+        BrokerError: one that was named does not exist (GROUP_ID_NOT_FOUND).
+    """
+    from groupsdk.admin.groups import describe_groups_of, list_groups
+
+    if everything:
+        listed: list[GroupListing] = await list_groups(client)
+        describable = (GroupType.CLASSIC, GroupType.CONSUMER)
+        group_ids = [each.group_id for each in listed if each.type in describable]
+    elif not group_ids:
+        raise click.UsageError("Give one GROUP or more, or --all.")
+    found = await describe_groups_of(client, group_ids)
+    for each in found:
+        if each.state == _GONE and not everything:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {each.group_id!r}")
+    return found
+
+
+async def _partitions(client: "ClusterClient", topics: Sequence[str]) -> list[TopicPartition]:
+    """Read "topic" and "topic:0,1"; a topic alone means its partitions as they are now."""
+    found: list[TopicPartition] = []
+    whole: list[str] = []
+    for each in topics:
+        name, colon, numbers = each.partition(":")
+        if not colon:
+            whole.append(name)
+            continue
+        parts = numbers.split(",")
+        if not (name and all(part.isdecimal() for part in parts)):
+            raise ConfigError(f"--topic: {each!r} is not NAME or NAME:0,1")
+        found += [TopicPartition(name, int(part)) for part in parts]
+    described = (await client.metadata(whole)).topics if whole else {}
+    for name in whole:
+        topic = described.get(name)
+        if topic is None or topic.error_code:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code
+            raise BrokerError(code, f"topic {name!r}")
+        found += [TopicPartition(name, number) for number in sorted(topic.partitions)]
+    return found
+
+
+def _target(group_id: str, scenario: dict[str, Any]) -> "Target":
+    from groupsdk.admin.offset_reset import (
+        Scenario,
+        Target,
+        parse_datetime,
+        parse_duration,
+        read_offsets,
+    )
+
+    given = {key: value for key, value in scenario.items() if value not in (None, False)}
+    if len(given) != 1:
+        names = ", ".join(f"--{key.replace('_', '-')}" for key in scenario)
+        raise click.UsageError(f"Give exactly one of {names}.")
+    ((name, value),) = given.items()
+    match name:
+        case "by_duration":
+            return Target(
+                scenario=Scenario.DATETIME, number=WallClock().now_ms() - parse_duration(value)
+            )
+        case "to_datetime":
+            return Target(scenario=Scenario.DATETIME, number=parse_datetime(value))
+        case "from_file":
+            text = Path(value).read_text(encoding="utf-8")
+            offsets = read_offsets(text, value, group_id)
+            return Target(scenario=Scenario.FILE, offsets=offsets)
+        case _:
+            number = 0 if value is True else int(value)
+            return Target(scenario=Scenario(name.replace("_", "-")), number=number)
+
+
+async def _reset(
+    client: "ClusterClient",
+    group_id: str,
+    target: "Target",
+    topics: Sequence[str],
+    *,
+    all_topics: bool,
+    execute: bool,
+) -> "tuple[GroupDescription, list[Reset]]":
+    """Plan a reset and, where `execute` and the group has no members, commit it."""
+    from groupsdk.admin.groups import commit_offsets, committed_offsets, describe_group
+    from groupsdk.admin.offset_reset import plan_reset
+
+    group = await describe_group(client, group_id)
+    if target.offsets is not None:
+        partitions: Collection[TopicPartition] = target.offsets
+    elif all_topics:
+        partitions = (await committed_offsets(client, group_id)).keys()
+    else:
+        partitions = await _partitions(client, topics)
+    plan = await plan_reset(client, group_id, partitions, target)
+    if execute and not group.active and plan:
+        new = {TopicPartition(each.topic, each.partition): each.new for each in plan}
+        await commit_offsets(client, group_id, new)
+    return group, plan
+
+
+def _write_reset(
+    group: GroupDescription, plan: "Sequence[Reset]", *, execute: bool, as_json: bool
+) -> None:
+    """Write a plan and what became of it; end with an error where it could not be carried out."""
+    if as_json:
+        done = execute and not group.active
+        write_json({"group_id": group.group_id, "executed": done, "partitions": plan})
+    else:
+        write_table(
+            ("TOPIC", "PARTITION", "CURRENT", "NEW", "NOTE"),
+            [(each.topic, each.partition, each.current, each.new, each.note) for each in plan],
+        )
+    if group.active:
+        complain(
+            f"the offsets of group {group.group_id!r} can be reset only while it has no members; it is"
+            f" {group.state} with {len(group.members)}"
+        )
+        if execute:
+            exit_with(ExitCode.FAILED)
+    elif not plan:
+        complain(f"group {group.group_id!r} has committed nothing: give --topic")
+        exit_with(ExitCode.FAILED)
+    elif not execute:
+        complain("nothing was changed; --execute commits these offsets")
+
+
+def _chosen(
+    group: GroupDescription, member_ids: Sequence[str], instances: Sequence[str]
+) -> list[Member]:
+    by_id = {each.member_id: each for each in group.members}
+    by_instance = {each.instance_id: each for each in group.members if each.instance_id}
+    missing = [each for each in member_ids if each not in by_id]
+    missing += [each for each in instances if each not in by_instance]
+    if missing:
+        raise BrokerError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id!r}, {', '.join(missing)}"
+        )
+    return [by_id[each] for each in member_ids] + [by_instance[each] for each in instances]
+
+
+def _type(text: str) -> GroupType:
+    found = GroupType.of(text)
+    if found is GroupType.UNKNOWN or not text:
+        known = ", ".join(each for each in GroupType if each is not GroupType.UNKNOWN)
+        raise ConfigError(f"--type must be one of {known}, not {text!r}")
+    return found
+
+
+def _total(lag: Sequence[PartitionLag]) -> int:
+    return sum(each.lag or 0 for each in lag)
+
+
+def _lag_json(lag: Sequence[PartitionLag]) -> list[dict[str, Any]]:
+    return [{**plain(each), "lag": each.lag} for each in lag]
+
+
+def _write_state(group: GroupDescription) -> None:
+    epoch = group.epoch if group.epoch is not None else None
+    write_table(
+        ("GROUP", "TYPE", "STATE", "PROTOCOL", "ASSIGNOR", "EPOCH", "MEMBERS", "COORDINATOR"),
+        [
+            (
+                group.group_id,
+                group.type,
+                group.state,
+                group.protocol_type,
+                group.assignor,
+                epoch,
+                len(group.members),
+                group.coordinator,
+            )
+        ],
+    )
+
+
+def _write_members(group: GroupDescription) -> None:
+    rows = []
+    for each in group.members:
+        target = None
+        if each.target is not None and each.target != each.assignment:
+            target = _assigned(each.target.partitions)
+        rows.append(
+            (
+                each.member_id,
+                each.instance_id,
+                each.host,
+                each.epoch,
+                each.assignment.size,
+                _assigned(each.assignment.partitions)
+                or ", ".join((*each.assignment.connectors, *each.assignment.tasks))
+                or shown(each.assignment.other),
+                target,
+            )
+        )
+    columns = ("MEMBER", "INSTANCE", "HOST", "EPOCH", "COUNT", "ASSIGNMENT", "TARGET")
+    write_table(columns, rows, title=f"Members of {group.group_id}")
+
+
+def _assigned(partitions: tuple[TopicPartition, ...]) -> str:
+    return ranges(partitions)
+
+
+def _write_lag(lag: Sequence[PartitionLag]) -> None:
+    write_table(
+        ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST"),
+        [(e.topic, e.partition, e.committed, e.end, e.lag, e.member_id, e.host) for e in lag],
+    )
+
+
+def _write_codes(codes: dict[str, int], what: str, *, as_json: bool) -> None:
+    """Write what became of each; end with an error where one was refused."""
+    if as_json:
+        rows = [
+            {what.lower(): name, "error": ErrorCode.of(code).name if code else None}
+            for name, code in codes.items()
+        ]
+        write_json(rows)
+    else:
+        for name, code in codes.items():
+            stream = sys.stderr if code else sys.stdout
+            stream.write(f"{name}: {describe(code) if code else 'done'}\n")
+    if any(codes.values()):
+        exit_with(ExitCode.FAILED)

@@ -1,0 +1,332 @@
+"""`groupsdk log`: show the logs of the coordinators, live, of a data directory, or of an archive."""
+
+import asyncio
+import fnmatch
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from groupsdk.admin.coordinator_log import (
+    KEYS,
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    EntryKind,
+    LogEntry,
+    find_segment_files,
+    next_offset,
+    read_archive_files,
+    read_entries,
+    read_segment_files,
+    select,
+)
+from groupsdk.assignment import TopicPartition
+from groupsdk.cli.command import Command
+from groupsdk.cli.connection import Connection, connection_options
+from groupsdk.cli.output import cell, json_option, progress, write_json_line
+from groupsdk.cli.process import log_level_option, set_up_logging
+from groupsdk.clock import WallClock
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import BrokerError
+from groupsdk.wire.coordinator_records.dump import dump_segment
+
+
+if TYPE_CHECKING:
+    from groupsdk.admin.cluster import ClusterClient
+
+logger = logging.getLogger(__name__)
+
+_FETCH_BYTES: Final = 4 * 1024 * 1024
+_MAX_WAIT_MS: Final = 500
+_SERVERS: Final = "--bootstrap-servers localhost:9092"
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        (f"groupsdk log {_SERVERS}", "everything that the log still has"),
+        (f"groupsdk log -f --groups {_SERVERS}", "follow generations as they happen"),
+        (f"groupsdk log --offsets --group 'orders-*' --json {_SERVERS}", "commits as JSON lines"),
+        ("groupsdk log --segments /var/lib/kafka/data --since 2h", "a data directory"),
+        ("groupsdk log --segments /var/lib/kafka/data --dump", "as kafka-dump-log.sh prints it"),
+    ],
+)
+@click.option(
+    "--segments",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Read a broker's data directory, a partition's folder or one file.",
+)
+@click.option(
+    "--archive",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Read what `history archive` wrote; needs pyarrow.",
+)
+@click.option("--offsets", is_flag=True, help="Show committed offsets.")
+@click.option("--groups", is_flag=True, help="Show groups, their members and assignments.")
+@click.option(
+    "--transactions", is_flag=True, help="Show transactional ids, from __transaction_state."
+)
+@click.option(
+    "--group",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only this group or transactional id; * and ? match; repeatable.",
+)
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Only this partition of the log; repeatable.",
+)
+@click.option("--since", metavar="TIME|DURATION", help="From a time on, or from so long ago: 90m.")
+@click.option(
+    "-n",
+    "--last",
+    type=click.IntRange(0),
+    metavar="N",
+    help="The last N offsets of each partition.",
+)
+@click.option(
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Go on with what is written; from the end on unless --since or --last.",
+)
+@click.option("--dump", is_flag=True, help="Print segment files as Kafka's kafka-dump-log.sh does.")
+@connection_options
+@json_option
+@log_level_option("warning")
+def log(
+    segments: Path | None,
+    archive: Path | None,
+    offsets: bool,
+    groups: bool,
+    transactions: bool,
+    patterns: tuple[str, ...],
+    partitions: tuple[int, ...],
+    since: str | None,
+    last: int | None,
+    follow: bool,
+    dump: bool,
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
+) -> None:
+    """Show the log of the group coordinators, __consumer_offsets: a line or a JSON object for each record.
+
+    Shows offsets and groups unless told which; --transactions shows the log of the transaction coordinators. No group
+    is joined and nothing is written. Damaged batches are shown as such.
+    """
+    set_up_logging(log_level)
+    _check(segments, archive, follow=follow, dump=dump)
+    topic = TRANSACTIONS_TOPIC if transactions and not (offsets or groups) else OFFSETS_TOPIC
+    if dump:
+        _write_dump(segments or Path(), topic)
+        return
+    view = LogView(
+        kinds=_kinds(offsets=offsets, groups=groups, transactions=transactions),
+        patterns=patterns,
+        partitions=partitions,
+        begin_ms=None if since is None else _begin(since),
+        as_json=as_json,
+    )
+    if segments is not None:
+        view.show(read_segment_files(segments, topic))
+    elif archive is not None:
+        view.show(read_archive_files(archive))
+    else:
+        connection.run(lambda client: _show_live(client, topic, view, last=last, follow=follow))
+
+
+async def _show_live(
+    client: "ClusterClient", topic: str, view: "LogView", *, last: int | None, follow: bool
+) -> None:
+    entries = read_live(
+        client, topic, view.partitions, begin_ms=view.begin_ms, last=last, follow=follow
+    )
+    async for entry in entries:
+        view.show([entry])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogView:
+    """Which records are shown, and how."""
+
+    kinds: frozenset[EntryKind]
+    patterns: tuple[str, ...] = ()
+    """Of groups and transactional ids; () for all."""
+    partitions: tuple[int, ...] = ()
+    begin_ms: int | None = None
+    as_json: bool = False
+
+    def show(self, entries: Iterable[LogEntry]) -> None:
+        """Write the chosen ones of some records."""
+        matches = self._matches if self.patterns else None
+        for each in select(entries, self.kinds, matches):
+            if self.partitions and each.partition not in self.partitions:
+                continue
+            if self.begin_ms is not None and each.timestamp_ms < self.begin_ms:
+                continue
+            if self.as_json:
+                write_json_line(each)
+            else:
+                click.echo(cell(each.line))
+
+    def _matches(self, name: str) -> bool:
+        return any(fnmatch.fnmatchcase(name, each) for each in self.patterns)
+
+
+async def read_live(
+    client: "ClusterClient",
+    topic: str,
+    only: tuple[int, ...] = (),
+    *,
+    begin_ms: int | None = None,
+    last: int | None = None,
+    follow: bool = False,
+) -> AsyncIterator[LogEntry]:
+    """Read a coordinator's log from the brokers, up to its end or, where it is followed, without end.
+
+    Args:
+        client: the cluster.
+        topic: `OFFSETS_TOPIC` or `TRANSACTIONS_TOPIC`.
+        only: partitions; () for all.
+        begin_ms: milliseconds since 1970, from when on to read.
+        last: how many offsets of each partition to go back from its end.
+        follow: whether to go on at the end; it begins there, too, unless `begin_ms` or `last` says otherwise.
+
+    Raises:
+        BrokerError: the topic does not exist yet, or may not be read.
+    """
+    from groupsdk.admin.cluster import EARLIEST, LATEST
+
+    wanted = await _partitions(client, topic, only)
+    ends = await client.list_offsets(dict.fromkeys(wanted, LATEST))
+    starts = await client.list_offsets(dict.fromkeys(wanted, EARLIEST))
+    if begin_ms is not None:
+        since = await client.list_offsets(dict.fromkeys(wanted, begin_ms))
+        starts = {each: ends[each] if since[each] < 0 else since[each] for each in wanted}
+    elif last is not None:
+        starts = {each: max(starts[each], ends[each] - last) for each in wanted}
+    elif follow:
+        starts = ends
+    if follow:
+        logger.info("following %d partitions of %s", len(wanted), topic)
+    waiting: asyncio.Queue[list[LogEntry] | BaseException | None] = asyncio.Queue(4)
+    tasks = [
+        asyncio.create_task(
+            _read_partition(client, each, starts[each], None if follow else ends[each], waiting.put)
+        )
+        for each in wanted
+    ]
+    try:
+        with progress("reading", after_s=2) as say:
+            left, read = len(tasks), 0
+            while left:
+                item = await waiting.get()
+                if isinstance(item, BaseException):
+                    raise item
+                left -= item is None
+                for entry in item or ():
+                    yield entry
+                read += len(item or ())
+                if not follow:
+                    say(f"{read} records, {left} of {len(tasks)} partitions left")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _partitions(
+    client: "ClusterClient", topic: str, only: tuple[int, ...]
+) -> list[TopicPartition]:
+    described = (await client.metadata([topic])).topics.get(topic)
+    if described is None or described.error_code:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if described is None else described.error_code
+        raise BrokerError(code, f"topic {topic}")
+    numbers = sorted(described.partitions)
+    return [TopicPartition(topic, each) for each in numbers if not only or each in only]
+
+
+async def _read_partition(
+    client: "ClusterClient",
+    partition: TopicPartition,
+    offset: int,
+    end: int | None,
+    hand: Callable[[list[LogEntry] | BaseException | None], Awaitable[None]],
+) -> None:
+    """Read a partition up to `end`, or for ever; hand over its entries, an error, and None at the end."""
+    try:
+        while end is None or offset < end:
+            data = await client.fetch(
+                partition, offset, max_bytes=_FETCH_BYTES, max_wait_ms=_MAX_WAIT_MS
+            )
+            records = data.records or b""
+            if not records:
+                if end is not None:
+                    break  # compaction took what was there up to the end
+                continue
+            found = [
+                each
+                for each in read_entries(records, partition.partition, partition.topic, offset)
+                if end is None or each.offset < end
+            ]
+            offset = max(offset, next_offset(records, offset))
+            if found:
+                await hand(found)
+        await hand(None)
+    except Exception as error:  # noqa: BLE001  # raised by the reader of the queue
+        await hand(error)
+
+
+def _check(segments: Path | None, archive: Path | None, *, follow: bool, dump: bool) -> None:
+    if segments is not None and archive is not None:
+        raise click.UsageError("Give --segments or --archive, not both.")
+    if follow and (segments is not None or archive is not None):
+        raise click.UsageError("--follow reads a live cluster: give --bootstrap-servers alone.")
+    if dump and segments is None:
+        raise click.UsageError("--dump prints segment files: give --segments PATH.")
+
+
+def _kinds(*, offsets: bool, groups: bool, transactions: bool) -> frozenset[EntryKind]:
+    chosen = {
+        EntryKind.OFFSET: offsets,
+        EntryKind.GROUP: groups,
+        EntryKind.TRANSACTION: transactions,
+    }
+    found = frozenset(kind for kind, wanted in chosen.items() if wanted)
+    # the ends of transactions are part of what there is to see
+    return found or frozenset(chosen)
+
+
+def _begin(text: str) -> int:
+    from groupsdk.admin.offset_reset import parse_datetime, parse_duration
+    from groupsdk.errors import ConfigError
+
+    try:
+        return WallClock().now_ms() - parse_duration(text)
+    except ConfigError:
+        pass
+    try:
+        return parse_datetime(text)
+    except ConfigError:
+        raise ConfigError(
+            f"--since must be a duration such as 90m or a time such as 2026-01-31T12:00:00, not {text!r}"
+        ) from None
+
+
+def _write_dump(path: Path, topic: str) -> None:
+    for _, files in sorted(find_segment_files(path, topic).items()):
+        for file in files:
+            click.echo(f"Dumping {file}")
+            click.echo(f"Log starting offset: {int(file.stem)}")
+            for line in dump_segment(file.read_bytes(), KEYS[topic]):
+                click.echo(cell(line))

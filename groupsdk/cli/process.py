@@ -1,0 +1,100 @@
+"""What every command's process does alike: log lines to standard error, signals that end it, programs that it loads."""
+
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from groupsdk.errors import ConfigError
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+def log_level_option(default: str) -> Callable[[F], F]:
+    """Give a command `--log-level`.
+
+    Args:
+        default: the level of a command that is not told another; "info" for those that run until they are stopped.
+    """
+    return click.option(
+        "--log-level",
+        type=click.Choice(_LEVELS, case_sensitive=False),
+        default=default,
+        show_default=True,
+        envvar="GROUPSDK_LOG_LEVEL",
+        help="How much is written to standard error.",
+    )
+
+
+def set_up_logging(level: str, handler: logging.Handler | None = None, form: str = FORMAT) -> None:
+    """Write log records of this level and above to standard error."""
+    handler = logging.StreamHandler(sys.stderr) if handler is None else handler
+    logging.basicConfig(level=level.upper(), format=form, handlers=[handler], force=True)
+
+
+class StopSignals:
+    """SIGTERM and SIGINT: the first asks the process to end in order, the second ends it at once.
+
+    Use it as a context manager on the main thread; elsewhere it takes no signals. The handlers from before are put
+    back at the end.
+    """
+
+    def __init__(self) -> None:
+        self.first = threading.Event()
+        """Set by the first signal."""
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is threading.main_thread():
+            for each in STOP_SIGNALS:
+                self._before[each] = signal.signal(each, self._received)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+    def _received(self, number: int, _: object) -> None:
+        if self.first.is_set():
+            os._exit(128 + number)
+        self.first.set()
+
+
+def load(place: str, example: str = "crawler:app") -> Any:
+    """Import "module:name", with the current directory on the path.
+
+    Args:
+        place: where the object is.
+        example: what a right place looks like, for the error.
+
+    Raises:
+        ConfigError: there is no such module, or it has no such name.
+    """
+    module_name, colon, name = place.partition(":")
+    if not colon or not module_name or not name:
+        raise ConfigError(f"{place!r} is not module:name, for example {example}")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and module_name.startswith(error.name):
+            raise ConfigError(f"there is no module {error.name!r} for {place!r}") from None
+        raise
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ConfigError(f"{place!r}: {module_name} has no {name!r}")
+        found = getattr(found, part)
+    return found

@@ -1,0 +1,65 @@
+"""Gives the tests of commands a cluster, and a way to run a command and read what it wrote."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.main import main
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The JSON document that it wrote."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        """The JSON objects that it wrote, one on each line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """Puts the root logger back as it was."""
+    root = logging.getLogger()
+    kept, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = kept
+    root.setLevel(level)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command; `code` is the exit code that it must have, None for any."""
+
+    def command(*words: str, code: int | None = 0) -> Ran:
+        capsys.readouterr()
+        found = main(list(words))
+        out, err = capsys.readouterr()
+        assert code is None or found == code, err
+        return Ran(found, out, err)
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    """Two nodes, so that groups and partitions are on different ones."""
+    with EmbeddedBroker(nodes=2) as running:
+        yield running

@@ -1,0 +1,234 @@
+"""`groupsdk groups` beside kafka-consumer-groups of 4.3.1 on one real Kafka: what both say and do is the same."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from groupsdk.testing import LocalKafka
+from tests.cli.conftest import Run
+from tests.cli.peers import crew, kafka_python, librdkafka, own_protocol, produce
+from tests.support.java import JavaProgram
+
+
+_SOURCE = Path(__file__).parents[1] / "clients" / "java" / "Tools.java"
+_JARS = [f"org.apache.kafka:{name}:4.3.1" for name in ("kafka-tools", "kafka_2.13")]
+_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_RECORDS = 10
+
+pytestmark = pytest.mark.timeout(240)
+Tool = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def program(kafka_installed: None) -> Iterator[JavaProgram]:
+    """One Java process that runs one tool after the other."""
+    with JavaProgram(_SOURCE, _JARS) as running:
+        yield running
+
+
+@pytest.fixture
+def tool(program: JavaProgram, kafka: LocalKafka) -> Tool:
+    """Runs kafka-consumer-groups; returns what it wrote."""
+
+    def run(*words: str) -> str:
+        command = [_TOOL, "", "--bootstrap-server", kafka.bootstrap_servers, *words]
+        answer = program.ask("\t".join(command), 60_000)
+        return answer.partition("\t")[2].replace("\f", "\n")
+
+    return run
+
+
+@pytest.fixture
+def ours(run: Run, kafka: LocalKafka) -> Callable[..., Any]:
+    """Runs our command; returns its JSON."""
+
+    def command(*words: str, code: int = 0) -> Any:
+        servers = ("--bootstrap-servers", kafka.bootstrap_servers)
+        return run("groups", *words, "--json", *servers, code=code).json
+
+    return command
+
+
+@pytest.fixture
+def topic(kafka: LocalKafka, group_id: str) -> str:
+    """A topic of three partitions with records."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    name = f"t-{group_id}"[:200]
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(20)
+    produce(kafka.bootstrap_servers, name, {0: _RECORDS, 1: _RECORDS, 2: _RECORDS})
+    return name
+
+
+def rows(written: str, group_id: str) -> list[list[str]]:
+    """Reads the rows of a table of the tool that begin with a group."""
+    return [words for line in written.splitlines() if (words := line.split())[:1] == [group_id]]
+
+
+def text(value: Any) -> str:
+    """Writes a value as the tool's tables do."""
+    return "-" if value is None or value == "" else str(value)
+
+
+def commit(kafka: LocalKafka, group_id: str, topic: str, offsets: dict[int, int]) -> None:
+    """Commits offsets as a consumer that leaves."""
+    with librdkafka(kafka.bootstrap_servers, group_id, topic) as consumer:
+        parts = [TopicPartition(topic, *each) for each in offsets.items()]
+        consumer.commit(offsets=parts, asynchronous=False)
+
+
+def test_groups_of_other_clients_are_told_alike(
+    kafka: LocalKafka, tool: Tool, ours: Callable[..., Any], topic: str, group_id: str
+) -> None:
+    servers = kafka.bootstrap_servers
+    classic, new, python, own, empty = (f"{each}-{group_id}" for each in "abcde")
+    commit(kafka, empty, topic, {0: 3, 1: _RECORDS})
+    with ExitStack() as stack:
+        static = {"group.instance.id": "i", "client.id": "x"}
+        stack.enter_context(crew(servers, classic, topic, static, {}))
+        stack.enter_context(librdkafka(servers, new, topic, group_protocol="consumer"))
+        stack.enter_context(kafka_python(servers, python, topic))
+        stack.enter_context(own_protocol(servers, own))
+
+        # list; the tool leaves out what is no consumer's
+        listed = [each for each in ours("list") if group_id in each["group_id"]]
+        consumers = {each["group_id"] for each in listed if each["protocol_type"] == "consumer"}
+        assert {each["group_id"] for each in listed} - consumers == {own}
+        assert {line for line in tool("--list").splitlines() if group_id in line} == consumers
+        states = {
+            each["group_id"]: (each["type"].title(), each["state"])
+            for each in listed
+            if each["group_id"] in consumers
+        }
+        for each, (kind, state) in states.items():
+            (row,) = rows(tool("--list", "--state", "--type"), each)
+            assert row == [each, kind, state]
+
+        for group in (classic, new, python, empty):
+            (found,) = ours("describe", group)
+            # --describe
+            written = {tuple(row) for row in rows(tool("--describe", "--group", group), group)}
+            expected = {
+                (
+                    *(group, each["topic"], str(each["partition"]), text(each["committed"])),
+                    *(text(each["end"]), text(each["lag"]), text(each["member_id"])),
+                    *(text(each["host"]), text(each["client_id"])),
+                )
+                for each in found["lag"]
+            }
+            assert {tuple(row) for row in written} == expected
+            # --describe --state
+            (state,) = rows(tool("--describe", "--group", group, "--state"), group)
+            assert state[-2:] == [found["state"], str(len(found["members"]))]
+            assert f"({found['coordinator']})" in state
+            assert text(found["assignor"]) in state
+            # --describe --members --verbose
+            shown = rows(tool("--describe", "--group", group, "--members"), group)
+            assert sorted(row[1] for row in shown) == sorted(
+                m["member_id"] for m in found["members"]
+            )
+            assert sorted(int(row[-1]) for row in shown) == sorted(
+                len(each["assignment"]["partitions"]) for each in found["members"]
+            )
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_resets_are_the_same(
+    kafka: LocalKafka,
+    tool: Tool,
+    ours: Callable[..., Any],
+    topic: str,
+    group_id: str,
+    tmp_path: Path,
+    protocol: str,
+) -> None:
+    groups = f"tool-{group_id}", f"ours-{group_id}"
+    for each in groups:
+        with librdkafka(kafka.bootstrap_servers, each, topic, group_protocol=protocol) as consumer:
+            parts = [TopicPartition(topic, 0, 4), TopicPartition(topic, 1, 9)]
+            consumer.commit(offsets=parts, asynchronous=False)
+    file = tmp_path / "offsets.csv"
+    file.write_text(f"{topic},0,2\n{topic},1,400\n")
+    scenarios: list[tuple[str, ...]] = [
+        ("--all-topics", "--to-earliest"),
+        ("--all-topics", "--shift-by", "3"),
+        ("--all-topics", "--shift-by", "2"),
+        ("--all-topics", "--shift-by", "-100"),
+        ("--topic", f"{topic}:0,2", "--to-offset", "5"),
+        ("--topic", topic, "--to-current"),
+        ("--topic", topic, "--to-datetime", "2001-01-01T00:00:00.000"),
+        ("--topic", topic, "--to-datetime", "2999-01-01T00:00:00.000"),
+        ("--topic", topic, "--to-latest"),
+        ("--all-topics", "--by-duration", "P1D"),
+        ("--from-file", str(file)),
+        ("--topic", f"{topic}:1", "--to-offset", "1000"),
+    ]
+    for words, execute in itertools.product(scenarios, (False, True)):
+        mode = "--execute" if execute else "--dry-run"
+        wrote = tool("--reset-offsets", "--group", groups[0], *words, mode)
+        theirs = {(row[1], int(row[2])): int(row[3]) for row in rows(wrote, groups[0])}
+        answer = ours("reset", groups[1], *words, mode)
+        mine = {(each["topic"], each["partition"]): each["new"] for each in answer["partitions"]}
+        assert mine == theirs, (words, wrote)
+        assert answer["executed"] is execute
+        left = [
+            {row[1] + row[2]: row[3] for row in rows(tool("--describe", "--group", each), each)}
+            for each in groups
+        ]
+        assert left[0] == left[1]
+        assert left[1] == {
+            f"{each['topic']}{each['partition']}": str(each["offset"])
+            for each in ours("offsets", groups[1])
+        }
+
+
+def test_refusals_and_deletions_are_the_same(
+    kafka: LocalKafka, tool: Tool, ours: Callable[..., Any], topic: str, group_id: str
+) -> None:
+    theirs, mine = f"tool-{group_id}", f"ours-{group_id}"
+    for each in (theirs, mine):
+        commit(kafka, each, topic, {0: 3, 1: 5})
+    with (
+        librdkafka(kafka.bootstrap_servers, theirs, topic),
+        librdkafka(kafka.bootstrap_servers, mine, topic),
+    ):
+        assert "is inactive, but the current state is Stable" in tool(
+            *("--reset-offsets", "--group", theirs, "--topic", topic, "--to-earliest", "--execute")
+        )
+        words = ("reset", mine, "--topic", topic, "--to-earliest", "--execute")
+        assert ours(*words, code=1)["executed"] is False
+        assert "GroupNotEmptyException" in tool("--delete", "--group", theirs)
+        assert ours("delete", mine, code=1) == [{"group": mine, "error": "NON_EMPTY_GROUP"}]
+        refused = tool("--delete-offsets", "--group", theirs, "--topic", topic)
+        assert "GroupSubscribedToTopicException" in refused
+        answers = ours("delete", mine, "--topic", topic, code=1)
+        assert {each["error"] for each in answers} == {"GROUP_SUBSCRIBED_TO_TOPIC"}
+    tool("--delete-offsets", "--group", theirs, "--topic", f"{topic}:0")
+    ours("delete", mine, "--topic", f"{topic}:0")
+    left = [[row[1:4] for row in rows(tool("--describe", "--group", e), e)] for e in (theirs, mine)]
+    assert left[0] == left[1] == [[topic, "1", "5"]]
+    assert "was successful" in tool("--delete", "--group", theirs)
+    ours("delete", mine)
+    listed = tool("--list").splitlines()
+    assert theirs not in listed
+    assert mine not in listed
+    assert "GroupIdNotFoundException" in tool("--delete", "--group", theirs)
+    assert ours("delete", mine, code=1) == [{"group": mine, "error": "GROUP_ID_NOT_FOUND"}]
+
+
+def test_members_are_removed_from_groups_of_both_protocols(
+    kafka: LocalKafka, ours: Callable[..., Any], topic: str, group_id: str
+) -> None:
+    for protocol in ("classic", "consumer"):
+        group = f"{protocol}-{group_id}"
+        settings = {"group_protocol": protocol, "group_instance_id": "i-1"}
+        with librdkafka(kafka.bootstrap_servers, group, topic, **settings) as consumer:
+            assert ours("remove", group, "--instance", "i-1")[0]["error"] is None
+            assert ours("describe", group)[0]["members"] == []
+            consumer.unsubscribe()

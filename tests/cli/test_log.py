@@ -1,0 +1,150 @@
+"""Tests `groupsdk log`: live, followed, of a data directory; what Kafka's own tool prints of the same files."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.testing import LocalKafka
+from tests.cli.conftest import Run
+from tests.cli.peers import librdkafka, produce
+from tests.support.cases import each_case
+
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A broker that keeps its data in a directory."""
+    with EmbeddedBroker(data_dir=tmp_path / "data") as running:
+        running.create_topic("t", 2)
+        produce(running.bootstrap_servers, "t", {0: 3, 1: 3})
+        yield running
+
+
+def read_all(servers: str, group_id: str) -> None:
+    """Joins, commits and leaves."""
+    with librdkafka(servers, group_id, "t") as consumer:
+        consumer.commit(offsets=[TopicPartition("t", 0, 3)], asynchronous=False)
+
+
+def commit_in_a_transaction(servers: str, group_id: str) -> None:
+    """Commits an offset as part of a transaction."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"tx-{group_id}"})
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group_id})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("t", b"x")
+    parts = [TopicPartition("t", 1, 2)]
+    producer.send_offsets_to_transaction(parts, consumer.consumer_group_metadata(), 20)
+    producer.commit_transaction(20)
+    consumer.close()
+
+
+def test_the_live_log_and_its_files_say_the_same(
+    kept: EmbeddedBroker, tmp_path: Path, run: Run
+) -> None:
+    read_all(kept.bootstrap_servers, "a")
+    commit_in_a_transaction(kept.bootstrap_servers, "b")
+    servers = ("--bootstrap-servers", kept.bootstrap_servers)
+    live = run("log", "--json", *servers).lines
+    texts = [each["text"] for each in live]
+    assert any(each.startswith("a generation 1, consumer range") for each in texts)
+    assert "a t-0 = 3" in texts
+    (part,) = (each for each in live if each["text"] == "b t-1 = 2")
+    (marker,) = (each for each in live if each["record"] == "EndTxnMarker")
+    assert part["producer_id"] == marker["producer_id"] >= 0
+    files = run("log", "--json", "--segments", str(tmp_path / "data")).lines
+    in_order = [(each["partition"], each["offset"], each["text"]) for each in files]
+    assert sorted(in_order) == sorted((e["partition"], e["offset"], e["text"]) for e in live)
+
+    only = run("log", "--offsets", "--group", "a*", "--json", *servers).lines
+    assert {(each["kind"], each["group"]) for each in only} == {("offset", "a")}
+    states = run("log", "--transactions", "--group", "tx-*", *servers).out
+    assert "tx-b CompleteCommit" in states
+    assert "wrote to __consumer_offsets(" in states
+    assert len(run("log", "--last", "1", "--json", *servers).lines) <= len(
+        {each["partition"] for each in live}
+    )
+    assert run("log", "--since", "2999-01-01T00:00:00", *servers).out == ""
+    assert len(run("log", "--since", "1d", "--json", *servers).lines) == len(live)
+    partition = str(part["partition"])
+    some = run("log", "--partition", partition, "--json", *servers).lines
+    assert {str(each["partition"]) for each in some} == {partition}
+
+
+def test_the_log_is_followed(kept: EmbeddedBroker) -> None:
+    read_all(kept.bootstrap_servers, "before")
+    servers = ("--bootstrap-servers", kept.bootstrap_servers)
+    command = [sys.executable, "-m", "groupsdk", "log", "-f", "--json", "--log-level", "debug"]
+    process = subprocess.Popen(
+        [*command, "--offsets", *servers],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    with process:
+        try:
+            assert process.stderr is not None
+            # it says when it has begun to wait
+            for line in process.stderr:
+                if "following" in line:
+                    break
+            read_all(kept.bootstrap_servers, "after")
+            assert process.stdout is not None
+            found = json.loads(process.stdout.readline())
+            assert (found["group"], found["text"]) == ("after", "after t-0 = 3")
+        finally:
+            process.terminate()
+
+
+def test_a_log_that_is_not_there_yet_is_said(broker: EmbeddedBroker, run: Run) -> None:
+    servers = ("--bootstrap-servers", broker.bootstrap_servers)
+    told = run("log", "--transactions", *servers, code=1).err
+    assert "topic __transaction_state" in told
+
+
+@each_case(
+    ("words", "text"),
+    [
+        (("--segments", "a", "--archive", "b"), "not both"),
+        (("--segments", "a", "-f"), "--follow reads a live cluster"),
+        (("--dump",), "give --segments PATH"),
+        (("--segments", "/no/such"), "there is no /no/such"),
+        (("--archive", "/no/such"), "/no/such is no archive"),
+        (
+            ("--segments", "a", "--since", "soon"),
+            "--since must be a duration such as 90m or a time",
+        ),
+    ],
+)
+def test_wrong_use_is_said(words: tuple[str, ...], text: str, run: Run) -> None:
+    assert text in " ".join(run("log", *words, code=2).err.split())
+
+
+def test_files_are_dumped_as_kafkas_tool_does(own_kafka: object, tmp_path: Path, run: Run) -> None:
+    assert callable(own_kafka)
+    kafka: LocalKafka = own_kafka(data_dir=tmp_path / "kafka")
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(20)
+    produce(kafka.bootstrap_servers, "t", {0: 3})
+    read_all(kafka.bootstrap_servers, "a")
+    live = run("log", "--json", "--bootstrap-servers", kafka.bootstrap_servers).lines
+    assert "a t-0 = 3" in [each["text"] for each in live]
+    kafka.stop()
+    dumped = run("log", "--dump", "--segments", str(tmp_path)).out
+    lines = [line for line in dumped.splitlines() if line.startswith("| offset:")]
+    assert len(lines) == len(live)
+    assert "Log starting offset: 0" in dumped
+    assert os.fspath(tmp_path) in dumped
