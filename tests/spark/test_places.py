@@ -1,14 +1,14 @@
 """Tables and reports on file systems that Spark alone knows, and runs that fail."""
 
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from examples.history_log import LogWriter, Seat, commit, generation
+from groupsdk.cli import history
+from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError
-from groupsdk.history import command
 from groupsdk.history.job import Inputs, read_tables, run
 from groupsdk.history.sources.places import Store, is_known
 from groupsdk.history.sources.segments import land_segments, read_with_spark
@@ -49,10 +49,11 @@ def test_segments_tables_and_report_may_be_where_spark_alone_can_go(
     assert plain(
         read_with_spark(spark, f"{uri}/data"), "src_partition", "src_offset", "key", "value"
     ) == plain(read_segments(spark, root / "data"), "src_partition", "src_offset", "key", "value")
-    monkeypatch.setattr(command, "_session", lambda *_, **__: spark)
+    monkeypatch.setattr(history, "_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
-    assert not command.main(
+    assert not main(
         [
+            "history",
             "run",
             "--quiet",
             "--segments",
@@ -74,9 +75,9 @@ def test_segments_tables_and_report_may_be_where_spark_alone_can_go(
     )
     # a URI of this machine is the same as its path
     assert read_tables(spark, (root / "out").as_uri())["generations"].count() == 2
-    command._write_report(
-        Namespace(out=f"file:{root}/out", report=None, group=[], title="by its URI"),
-        command._Progress(quiet=True),
+    history._write_report(
+        history.HistoryOptions(out=f"file:{root}/out", title="by its URI"),
+        history._Progress(quiet=True),
         spark,
         tables,
     )
