@@ -77,11 +77,20 @@ def coordinator_families(metrics: Mapping[str, float], labels: Labels) -> Iterat
 
 
 def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
-    """Yield the counts of an embedded broker's groups: `groupsdk_broker_num_groups_stable` and the like."""
+    """Yield the counts of an embedded broker's groups.
+
+    `NumGroupsStable` becomes `groupsdk_broker_num_groups_stable`; what stands behind a comma, as in
+    `consumer-group-count,state=stable`, becomes a label.
+    """
+    found: dict[str, list[tuple[Labels, float]]] = {}
     for name, value in broker.group_metrics().items():
-        shown = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-        explained = f"{name} of Kafka's GroupMetadataManager"
-        yield Family(f"groupsdk_broker_{shown}", "gauge", explained, ((labels, float(value)),))
+        first, *tags = name.split(",")
+        more = dict(tag.split("=", 1) for tag in tags)
+        found.setdefault(first, []).append(({**labels, **more}, float(value)))
+    for name, samples in found.items():
+        shown = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("-", "_")
+        explained = f"{name} of Kafka's group coordinator"
+        yield Family(f"groupsdk_broker_{shown}", "gauge", explained, tuple(samples))
 
 
 def _of_consumers(name: str) -> str:

@@ -44,6 +44,8 @@ def test_members_consumers_workers_and_brokers_in_one_exposition() -> None:
             stable = by_name["groupsdk_member_stable"].samples
             assert [s.value for s in stable] == [1.0, 1.0, 0.0], "the consumer has not begun"
             assert by_name["groupsdk_broker_num_groups_stable"].samples[0].value == 2.0
+            counts = by_name["groupsdk_broker_consumer_group_count"].samples
+            assert {"state": "stable"} in [each.labels for each in counts]
             assert "groupsdk_connect_worker_task_count" in by_name
 
             collectors = CollectorRegistry()
