@@ -10,7 +10,7 @@ from groupsdk.consumer_membership.view import ConsumerMemberView
 from groupsdk.errors import NoGenerationError
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
-from groupsdk.types import NO_GENERATION, Generation
+from groupsdk.types import Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +78,19 @@ class MemberSnapshot:
         return head + group + member + (b"\0" + instance[0] if instance else b"\1")
 
     @classmethod
-    def of(cls, config: MemberConfig, view: MemberView | None, now_ms: int) -> Self:
-        """Read a snapshot out of a view; None: the member has not been started, or is closed."""
+    def of(cls, config: MemberConfig, view: MemberView, now_ms: int) -> Self:
+        """Read a snapshot out of a view."""
         return cls(
             group_id=config.group_id,
             group_instance_id=config.group_instance_id,
-            generation=NO_GENERATION if view is None else view.generation,
-            state=MemberState.UNJOINED if view is None else view.state,
-            stable=view is not None and view.believes_at(now_ms),
-            is_leader=view is not None and view.is_leader,
-            assignment_epoch=0 if view is None else view.assignment_epoch,
-            rejoin_pending=view is None or view.joining,
-            coordinator=None if view is None or view.coordinator is None else str(view.coordinator),
-            trouble=None if view is None else view.trouble,
-            holds=view is not None and view.holds_at(now_ms),
+            generation=view.generation,
+            state=view.state,
+            stable=view.believes_at(now_ms),
+            is_leader=view.is_leader,
+            assignment_epoch=view.assignment_epoch,
+            rejoin_pending=view.joining,
+            coordinator=None if view.coordinator is None else str(view.coordinator),
+            trouble=view.trouble,
+            holds=view.holds_at(now_ms),
             consumer_state=view.consumer_state if isinstance(view, ConsumerMemberView) else None,
         )

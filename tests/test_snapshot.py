@@ -8,6 +8,7 @@ import pytest
 from groupsdk.errors import NoGenerationError
 from groupsdk.membership.actions import Node
 from groupsdk.membership.state import MemberState
+from groupsdk.membership.view import NOT_STARTED
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import NO_GENERATION, Generation
 from tests.drivers.views import GENERATION, view
@@ -15,7 +16,7 @@ from tests.drivers.virtual import config
 
 
 def test_a_member_that_was_not_started() -> None:
-    snapshot = MemberSnapshot.of(config(group_instance_id="static"), None, 0)
+    snapshot = MemberSnapshot.of(config(group_instance_id="static"), NOT_STARTED, 0)
     assert snapshot == MemberSnapshot(
         group_id="group",
         group_instance_id="static",

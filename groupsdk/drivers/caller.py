@@ -9,7 +9,6 @@ from inspect import isasyncgen, iscoroutine, isgenerator
 from typing import TYPE_CHECKING, Any
 
 from groupsdk.coordinator import AsyncGroupCallbacks
-from groupsdk.drivers.mailbox import Publication
 from groupsdk.errors import AssignmentError, GroupSdkError, MemberClosedError, MetadataError
 from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
@@ -114,20 +113,17 @@ class CallerSide:
             self._not_before_ms = now_ms + min(wait_ms, self._backoff_max_ms)
         self._raised += 1
 
-    def step(self, publication: Publication, now_ms: int) -> Raise | Run | Wait:
-        """Return what to do about the latest publication."""
-        if publication.error is not None:
-            return Raise(publication.error, None)
-        view = publication.view
-        if view is None:
-            return Wait(settled=False)
+    def step(self, view: MemberView, now_ms: int) -> Raise | Run | Wait:
+        """Return what to do about the latest view."""
+        if view.crash is not None:
+            return Raise(view.crash, None)
         failure = view.failure
         if failure is not None and failure.error.fatal:
             return Raise(failure.error, None)
         if failure is not None and failure.failure_id > self._last_failure_id:
             self._last_failure_id = failure.failure_id
             return Raise(failure.error, FailureRaised(failure.failure_id))
-        if publication.handled < self._posted:
+        if view.handled < self._posted:
             return Wait(settled=False)
         if view.stopped:
             return Raise(MemberClosedError("the member is closed"), None)
@@ -145,16 +141,15 @@ class CallerSide:
         return Wait(settled=True)
 
 
-def is_active(view: MemberView | None, now_ms: int) -> bool:
+def is_active(view: MemberView, now_ms: int) -> bool:
     """Tell whether the member is in a stable generation and has taken up its assignment."""
-    return view is not None and not view.joining and view.believes_at(now_ms)
+    return not view.joining and view.believes_at(now_ms)
 
 
-def is_idle(view: MemberView | None) -> bool:
+def is_idle(view: MemberView) -> bool:
     """Tell whether the engine wants nothing of the caller."""
     return (
-        view is not None
-        and view.state is MemberState.STABLE
+        view.state is MemberState.STABLE
         and not view.joining
         and view.failure is None
         and not view.stopped

@@ -2,28 +2,20 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from groupsdk.errors import EngineError
-from groupsdk.membership.view import MemberView
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """What the engine has shown last."""
-
-    version: int
-    """Grows with every publication."""
-    handled: int
-    """How many of the caller's events the view reflects."""
-    view: MemberView | None
-    """None until the engine has handled a first event."""
-    error: EngineError | None
-    """Why the engine ended, if it did so by itself."""
+from groupsdk.membership.view import NOT_STARTED, MemberView
 
 
 class Mailbox:
-    """Holds the latest publication. Thread-safe; its lock is the only one, and is never held for long."""
+    """Holds the latest view of one member. Thread-safe; its lock is never held for long, nor while another is taken.
+
+    Attributes:
+        version: grows with every publication, and with every `wake`. Read it before the view: a view that is
+            published in between then ends the next `wait_newer` at once.
+        view: what the engine has published last.
+    """
 
     def __init__(self) -> None:
         # Re-entrant: wakeup() may be called by a signal handler, which interrupts the thread that holds it.
@@ -31,7 +23,8 @@ class Mailbox:
         # the lock would stay held, and the engine would wait for it instead of heartbeating.
         self._lock = threading.RLock()
         self._waiters: list[threading.Lock] = []
-        self._latest = Publication(0, 0, None, None)
+        self.version = 0
+        self.view = NOT_STARTED
         self._listener: Callable[[], None] | None = None
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -46,28 +39,24 @@ class Mailbox:
         if self._listener == listener:
             self._listener = None
 
-    def publish(self, handled: int, view: MemberView) -> None:
-        """Show a view; called by the engine."""
-        self._put(lambda latest: Publication(latest.version + 1, handled, view, latest.error))
+    def publish(self, view: MemberView) -> None:
+        """Show a view; called by the engine. That the engine has ended stays shown."""
+        self._put(view=view)
 
     def crash(self, error: EngineError) -> None:
-        """Say that the engine has ended; called by its host."""
-        self._put(lambda latest: replace(latest, version=latest.version + 1, error=error))
+        """Say that the engine has ended; called by its host, which ends it for good."""
+        self._put(crash=error)
 
     def wake(self) -> None:
         """Make the caller look again, though nothing has changed."""
-        self._put(lambda latest: replace(latest, version=latest.version + 1))
-
-    def read(self) -> Publication:
-        """Return the latest publication."""
-        return self._latest
+        self._put()
 
     def wait_newer(self, version: int, timeout_ms: int) -> None:
-        """Wait until there is a publication newer than `version`, or the time is over."""
+        """Wait until there is a version newer than `version`, or the time is over."""
         waiter = threading.Lock()
         waiter.acquire()
         with self._lock:
-            if self._latest.version != version:
+            if self.version != version:
                 return
             self._waiters.append(waiter)
         # The next publication releases it. No lock is held here, so that it does not matter what
@@ -77,10 +66,12 @@ class Mailbox:
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
 
-    def _put(self, successor: Callable[[Publication], Publication]) -> None:
+    def _put(self, *, view: MemberView | None = None, crash: EngineError | None = None) -> None:
         with self._lock:
-            # Under the lock: who wakes the caller must not put back a view that was replaced meanwhile.
-            self._latest = successor(self._latest)
+            # Under the lock: whoever wakes the caller must not put back a view that was replaced meanwhile.
+            latest, ended = view or self.view, crash or self.view.crash
+            self.view = latest if latest.crash is ended else replace(latest, crash=ended)
+            self.version += 1
             waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             waiter.release()

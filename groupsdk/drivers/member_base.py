@@ -20,7 +20,7 @@ from groupsdk.drivers.caller import (
     is_idle,
 )
 from groupsdk.drivers.hosts.host import Host, OpenHost, open_host
-from groupsdk.drivers.mailbox import Mailbox, Publication
+from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.membership.actions import Call, CompleteJoin
 from groupsdk.membership.events import (
@@ -35,9 +35,9 @@ from groupsdk.membership.events import (
     RejoinRequested,
 )
 from groupsdk.membership.recorder import RebalanceEvent
-from groupsdk.membership.view import MemberView
+from groupsdk.membership.view import NOT_STARTED, MemberView
 from groupsdk.snapshot import MemberSnapshot
-from groupsdk.types import NO_GENERATION, Generation, GroupMembershipOperation
+from groupsdk.types import Generation, GroupMembershipOperation
 
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _UNLIMITED_MS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait for a publication newer than `version`, so long at most."""
+    """Wait until the mailbox has a newer version than this one, so long at most."""
 
     version: int
     timeout_ms: int
@@ -73,7 +73,7 @@ class Drive:
     """One call that drives the member: until when, and what it waits for."""
 
     def __init__(
-        self, clock: Clock, timeout_ms: int | None, done: Callable[[MemberView | None], bool]
+        self, clock: Clock, timeout_ms: int | None, done: Callable[[MemberView], bool]
     ) -> None:
         self.done = done
         self.deadline = Deadline(clock, timeout_ms)
@@ -189,12 +189,11 @@ class MemberBase:
     @property
     def version(self) -> int:
         """Grows whenever the engine has something new to show: a cheap way to see that nothing has changed."""
-        return self._mailbox.read().version
+        return self._mailbox.version
 
     def generation(self) -> Generation:
         """Return the current generation, stable or not."""
-        view = self._publication().view
-        return NO_GENERATION if view is None else view.generation
+        return self._view().generation
 
     def generation_if_stable(self) -> Generation | None:
         """Return the current generation if it is stable and the session is certainly alive, else None.
@@ -212,18 +211,18 @@ class MemberBase:
 
     def snapshot(self) -> MemberSnapshot:
         """Return generation, member id, state and assignment epoch, read at once."""
-        latest = self._publication()
-        snapshot = MemberSnapshot.of(self._config, latest.view, self._clock.now_ms())
-        if latest.error is None:
+        view = self._view()
+        snapshot = MemberSnapshot.of(self._config, view, self._clock.now_ms())
+        if view.crash is None:
             # The group may have gone on by the time that the engine shows what it did on the caller's word.
-            heard = latest.handled >= self._surrendered_count
+            heard = view.handled >= self._surrendered_count
             if heard:
                 return snapshot
             # a member that joins again keeps what it does not give up
-            kept = snapshot.holds and latest.handled >= self._left_count
+            kept = snapshot.holds and view.handled >= self._left_count
             return replace(snapshot, stable=False, holds=kept)
         # Nothing heartbeats any more, and nothing would tell when the group goes on without the member.
-        return replace(snapshot, stable=False, holds=False, trouble=str(latest.error))
+        return replace(snapshot, stable=False, holds=False, trouble=str(view.crash))
 
     def holds_for(self, margin_ms: int) -> bool:
         """Tell whether the group cannot go on without the member for another `margin_ms`.
@@ -235,13 +234,13 @@ class MemberBase:
 
     def held_until_ms(self) -> int | None:
         """Return until when, by the member's clock, the group cannot go on without it; None: it can already."""
-        latest = self._publication()
-        if latest.error is not None or latest.view is None:
+        view = self._view()
+        if view.crash is not None:
             return None
         # A member that joins again keeps what it does not give up: only leaving lets the group go on at once.
-        if latest.handled < self._left_count:
+        if view.handled < self._left_count:
             return None
-        return latest.view.held_until_ms
+        return view.held_until_ms
 
     def metrics(self) -> dict[str, float]:
         """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
@@ -261,8 +260,7 @@ class MemberBase:
 
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""
-        view = self._mailbox.read().view
-        return () if view is None else view.events
+        return self._mailbox.view.events
 
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Ask the group coordinator something beside the membership: offsets, metadata.
@@ -302,7 +300,7 @@ class MemberBase:
 
     # For the drivers: what to do next.
 
-    def _begin(self, timeout_ms: int | None, done: Callable[[MemberView | None], bool]) -> Drive:
+    def _begin(self, timeout_ms: int | None, done: Callable[[MemberView], bool]) -> Drive:
         """Start a call that drives the member."""
         self._check_usable()
         drive = Drive(self._clock, timeout_ms, done)
@@ -316,8 +314,8 @@ class MemberBase:
         """Return what the call is to do next; raises what the caller is to be told."""
         if self._closed:
             return Finish(False)
-        publication = self._mailbox.read()
-        step = self._side.step(publication, self._clock.now_ms())
+        version, view = self._mailbox.version, self._mailbox.view
+        step = self._side.step(view, self._clock.now_ms())
         if isinstance(step, Raise):
             if step.report is not None:
                 self._post(step.report)
@@ -325,7 +323,7 @@ class MemberBase:
             raise step.error.with_traceback(None)
         if isinstance(step, Run):
             return step
-        if step.settled and drive.done(publication.view):
+        if step.settled and drive.done(view):
             return Finish(True)
         limit = drive.deadline if step.settled else drive.patience
         if self._take_wakeup() or limit.expired:
@@ -334,7 +332,7 @@ class MemberBase:
         longest_ms = self._tick_ms
         if step.until_ms is not None:
             longest_ms = max(1, min(longest_ms, step.until_ms - self._clock.now_ms()))
-        return Pause(publication.version, limit.remaining_ms(longest_ms))
+        return Pause(version, limit.remaining_ms(longest_ms))
 
     def _answered(self, call: Call, answer: CallerEvent | None) -> None:
         """Report that the user's code for a call returned; None: it closed the member."""
@@ -353,15 +351,15 @@ class MemberBase:
             self._post(CallFailed(call.call_id, type(error).__name__))
         self._side.raised(call, self._clock.now_ms())
 
-    def _active(self, view: MemberView | None) -> bool:
+    def _active(self, view: MemberView) -> bool:
         return not self._closed and is_active(view, self._clock.now_ms())
 
     def _active_now(self) -> bool:
         """Return whether the member is active; not on the word of a view from before it gave its work up."""
-        latest = self._mailbox.read()
-        return latest.handled >= self._surrendered_count and self._active(latest.view)
+        view = self._mailbox.view
+        return view.handled >= self._surrendered_count and self._active(view)
 
-    def _delivery(self) -> Callable[[MemberView | None], bool]:
+    def _delivery(self) -> Callable[[MemberView], bool]:
         """Return what `poll` waits for: an assignment taken up from now on."""
         before = self._delivered
         return lambda view: self._delivered != before and self._active(view)
@@ -369,16 +367,16 @@ class MemberBase:
     def _quiet(self) -> bool:
         """Tell whether a poll would neither do anything nor be needed as a sign of life."""
         now_ms = self._clock.now_ms()
-        latest = self._mailbox.read()
+        view = self._mailbox.view
         return (
             self._ticked_ms is not None
             and now_ms - self._ticked_ms < self._tick_ms
             and not self._closed
-            and latest.error is None
+            and view.crash is None
             # a view from before the last event says nothing of what that will change, a leave for one
-            and latest.handled >= self._side.posted_count
-            and is_idle(latest.view)
-            and is_active(latest.view, now_ms)
+            and view.handled >= self._side.posted_count
+            and is_idle(view)
+            and is_active(view, now_ms)
             and not self._forked
         )
 
@@ -401,10 +399,10 @@ class MemberBase:
         patience = Deadline(self._clock, _ANSWER_GRACE_MS)
 
         def lag() -> Pause | None:
-            latest = self._mailbox.read()
-            if latest.handled >= count or latest.error is not None or patience.expired:
+            version, view = self._mailbox.version, self._mailbox.view
+            if view.handled >= count or view.crash is not None or patience.expired:
                 return None
-            return Pause(latest.version, patience.remaining_ms(_ANSWER_GRACE_MS))
+            return Pause(version, patience.remaining_ms(_ANSWER_GRACE_MS))
 
         return lag
 
@@ -433,17 +431,17 @@ class MemberBase:
 
     # Details.
 
-    def _publication(self) -> Publication:
+    def _view(self) -> MemberView:
         """Return what the engine has shown; nothing where it does not speak for this process (any more)."""
         if self._ended or self._forked:
-            return _NOTHING
-        return self._mailbox.read()
+            return NOT_STARTED
+        return self._mailbox.view
 
     def _tick(self) -> None:
         self._ticked_ms = self._clock.now_ms()
         # One that is still on its way will show that the caller is there: an engine that does not react
         # must not be sent more and more. Unless the caller has left since: that takes it back.
-        handled = self._mailbox.read().handled
+        handled = self._mailbox.view.handled
         if handled >= self._ticked_count or self._ticked_count < self._left_count:
             with self._post_lock:
                 count = self._side.posted_count + 1
@@ -492,6 +490,3 @@ class MemberBase:
         host.start()
         self._host = self._lifeline.host = host
         return host
-
-
-_NOTHING = Publication(0, 0, None, None)

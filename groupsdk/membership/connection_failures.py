@@ -1,4 +1,4 @@
-"""Explain why the coordinator cannot be reached: requests lost with a connection, outages, and their log lines."""
+"""Keep the requests that were lost with a connection until they get through, and thin out repeated log lines."""
 
 import logging
 from collections.abc import Hashable, Iterable
@@ -10,10 +10,6 @@ from groupsdk.membership.in_flight import InFlightRequest
 from groupsdk.wire.schema import ApiKey
 
 
-WARN_AFTER_MS: Final = 5_000
-"""For how long a member wants a coordinator in vain before its log warns of that."""
-WARN_EVERY_MS: Final = 30_000
-"""How often it warns from then on."""
 _WARN_AT: Final = 3
 _MAX_KEYS: Final = 100
 
@@ -80,74 +76,9 @@ class ConnectionFailures:
     def answered(self, api: ApiKey) -> None:
         """Note that a request got through."""
         self._unreachable = None
-        if api in _ORDER:
+        if self._failures and api in _ORDER:
             for each in _ORDER[: _ORDER.index(api) + 1]:
                 self._failures.pop(each, None)
-
-
-class Outage:
-    """For how long the member has wanted a coordinator that nobody named or that never answered.
-
-    A wrong port, a firewall and a cluster that is down all look alike to a client, and pass by themselves or
-    never: nothing is raised for them. What the log says has to tell a person that nothing happens, and not
-    fill a disk in a night.
-
-    Args:
-        setup_timeout_ms: how long a connection may take. A request that waited on one for longer may have been
-            parked by a rebalance, which is not an outage; one that is cut off at once may be so for ever.
-    """
-
-    def __init__(self, setup_timeout_ms: int) -> None:
-        self._setup_timeout_ms = setup_timeout_ms
-        self._since_ms: int | None = None
-        self._found_ms: int | None = None
-        self._warn_at_ms = 0
-        self._warned = False
-
-    def begin(self, now_ms: int) -> None:
-        """Note that a coordinator is wanted and not known; the first time counts."""
-        if self._since_ms is None:
-            self._since_ms = now_ms
-            self._warn_at_ms = now_ms + WARN_AFTER_MS
-
-    def found(self, now_ms: int) -> None:
-        """Note that a broker has named the coordinator, which may be out of reach itself."""
-        self._found_ms = now_ms
-
-    def lost(self, now_ms: int, *, connected: bool) -> None:
-        """Note that the coordinator, once named, could not be reached or went away."""
-        held_ms = 0 if self._found_ms is None else now_ms - self._found_ms
-        if connected and held_ms > self._setup_timeout_ms:
-            self.end(now_ms)
-        self._found_ms = None
-
-    def end(self, now_ms: int) -> int | None:
-        """Note that the coordinator answered, or is not wanted any more.
-
-        Returns:
-            How long it was away, where that was warned of.
-        """
-        away_ms = None
-        if self._warned and self._since_ms is not None:
-            away_ms = now_ms - self._since_ms
-        self._since_ms = None
-        self._warned = False
-        return away_ms
-
-    def warn(self, now_ms: int) -> int | None:
-        """Return for how long the coordinator has been away, where a warning of that is due."""
-        if self.warn_at_ms is None or now_ms < self._warn_at_ms or self._since_ms is None:
-            return None
-        self._warned = True
-        self._warn_at_ms = now_ms + WARN_EVERY_MS
-        return now_ms - self._since_ms
-
-    @property
-    def warn_at_ms(self) -> int | None:
-        """When the next warning is due; None while the coordinator is known, or not wanted."""
-        if self._since_ms is None or self._found_ms is not None:
-            return None
-        return self._warn_at_ms
 
 
 class LogThinner:

@@ -81,10 +81,6 @@ class Discovery:
         self._refusals = 0
         self._retry_at_ms = now_ms
 
-    def due(self, now_ms: int) -> bool:
-        """Tell whether a lookup may start."""
-        return self.coordinator is None and not self.looking and now_ms >= self._retry_at_ms
-
     @property
     def retry_at_ms(self) -> int | None:
         """When a lookup may start; None while one is under way or none is needed."""

@@ -71,7 +71,12 @@ class HeartbeatTimer:
         backoff: ExponentialBackoff,
         random: Random,
     ) -> None:
-        self.enabled = False
+        self.next_ms: int | None = None
+        """When the next heartbeat is due; None while there are none."""
+        self.session_until_ms: int | None = None
+        """When a coordinator that stays silent is given up; None while there are no heartbeats."""
+        self.poll_until_ms = 0
+        """When the member of a caller that stays silent leaves (max.poll.interval.ms)."""
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._interval_ms = interval_ms
@@ -80,27 +85,23 @@ class HeartbeatTimer:
         self._random = random
         self._failures = 0
         self._early = EarlyHeartbeats(interval_ms)
-        self._next_ms = 0
-        self._session_until_ms = 0
         self._proof_ms: int | None = None
         self._settled_ms: int | None = None
-        self._poll_until_ms = 0
 
     def enable(self, now_ms: int) -> None:
         """Start the deadlines of heartbeat and session anew; the poll deadline is the caller's."""
-        self.enabled = True
         self._failures = 0
         self._early.joined()
-        self._next_ms = now_ms + self._early.distance_ms(now_ms)
-        self._session_until_ms = now_ms + self._session_timeout_ms
+        self.next_ms = now_ms + self._early.distance_ms(now_ms)
+        self.session_until_ms = now_ms + self._session_timeout_ms
 
     def disable(self) -> None:
         """Send no heartbeats and expect none to be answered."""
-        self.enabled = False
+        self.next_ms = self.session_until_ms = None
 
     def forget(self) -> None:
         """Drop the proof of membership: the member is expelled, or has left."""
-        self.enabled = False
+        self.disable()
         self._proof_ms = None
         self._settled_ms = None
 
@@ -110,72 +111,50 @@ class HeartbeatTimer:
         The next one is due an interval after this one was, so that lateness does not add up; unless this
         one is late by a whole interval.
         """
-        lateness_ms = now_ms - self._next_ms
+        if self.next_ms is None:
+            return
+        lateness_ms = now_ms - self.next_ms
         distance_ms = self._early.distance_ms(now_ms)
-        anchor_ms = self._next_ms if 0 <= lateness_ms < distance_ms else now_ms
-        self._next_ms = anchor_ms + distance_ms
+        anchor_ms = self.next_ms if 0 <= lateness_ms < distance_ms else now_ms
+        self.next_ms = anchor_ms + distance_ms
 
-    def received(self, now_ms: int) -> None:
-        """Note that the coordinator answered as to a living member."""
-        self._failures = 0
-        self._session_until_ms = now_ms + self._session_timeout_ms
-
-    def prove(self, sent_ms: int, *, rebalancing: bool = False) -> None:
-        """Note that the coordinator accepted what was sent at `sent_ms`.
+    def accepted(self, now_ms: int, sent_ms: int, *, rebalancing: bool = False) -> None:
+        """Note that the coordinator answered as to a living member.
 
         Args:
-            sent_ms: when it was sent.
+            now_ms: the time.
+            sent_ms: when that which it accepted was sent.
             rebalancing: whether the coordinator said that the group rebalances. It expels members that have
                 not rejoined within the rebalance timeout, however well they heartbeat.
         """
-        self._proof_ms = _latest(self._proof_ms, sent_ms)
-        if not rebalancing or self._settled_ms is None:
-            self._settled_ms = _latest(self._settled_ms, sent_ms)
+        self._failures = 0
+        if self.session_until_ms is not None:
+            self.session_until_ms = now_ms + self._session_timeout_ms
+        if self._proof_ms is None or sent_ms > self._proof_ms:
+            self._proof_ms = sent_ms
+        if self._settled_ms is None or (not rebalancing and sent_ms > self._settled_ms):
+            self._settled_ms = sent_ms
 
     def failed(self, now_ms: int) -> None:
         """Note that a heartbeat failed: the next comes after a backoff instead of an interval."""
         delay_ms = self._backoff.backoff_ms(self._failures, self._random)
         self._failures += 1
-        self._next_ms = now_ms + min(delay_ms, self._interval_ms)
+        if self.next_ms is not None:
+            self.next_ms = now_ms + min(delay_ms, self._interval_ms)
 
     def hurry(self, now_ms: int) -> None:
         """Make a heartbeat due at once."""
-        self._next_ms = min(self._next_ms, now_ms)
+        if self.next_ms is not None:
+            self.next_ms = min(self.next_ms, now_ms)
 
     def reset_session(self, now_ms: int) -> None:
         """Start the session deadline anew, as when a new coordinator was found."""
-        self._session_until_ms = now_ms + self._session_timeout_ms
+        if self.session_until_ms is not None:
+            self.session_until_ms = now_ms + self._session_timeout_ms
 
     def polled(self, now_ms: int) -> None:
         """Note that the caller is there."""
-        self._poll_until_ms = now_ms + self._max_poll_interval_ms
-
-    def due(self, now_ms: int) -> bool:
-        """Tell whether a heartbeat should go out."""
-        return self.enabled and now_ms >= self._next_ms
-
-    def session_expired(self, now_ms: int) -> bool:
-        """Tell whether the coordinator has been silent for the session timeout."""
-        return self.enabled and now_ms >= self._session_until_ms
-
-    def poll_expired(self, now_ms: int) -> bool:
-        """Tell whether the caller has been silent for max.poll.interval.ms."""
-        return now_ms >= self._poll_until_ms
-
-    @property
-    def next_ms(self) -> int | None:
-        """When the next heartbeat is due; None while there are none."""
-        return self._next_ms if self.enabled else None
-
-    @property
-    def session_until_ms(self) -> int | None:
-        """When a silent coordinator is given up; None while there are no heartbeats."""
-        return self._session_until_ms if self.enabled else None
-
-    @property
-    def poll_until_ms(self) -> int:
-        """When a silent caller's member leaves."""
-        return self._poll_until_ms
+        self.poll_until_ms = now_ms + self._max_poll_interval_ms
 
     @property
     def valid_until_ms(self) -> int | None:
@@ -190,7 +169,3 @@ class HeartbeatTimer:
             self._proof_ms + self._session_timeout_ms,
             self._settled_ms + self._rebalance_timeout_ms,
         )
-
-
-def _latest(known_ms: int | None, new_ms: int) -> int:
-    return new_ms if known_ms is None else max(known_ms, new_ms)

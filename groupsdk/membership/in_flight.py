@@ -1,7 +1,7 @@
 """Keep the requests that wait for an answer: what was sent when, under which generation, until when."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from groupsdk.types import Generation
 from groupsdk.wire.schema import ApiKey
@@ -46,6 +46,19 @@ class InFlightRequest:
         return f"{self.api.name} with {self.payload} of {self.payload_bytes} bytes"
 
 
+class InFlightSummary(NamedTuple):
+    """What is in flight, as the guards of a step need it; of the membership's own requests but for `first`."""
+
+    first: InFlightRequest | None
+    """The request that is overdue first, the callers' among them."""
+    parked: bool
+    """Whether the coordinator may hold a JoinGroup or SyncGroup."""
+    joining: bool
+    """Whether an attempt to join is under way."""
+    heartbeat: bool
+    leave: bool
+
+
 class InFlightRequests:
     """All requests in flight, by id. Ids are never used again."""
 
@@ -64,8 +77,16 @@ class InFlightRequests:
     ) -> int:
         """Note a request and return its id."""
         self._last_id += 1
+        what, size = payload
         self._in_flight[self._last_id] = InFlightRequest(
-            self._last_id, api, now_ms, now_ms + timeout_ms, generation, *payload, caller_request_id
+            request_id=self._last_id,
+            api=api,
+            sent_ms=now_ms,
+            deadline_ms=now_ms + timeout_ms,
+            generation=generation,
+            payload=what,
+            payload_bytes=size,
+            caller_request_id=caller_request_id,
         )
         return self._last_id
 
@@ -89,14 +110,18 @@ class InFlightRequests:
         """Tell whether a request of the membership's, of one of these APIs, is in flight."""
         return any(each.is_one_of(*apis) for each in self._in_flight.values())
 
-    def overdue(self, now_ms: int) -> InFlightRequest | None:
-        """Return a request whose deadline has passed."""
+    def summary(self) -> InFlightSummary:
+        """Return what the guards of a step need to know, read in one pass."""
+        first: InFlightRequest | None = None
+        parked = joining = heartbeat = leave = False
         for request in self._in_flight.values():
-            if now_ms >= request.deadline_ms:
-                return request
-        return None
-
-    @property
-    def next_deadline_ms(self) -> int | None:
-        """When the first request is overdue; None where nothing is in flight."""
-        return min((request.deadline_ms for request in self._in_flight.values()), default=None)
+            if first is None or request.deadline_ms < first.deadline_ms:
+                first = request
+            if request.caller_request_id is not None:
+                continue
+            api = request.api
+            heartbeat = heartbeat or api is ApiKey.HEARTBEAT
+            leave = leave or api is ApiKey.LEAVE_GROUP
+            parked = parked or api in PARKED
+            joining = joining or api in JOINING
+        return InFlightSummary(first, parked, joining, heartbeat, leave)

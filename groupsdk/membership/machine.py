@@ -1,6 +1,7 @@
 """Decide for one member: an event and the time go in, actions come out."""
 
 import logging
+from collections.abc import Callable
 from random import Random
 from typing import Final, assert_never, cast
 
@@ -14,7 +15,6 @@ from groupsdk.errors import (
     RequestTimeoutError,
     broker_error,
 )
-from groupsdk.membership import events
 from groupsdk.membership.actions import (
     Action,
     AnswerCaller,
@@ -23,12 +23,34 @@ from groupsdk.membership.actions import (
     StopLooking,
     Wake,
 )
-from groupsdk.membership.caller_requests import CallerRequests
-from groupsdk.membership.connection_failures import ConnectionFailures, Outage
-from groupsdk.membership.context import MemberContext
-from groupsdk.membership.in_flight import JOINING, PARKED, InFlightRequest
+from groupsdk.membership.events import (
+    CallerEvent,
+    CallerRequest,
+    CallFailed,
+    CloseRequested,
+    CoordinatorFound,
+    CredentialsChanged,
+    Disconnected,
+    Event,
+    FailureRaised,
+    GroupAssigned,
+    JoinDelivered,
+    JoinGivenUp,
+    JoinPrepared,
+    LeaveRequested,
+    LookupDelayed,
+    LookupFailed,
+    Polled,
+    RejoinRequested,
+    RequestRefused,
+    ResponseReceived,
+    TimerFired,
+)
+from groupsdk.membership.in_flight import JOINING, PARKED, InFlightRequest, InFlightSummary
+from groupsdk.membership.member import Member
+from groupsdk.membership.outage import CoordinatorOutage
 from groupsdk.membership.rebalance import Rebalance
-from groupsdk.membership.replies import Reaction, Reply, reply_to
+from groupsdk.membership.replies import Reaction, Reply, reply_to, reply_to_caller
 from groupsdk.membership.requests import heartbeat_request, in_words, leave_request
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
@@ -45,180 +67,208 @@ from groupsdk.wire.schema import ApiKey, Response
 # that is over the limit of a record.
 _LARGE_BYTES: Final = 500_000
 
+_ANSWERED: Final = (Reaction.PROCEED, Reaction.KEEP_GIVEN_ID, Reaction.REBALANCING)
+"""The reactions to an answer that carries what was asked for."""
+_MOST_STEPS: Final = 20
+"""More than can be due at once."""
+
+Step = Callable[[], list[Action]]
+"""Does something that is due."""
+
 
 class MembershipMachine:
     """One member of one group, as Kafka's `AbstractCoordinator` defines it, without I/O.
 
     Call `handle` with everything that happens, one event at a time, and carry out the actions that it
-    returns, in order. Then show the caller's side what `view` returns. The machine is not thread-safe:
-    one thread owns it.
+    returns, in order. Then show the caller's side `view`, where it is another than before. The machine is
+    not thread-safe: one thread owns it.
+
+    The user's code is not called by an action, since it runs in the caller's thread and may be asked for
+    again: what is to be called stands in `MemberView.call` until it is answered.
     """
 
     def __init__(self, config: MemberConfig, random: Random) -> None:
         self._config = config
-        self._context = MemberContext(config, random)
-        self._rebalance = Rebalance(self._context)
-        self._caller_requests = CallerRequests(self._context)
-        self._trouble: str | None = None
-        self._failures = ConnectionFailures()
-        self._outage = Outage(config.socket_connection_setup_timeout_ms)
-        self._reached_before = False
+        self._member = Member(config, random)
+        self._rebalance = Rebalance(self._member)
+        self._outage = CoordinatorOutage(self._member)
         self._lookup_error: GroupSdkError | None = None
         self._close_by_ms: int | None = None
         self._stopped = False
         self._wake_at_ms: int | None = None
+        self._handled = 0
+        self._in_flight = self._member.requests.summary()
+        self.view = self._make_view()
+        """The whole state, for the caller's side; the same object for as long as nothing in it changes."""
 
-    def handle(self, event: events.Event, now_ms: int) -> list[Action]:
+    def handle(self, event: Event, now_ms: int) -> list[Action]:
         """Take in what happened and return what is to be done, in order.
 
         Args:
             event: what happened.
             now_ms: the time, in milliseconds of a clock that never goes back.
         """
+        self._member.now_ms = now_ms
         if self._stopped:
-            return []
-        self._context.now_ms = now_ms
-        actions: list[Action] = []
-        self._context.actions = actions
-        if isinstance(event, events.TimerFired):
+            actions: list[Action] = []
+        elif isinstance(event, TimerFired):
             self._wake_at_ms = None
-        elif isinstance(event, events.NetworkEvent):
-            self._on_network(event)
-        elif isinstance(event, events.CallerRequest):
-            self._on_asked(event)
+            actions = self._advance()
+        elif isinstance(event, ResponseReceived):
+            actions = [*self._on_response(event), *self._advance()]
         else:
-            self._on_caller(event)
-        self._advance()
-        self._schedule()
+            actions = [*self._on_event(event), *self._advance()]
+        if isinstance(event, CallerEvent):
+            self._handled += 1
+            if isinstance(event, Polled):
+                # an exception of a signal handler may have come between counting an event and posting it
+                self._handled = max(self._handled, event.posted_count)
+        view = self._make_view()
+        if view != self.view:
+            self.view = view
         return actions
-
-    @property
-    def view(self) -> MemberView:
-        """The whole state, for the caller's side."""
-        context, rebalance = self._context, self._rebalance
-        return MemberView(
-            state=context.state,
-            generation=context.generation,
-            is_leader=context.is_leader,
-            assignment_epoch=rebalance.assignment_epoch,
-            joining=rebalance.pending,
-            coordinator=context.discovery.coordinator,
-            valid_until_ms=context.heartbeat.valid_until_ms,
-            poll_until_ms=context.heartbeat.poll_until_ms,
-            call=rebalance.call,
-            failure=context.failure,
-            trouble=self._trouble,
-            events=rebalance.events(),
-            stopped=self._stopped,
-        )
 
     def metrics(self, now_ms: int) -> dict[str, float]:
         """Return the values of Kafka's coordinator metrics, by Kafka's names."""
-        return self._context.metrics.snapshot(now_ms)
+        return self._member.metrics.snapshot(now_ms)
+
+    def _make_view(self) -> MemberView:
+        member, rebalance = self._member, self._rebalance
+        return MemberView(
+            state=member.state,
+            generation=member.generation,
+            is_leader=member.is_leader,
+            assignment_epoch=rebalance.assignment_epoch,
+            joining=rebalance.rejoin.needed
+            or rebalance.call is not None
+            or self._in_flight.joining,
+            coordinator=member.discovery.coordinator,
+            valid_until_ms=member.heartbeat.valid_until_ms,
+            poll_until_ms=member.heartbeat.poll_until_ms,
+            call=rebalance.call,
+            failure=member.failure,
+            trouble=self._outage.trouble,
+            events=rebalance.events,
+            stopped=self._stopped,
+            handled=self._handled,
+        )
 
     # What the caller reports.
 
-    def _on_caller(self, event: events.CallerEvent) -> None:
-        context = self._context
+    def _on_event(self, event: Event) -> list[Action]:
+        member = self._member
         match event:
-            case events.Polled(unreported_ms):
-                context.caller_present = True
-                context.heartbeat.polled(context.now_ms + unreported_ms)
-            case events.RejoinRequested(reason):
+            case Polled(unreported_ms):
+                member.caller_present = True
+                member.heartbeat.polled(member.now_ms + unreported_ms)
+            case RejoinRequested(reason):
                 self._rebalance.ask(reason)
-            case events.JoinPrepared() | events.GroupAssigned() | events.JoinDelivered():
-                self._rebalance.answered(event)
-            case events.CallFailed(call_id, description):
+            case JoinPrepared() | GroupAssigned() | JoinDelivered():
+                return self._rebalance.answered(event)
+            case CallFailed(call_id, description):
                 self._rebalance.call_failed(call_id, description)
-            case events.FailureRaised(failure_id):
-                context.failure_raised(failure_id)
-            case events.JoinGivenUp() | events.LeaveRequested() | events.CloseRequested():
-                self._on_leaving(event)
-            case events.CredentialsChanged():
-                context.discovery.credentials_changed(context.now_ms)
-                if context.failure is not None:
-                    self._forget_refusal(context.failure.error)
+            case FailureRaised(failure_id):
+                member.failure_raised(failure_id)
+            case JoinGivenUp() | LeaveRequested() | CloseRequested():
+                return self._on_leaving(event)
+            case CredentialsChanged():
+                member.discovery.credentials_changed(member.now_ms)
+                if member.failure is not None:
+                    self._forget_refusal(member.failure.error)
+            case CallerRequest():
+                return [self._on_caller_request(event)]
             case _:
-                assert_never(event)
+                return self._on_network(event)
+        return []
 
-    def _on_leaving(
-        self, event: events.JoinGivenUp | events.LeaveRequested | events.CloseRequested
-    ) -> None:
+    def _on_leaving(self, event: JoinGivenUp | LeaveRequested | CloseRequested) -> list[Action]:
         match event:
-            case events.JoinGivenUp():
-                self._give_up_join()
-            case events.LeaveRequested(reason):
-                self._leave(GroupMembershipOperation.LEAVE_GROUP, reason)
-                self._context.caller_present = False
-            case events.CloseRequested(operation, timeout_ms, reason):
+            case JoinGivenUp():
+                return self._give_up_join()
+            case LeaveRequested(reason):
+                actions = self._leave(GroupMembershipOperation.LEAVE_GROUP, reason)
+                self._member.caller_present = False
+                return actions
+            case CloseRequested(operation, timeout_ms, reason):
                 if self._close_by_ms is None:
-                    self._leave(operation, reason)
-                    self._close_by_ms = self._context.now_ms + timeout_ms
+                    self._close_by_ms = self._member.now_ms + timeout_ms
+                    return self._leave(operation, reason)
+                return []
             case _:
                 assert_never(event)
 
     def _forget_refusal(self, error: GroupSdkError) -> None:
         if isinstance(error, AuthenticationError):  # of credentials that are not used any more
-            self._context.recovered_from(error)
+            self._member.recovered_from(error)
 
-    def _on_asked(self, event: events.CallerRequest) -> None:
+    def _on_caller_request(self, event: CallerRequest) -> Action:
         if self._close_by_ms is None:
-            self._caller_requests.ask(event)
-        else:
-            closed = MemberClosedError("the member is closed")
-            self._context.actions.append(AnswerCaller(event.caller_request_id, closed))
+            return self._member.send_for_caller(event)
+        return AnswerCaller(event.caller_request_id, MemberClosedError("the member is closed"))
 
     # What the network reports.
 
-    def _on_network(self, event: events.NetworkEvent) -> None:
-        context = self._context
+    def _on_network(
+        self,
+        event: CoordinatorFound
+        | LookupDelayed
+        | LookupFailed
+        | Disconnected
+        | RequestRefused
+        | ResponseReceived
+        | TimerFired,
+    ) -> list[Action]:
+        member = self._member
         match event:
-            case events.CoordinatorFound(node):
-                context.discovery.found(node)
-                self._outage.found(context.now_ms)
-                # Being found proves little: what made it close the connection may do so again.
-                self._trouble = self._failures.trouble
-                context.recovered_from(self._lookup_error)
-                context.heartbeat.reset_session(context.now_ms)
-                context.heartbeat.hurry(context.now_ms)
-                context.log_thinned(
+            case CoordinatorFound(node):
+                member.discovery.found(node)
+                self._outage.found()
+                member.recovered_from(self._lookup_error)
+                member.heartbeat.reset_session(member.now_ms)
+                member.heartbeat.hurry(member.now_ms)
+                member.log_thinned(
                     ("found", node), logging.INFO, "the group coordinator is %s", node
                 )
-            case events.LookupDelayed(error):
-                self._trouble = str(error)
-            case events.LookupFailed(error):
-                self._trouble = str(error)
+            case LookupDelayed(error):
+                self._outage.lookup_failed(error)
+            case LookupFailed(error):
+                self._outage.lookup_failed(error)
                 self._lookup_error = error
                 refused = isinstance(error, AuthenticationError)
-                context.discovery.failed(context.now_ms, refused=refused)
-                context.fail(error)
-            case events.Disconnected(error, connected):
-                self._lose_coordinator(error, connected=connected)
+                member.discovery.failed(member.now_ms, refused=refused)
+                member.fail(error)
+            case Disconnected(error, connected):
+                actions = self._lose_coordinator(error, connected=connected)
                 if not error.retriable:
                     # refused credentials, say, or bytes that are not Kafka's: it goes on, but must be known
-                    context.fail(error)
-            case events.ResponseReceived(request_id, response):
-                flight = context.requests.take(request_id)
+                    member.fail(error)
+                return actions
+            case RequestRefused(request_id, error):
+                flight = member.requests.take(request_id)
                 if flight is not None:
-                    self._on_response(flight, response)
-            case events.RequestRefused(request_id, error):
-                flight = context.requests.take(request_id)
-                if flight is not None:
-                    self._on_refused(flight, error)
+                    return self._on_refused(flight, error)
+            case ResponseReceived() | TimerFired():
+                raise AssertionError(f"{type(event).__name__} is handled before")
             case _:
                 assert_never(event)
+        return []
 
-    def _on_response(self, flight: InFlightRequest, response: object) -> None:
+    def _on_response(self, event: ResponseReceived) -> list[Action]:
+        flight, response = self._member.requests.take(event.request_id), event.response
+        if flight is None:
+            return []
         if flight.caller_request_id is not None:
-            self._on_told(flight, cast("Response", response))
-            return
+            return self._on_caller_answered(
+                flight, flight.caller_request_id, cast("Response", response)
+            )
         match response:
             case JoinGroupResponse() | SyncGroupResponse() | HeartbeatResponse():
-                self._on_coordinator_answered(flight, response)
+                return self._on_coordinator_answered(flight, response)
             case LeaveGroupResponse():
                 self._on_leave_answered(response)
+                return []
             case DescribeGroupsResponse():
-                self._rebalance.described(response)
+                return self._rebalance.described(response)
             case _:
                 raise AssertionError(f"no member sends what {type(response).__name__} answers")
 
@@ -226,75 +276,74 @@ class MembershipMachine:
         self,
         flight: InFlightRequest,
         response: JoinGroupResponse | SyncGroupResponse | HeartbeatResponse,
-    ) -> None:
-        context = self._context
+    ) -> list[Action]:
+        member = self._member
         reply = reply_to(flight.api, response.error_code)
-        self._failures.answered(flight.api)
-        self._trouble = self._failures.trouble
+        self._outage.answered(flight.api)
         if reply.reaction is not Reaction.REDISCOVER:
-            context.discovery.answered()
-            self._reached()
+            member.discovery.answered()
+            self._outage.ended()
         if flight.api in PARKED:
             # No heartbeat went out meanwhile: only this shows that the coordinator is there.
-            context.heartbeat.reset_session(context.now_ms)
+            member.heartbeat.reset_session(member.now_ms)
         else:
-            context.metrics.heartbeat_received(context.now_ms - flight.sent_ms, context.now_ms)
-        if reply.reaction not in (
-            Reaction.PROCEED,
-            Reaction.KEEP_GIVEN_ID,
-            Reaction.REBALANCING,
-        ):
-            self._react(reply, flight, response.error_code)
-            return
+            member.metrics.heartbeat_received(member.now_ms - flight.sent_ms, member.now_ms)
+        if reply.reaction not in _ANSWERED:
+            return self._react(reply, flight, response.error_code)
         match response:
-            case JoinGroupResponse() if reply.reaction is Reaction.KEEP_GIVEN_ID:
-                self._rebalance.member_id_given(response.member_id)
-            case JoinGroupResponse():
-                self._rebalance.joined(flight, response)
-            case SyncGroupResponse():
-                context.repeats.calm()
-                self._rebalance.synced(flight, response)
             case HeartbeatResponse():
                 self._on_heartbeat_accepted(flight, reply)
+                return []
+            case JoinGroupResponse() if reply.reaction is Reaction.KEEP_GIVEN_ID:
+                return self._rebalance.member_id_given(response.member_id)
+            case JoinGroupResponse():
+                return self._rebalance.joined(flight, response)
+            case SyncGroupResponse():
+                member.log_thinner.calm()
+                return self._rebalance.synced(flight, response)
 
     def _on_heartbeat_accepted(self, flight: InFlightRequest, reply: Reply) -> None:
-        context = self._context
-        if flight.generation != context.generation:
+        member = self._member
+        if flight.generation != member.generation:
             return
         rebalancing = reply.reaction is Reaction.REBALANCING
-        context.repeats.calm()
-        context.heartbeat.received(context.now_ms)
-        context.heartbeat.prove(flight.sent_ms, rebalancing=rebalancing)
-        if rebalancing and context.state is MemberState.STABLE:
-            context.log(logging.INFO, "the group rebalances, which is a normal part of its life")
+        member.log_thinner.calm()
+        member.heartbeat.accepted(member.now_ms, flight.sent_ms, rebalancing=rebalancing)
+        if rebalancing and member.state is MemberState.STABLE:
+            member.log(logging.INFO, "the group rebalances, which is a normal part of its life")
             self._rebalance.rejoin.request("the group is already rebalancing")
 
-    def _on_told(self, flight: InFlightRequest, response: Response) -> None:
-        reply, code = self._caller_requests.answered(flight, response)
+    def _on_caller_answered(
+        self, flight: InFlightRequest, caller_request_id: int, response: Response
+    ) -> list[Action]:
+        actions: list[Action] = [AnswerCaller(caller_request_id, response)]
+        reply, code = reply_to_caller(response)
         if reply.reaction is not Reaction.REDISCOVER:
-            self._reached()
+            self._outage.ended()
         if reply.reaction is Reaction.REBALANCING:
             self._rebalance.rejoin.request("the group is already rebalancing")
         elif reply.reaction is not Reaction.PROCEED:
-            self._react(reply, flight, code)
+            actions += self._react(reply, flight, code)
+        return actions
 
     def _on_leave_answered(self, response: LeaveGroupResponse) -> None:
         for code in (response.error_code, *(member.error_code for member in response.members)):
             if code:
-                self._context.log(logging.INFO, "%s", broker_error(code, "leaving the group"))
+                self._member.log(logging.INFO, "%s", broker_error(code, "leaving the group"))
 
-    def _on_refused(self, flight: InFlightRequest, error: GroupSdkError) -> None:
+    def _on_refused(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
         if flight.caller_request_id is not None:
-            self._caller_requests.refused(flight, error)
-        elif flight.api in JOINING:
-            self._rebalance.unsent(flight, error)
-        elif flight.api is not ApiKey.LEAVE_GROUP:
-            self._context.fail(error)
+            return [AnswerCaller(flight.caller_request_id, error)]
+        if flight.api in JOINING:
+            return self._rebalance.unsent(flight, error)
+        if flight.api is not ApiKey.LEAVE_GROUP:
+            self._member.fail(error)
+        return []
 
     # What to do about an error code.
 
-    def _react(self, reply: Reply, flight: InFlightRequest, code: int) -> None:
-        context, rebalance = self._context, self._rebalance
+    def _react(self, reply: Reply, flight: InFlightRequest, code: int) -> list[Action]:
+        member = self._member
         asked = in_words(self._config, flight.api, code)
         if reply.reaction is Reaction.FAIL and flight.payload_bytes > _LARGE_BYTES:
             asked = (
@@ -303,11 +352,11 @@ class MembershipMachine:
             )
         error = broker_error(code, asked)
         why = f"{error.error_code.name} in answer to {flight.api.name}"
-        if reply.if_current and flight.generation != context.generation:
-            context.log(logging.DEBUG, "%s is about %s: ignored", why, flight.generation)
-            return
+        if reply.if_current and flight.generation != member.generation:
+            member.log(logging.DEBUG, "%s is about %s: ignored", why, flight.generation)
+            return []
         grave = reply.reaction in (Reaction.REPORT, Reaction.FAIL, Reaction.FENCE)
-        context.log_thinned(
+        member.log_thinned(
             ("reply", flight.api, code),
             logging.WARNING if grave else logging.INFO,
             "%s: %s; reaction: %s",
@@ -315,233 +364,224 @@ class MembershipMachine:
             reply.note,
             reply.reaction.value,
         )
-        match reply.reaction:
-            case Reaction.REJOIN_NOW:
-                rebalance.retry_now(why)
-            case Reaction.REJOIN_LATER:
-                rebalance.retry_later(why)
-            case Reaction.REDISCOVER:
-                if flight.api in PARKED:
-                    rebalance.retry_later(why)
-                self._lose_coordinator(error)
-            case Reaction.RESET_GENERATION:
-                rebalance.expel(why, keep_member_id=True)
-            case Reaction.RESET_MEMBER:
-                rebalance.expel(why, keep_member_id=False)
-            case _:
-                self._react_to_caller(reply.reaction, flight, error, why)
+        return self._carry_out(reply.reaction, flight, error, why)
 
-    def _react_to_caller(
+    def _carry_out(
         self, reaction: Reaction, flight: InFlightRequest, error: BrokerError, why: str
-    ) -> None:
+    ) -> list[Action]:
+        member, rebalance = self._member, self._rebalance
         match reaction:
-            case Reaction.RETRY:
-                self._context.heartbeat.failed(self._context.now_ms)
-            case Reaction.REPORT:
-                self._context.fail(error)
-            case Reaction.FAIL:
-                self._rebalance.refused(flight, error)
+            case Reaction.REJOIN_NOW:
+                return rebalance.retry_now(why)
+            case Reaction.REJOIN_LATER:
+                return rebalance.retry_later(why)
+            case Reaction.REDISCOVER:
+                retried = rebalance.retry_later(why) if flight.api in PARKED else []
+                return [*retried, *self._lose_coordinator(error)]
+            case Reaction.RESET_GENERATION:
+                return rebalance.expel(why, keep_member_id=True)
+            case Reaction.RESET_MEMBER:
+                return rebalance.expel(why, keep_member_id=False)
             case Reaction.FENCE:
-                self._rebalance.expel(why, keep_member_id=False)
-                self._context.fail(error)
+                expelled = rebalance.expel(why, keep_member_id=False)
+                member.fail(error)
+                return expelled
+            case Reaction.FAIL:
+                return rebalance.refused(flight, error)
+            case Reaction.REPORT:
+                member.fail(error)
+            case Reaction.RETRY:
+                member.heartbeat.failed(member.now_ms)
             case _:
-                raise AssertionError(f"{reaction} is no reaction to an error")
+                raise AssertionError(f"{reaction} is not a reaction to an error")
+        return []
 
     # Losing the coordinator.
 
-    def _lose_coordinator(self, error: GroupSdkError, *, connected: bool = True) -> None:
+    def _lose_coordinator(self, error: GroupSdkError, *, connected: bool = True) -> list[Action]:
         """Look for the coordinator again, because of what was or was not answered."""
-        context = self._context
-        if context.discovery.coordinator is None:
-            return
-        flights = context.drop_connection(error)
-        if connected:
-            level = self._failures.lost(error, flights)
-            self._trouble = (self._failures.trouble if flights else None) or str(error)
-        else:
-            level = logging.INFO
-            self._failures.unreachable(error)
-            self._trouble = str(error)
-        self._log_loss(
-            level, f"{'lost the group coordinator: ' if connected else ''}{self._trouble}"
-        )
-        refused = isinstance(error, AuthenticationError)
-        context.discovery.lost(context.now_ms, refused=refused)
-        self._outage.lost(context.now_ms, connected=connected)
+        member = self._member
+        if member.discovery.coordinator is None:
+            return []
+        actions, flights = member.drop_connection(error)
+        self._outage.lost(error, flights, connected=connected)
+        member.discovery.lost(member.now_ms, refused=isinstance(error, AuthenticationError))
         for flight in flights:
             if flight.is_one_of(*JOINING):
-                self._rebalance.unanswered(flight, error)
-
-    def _log_loss(self, level: int, text: str) -> None:
-        if level >= logging.WARNING:
-            self._context.log(level, "%s", text)  # rare enough as it is
-        else:
-            self._context.log_thinned("lost", level, "%s", text)
-
-    def _reached(self) -> None:
-        """Note that the coordinator answered as one."""
-        self._reached_before = True
-        away_ms = self._outage.end(self._context.now_ms)
-        if away_ms is not None:
-            self._context.log(
-                logging.INFO, "the group coordinator answers again, after %d s", away_ms // 1000
-            )
-
-    def _watch_outage(self) -> None:
-        """Warn of a coordinator that is out of reach: once soon, then at a steady interval."""
-        context = self._context
-        if not self._wants_coordinator:
-            self._outage.end(context.now_ms)
-            return
-        if context.discovery.coordinator is None:
-            self._outage.begin(context.now_ms)
-        away_ms = self._outage.warn(context.now_ms)
-        if away_ms is None:
-            return
-        hint = ""
-        if not self._reached_before:
-            hint = f"; check bootstrap.servers ({', '.join(self._config.bootstrap_servers)})"
-        context.log(
-            logging.WARNING,
-            "no group coordinator for %d s: %s; still trying%s",
-            away_ms // 1000,
-            self._trouble or "no broker has answered",
-            hint,
-        )
+                actions += self._rebalance.unanswered(flight, error)
+        return actions
 
     # Leaving.
 
-    def _give_up_join(self) -> None:
+    def _give_up_join(self) -> list[Action]:
         """Free the connection from a parked JoinGroup; the member stays in the generation that it was in.
 
         The coordinator takes commits of that generation until every member has joined.
         """
-        if self._context.requests.has(ApiKey.JOIN_GROUP):
-            self._context.drop_connection()
-            self._rebalance.retry_later("the member is about to leave")
+        if not self._member.requests.has(ApiKey.JOIN_GROUP):
+            return []
+        actions, _ = self._member.drop_connection()
+        return [*actions, *self._rebalance.retry_later("the member is about to leave")]
 
-    def _leave(self, operation: GroupMembershipOperation, reason: str) -> None:
-        context = self._context
-        generation = context.generation
+    def _leave(self, operation: GroupMembershipOperation, reason: str) -> list[Action]:
+        member = self._member
+        generation = member.generation
         dynamic = self._config.group_instance_id is None
         tell = (
-            context.state is not MemberState.UNJOINED
+            member.state is not MemberState.UNJOINED
             and generation.has_member_id
-            and context.discovery.coordinator is not None
+            and member.discovery.coordinator is not None
             and (
                 operation is GroupMembershipOperation.LEAVE_GROUP
                 or (dynamic and operation is GroupMembershipOperation.DEFAULT)
             )
         )
         if tell:
-            context.log(logging.INFO, "leaves the group: %s", reason)
+            member.log(logging.INFO, "leaves the group: %s", reason)
         # First, since it drops a connection on which the leave would wait behind a parked join or sync.
-        self._rebalance.leave(reason)
+        actions = self._rebalance.leave(reason)
         if tell:
-            context.send(
-                leave_request(self._config, generation.member_id, reason),
-                ApiKey.LEAVE_GROUP,
-                self._config.request_timeout_ms,
+            request = leave_request(self._config, generation.member_id, reason)
+            actions.append(
+                member.send(request, ApiKey.LEAVE_GROUP, self._config.request_timeout_ms)
             )
+        return actions
 
-    def _leave_for_poll_timeout(self) -> None:
-        context = self._context
-        context.caller_present = False
-        if context.state is MemberState.UNJOINED:
-            return
-        context.log(
+    def _leave_for_poll_timeout(self) -> list[Action]:
+        member = self._member
+        member.caller_present = False
+        if member.state is MemberState.UNJOINED:
+            return []
+        member.log(
             logging.WARNING,
             "the caller has not polled for max.poll.interval.ms (%d ms): it is stuck or too slow. The"
             " member leaves, and joins again at the next poll; poll more often or raise the interval",
             self._config.poll_interval_ms,
         )
-        self._leave(
+        return self._leave(
             GroupMembershipOperation.DEFAULT,
             f"the caller has not polled for {self._config.poll_interval_ms} ms",
         )
 
     # What is due.
 
-    def _advance(self) -> None:
-        if self._close_by_ms is not None:
-            self._advance_close(self._close_by_ms)
-            return
-        context, now_ms = self._context, self._context.now_ms
-        overdue = context.requests.overdue(now_ms)
-        if overdue is not None:
-            waited_ms = now_ms - overdue.sent_ms
-            self._lose_coordinator(
-                RequestTimeoutError(f"no answer to {overdue.api.name} within {waited_ms} ms")
-            )
-        if context.caller_present and context.heartbeat.poll_expired(now_ms):
-            self._leave_for_poll_timeout()
-        if self._watches_session and context.heartbeat.session_expired(now_ms):
-            self._lose_coordinator(
-                NetworkError(f"no heartbeat answered for {self._config.session_timeout_ms} ms")
-            )
-        if context.discovery.looking and not self._wants_coordinator:
-            context.discovery.stopped()
-            context.actions.append(StopLooking())
-        self._watch_outage()
-        if self._wants_coordinator and context.discovery.due(now_ms):
-            context.discovery.started()
-            context.actions.append(FindCoordinator())
-        if self._can_beat and context.heartbeat.due(now_ms):
-            self._beat()
-        if self._rebalance.can_start and now_ms >= self._rebalance.rejoin.retry_at_ms:
-            self._rebalance.start()
+    def _advance(self) -> list[Action]:
+        """Do all that is due by now, and set the timer for what is due next."""
+        actions: list[Action] = []
+        next_ms: int | None = None
+        for _ in range(_MOST_STEPS):
+            next_ms, step = self._next_step()
+            if step is None:
+                break
+            actions += step()
+        else:
+            raise AssertionError("the machine spins: something stays due whatever is done about it")
+        if next_ms != self._wake_at_ms:
+            self._wake_at_ms = next_ms
+            actions.append(Wake(next_ms))
+        return actions
 
-    def _advance_close(self, close_by_ms: int) -> None:
-        context = self._context
-        # Beyond a deadline nothing is worth waiting for, however long the caller would.
-        overdue = context.now_ms >= close_by_ms or context.requests.overdue(context.now_ms)
-        if overdue or not context.requests.has(ApiKey.LEAVE_GROUP):
-            self._stopped = True
-            context.actions.append(Stop())
+    def _next_step(self) -> "tuple[int | None, Step | None]":
+        """Return the first deadline that has passed, with what to do about it; or else the next deadline."""
+        now_ms, next_ms = self._member.now_ms, None
+        for at_ms, step in self._deadlines():
+            if at_ms <= now_ms:
+                return at_ms, step
+            if next_ms is None or at_ms < next_ms:
+                next_ms = at_ms
+        return next_ms, None
+
+    def _deadlines(self) -> "list[tuple[int, Step]]":
+        """Return what is due when, the most urgent first: each guard of the machine is evaluated here, once a step.
+
+        Nothing in it depends on the time: what is decided here holds until the next event.
+        """
+        member, in_flight = self._member, self._member.requests.summary()
+        self._in_flight = in_flight
+        if self._stopped:
+            return []
+        if self._close_by_ms is not None:
+            # Beyond a deadline nothing is worth waiting for, however long the caller would.
+            return [(self._close_deadline_ms(in_flight, self._close_by_ms), self._stop)]
+        deadlines: list[tuple[int, Step]] = []
+        heartbeat, rejoin = member.heartbeat, self._rebalance.rejoin
+        if in_flight.first is not None:
+            deadlines.append((in_flight.first.deadline_ms, self._time_out_request))
+        if member.caller_present:
+            deadlines.append((heartbeat.poll_until_ms, self._leave_for_poll_timeout))
+        if member.discovery.coordinator is None:
+            deadlines += self._lookup_deadlines()
+            return deadlines
+        if heartbeat.session_until_ms is not None and not in_flight.parked:
+            deadlines.append((heartbeat.session_until_ms, self._give_up_coordinator))
+            if heartbeat.next_ms is not None and not in_flight.heartbeat:
+                deadlines.append((heartbeat.next_ms, self._beat))
+        if not self._wants_coordinator:
+            self._outage.unwanted()
+        elif (
+            rejoin.needed
+            and self._rebalance.call is None
+            and member.caller_present
+            and member.failure is None
+            and not in_flight.joining
+        ):
+            deadlines.append((rejoin.retry_at_ms, self._rebalance.start))
+        return deadlines
+
+    def _lookup_deadlines(self) -> "list[tuple[int, Step]]":
+        """Return the same of a member without a coordinator."""
+        member, deadlines = self._member, []
+        discovery, now_ms = member.discovery, member.now_ms
+        if not self._wants_coordinator:
+            self._outage.unwanted()
+            return [(now_ms, self._stop_looking)] if discovery.looking else []
+        self._outage.begun()
+        if self._outage.warn_at_ms is not None:
+            deadlines.append((self._outage.warn_at_ms, self._outage.warn))
+        if discovery.retry_at_ms is not None:
+            deadlines.append((discovery.retry_at_ms, self._look_up))
+        return deadlines
+
+    def _close_deadline_ms(self, in_flight: InFlightSummary, close_by_ms: int) -> int:
+        if not in_flight.leave or in_flight.first is None:
+            return self._member.now_ms
+        return min(close_by_ms, in_flight.first.deadline_ms)
 
     @property
     def _wants_coordinator(self) -> bool:
-        context = self._context
-        if context.state is not MemberState.UNJOINED:
+        member = self._member
+        if member.state is not MemberState.UNJOINED:
             return True  # it may still be saved, whatever the caller is yet to be told
-        return context.caller_present and context.failure is None
+        return member.caller_present and member.failure is None
 
-    @property
-    def _watches_session(self) -> bool:
-        return self._context.discovery.coordinator is not None and not self._context.requests.has(
-            *PARKED
+    def _time_out_request(self) -> list[Action]:
+        overdue = self._in_flight.first
+        assert overdue is not None
+        waited_ms = self._member.now_ms - overdue.sent_ms
+        return self._lose_coordinator(
+            RequestTimeoutError(f"no answer to {overdue.api.name} within {waited_ms} ms")
         )
 
-    @property
-    def _can_beat(self) -> bool:
-        return self._watches_session and not self._context.requests.has(ApiKey.HEARTBEAT)
-
-    def _beat(self) -> None:
-        context = self._context
-        context.heartbeat.sent(context.now_ms)
-        context.metrics.heartbeat_sent(context.now_ms)
-        context.send(
-            heartbeat_request(self._config, context.generation),
-            ApiKey.HEARTBEAT,
-            self._config.request_timeout_ms,
+    def _give_up_coordinator(self) -> list[Action]:
+        return self._lose_coordinator(
+            NetworkError(f"no heartbeat answered for {self._config.session_timeout_ms} ms")
         )
 
-    def _schedule(self) -> None:
-        context = self._context
-        times = [context.requests.next_deadline_ms, self._close_by_ms]
-        if self._close_by_ms is None:
-            if context.caller_present:
-                times.append(context.heartbeat.poll_until_ms)
-            if self._watches_session:
-                times.append(context.heartbeat.session_until_ms)
-            if self._can_beat:
-                times.append(context.heartbeat.next_ms)
-            if self._wants_coordinator:
-                times.extend((context.discovery.retry_at_ms, self._outage.warn_at_ms))
-            if self._rebalance.can_start:
-                times.append(self._rebalance.rejoin.retry_at_ms)
-        known = [at_ms for at_ms in times if at_ms is not None]
-        wake_at_ms = None if self._stopped or not known else min(known)
-        if wake_at_ms != self._wake_at_ms:
-            self._wake_at_ms = wake_at_ms
-            context.actions.append(Wake(wake_at_ms))
+    def _look_up(self) -> list[Action]:
+        self._member.discovery.started()
+        return [FindCoordinator()]
+
+    def _stop_looking(self) -> list[Action]:
+        self._member.discovery.stopped()
+        return [StopLooking()]
+
+    def _beat(self) -> list[Action]:
+        member = self._member
+        member.heartbeat.sent(member.now_ms)
+        member.metrics.heartbeat_sent(member.now_ms)
+        request = heartbeat_request(self._config, member.generation)
+        return [member.send(request, ApiKey.HEARTBEAT, self._config.request_timeout_ms)]
+
+    def _stop(self) -> list[Action]:
+        self._stopped = True
+        return [Stop()]

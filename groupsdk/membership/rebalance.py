@@ -13,9 +13,9 @@ from groupsdk.errors import (
     broker_error,
 )
 from groupsdk.membership import events
-from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.context import MemberContext
-from groupsdk.membership.in_flight import JOINING, InFlightRequest
+from groupsdk.membership.actions import Action, AssignGroup, Call, CompleteJoin, PrepareJoin
+from groupsdk.membership.in_flight import InFlightRequest
+from groupsdk.membership.member import Member
 from groupsdk.membership.recorder import RebalanceEvent, RebalanceRecorder
 from groupsdk.membership.rejoin import Rejoin
 from groupsdk.membership.requests import (
@@ -53,14 +53,15 @@ class Rebalance:
     """The member's way into the next generation.
 
     Three steps need the caller, in whose thread the user's code runs; each is a `Call` that stands in
-    `call` until it is answered. An answer to any other call is stale and changes nothing.
+    `call` until it is answered. An answer to any other call is stale and changes nothing. What the driver
+    has to do is returned as actions.
     """
 
-    def __init__(self, context: MemberContext) -> None:
-        self.rejoin = Rejoin(context.backoff, context.random)
+    def __init__(self, member: Member) -> None:
+        self.rejoin = Rejoin(member.backoff, member.random)
         self.call: Call | None = None
         self.assignment_epoch = 0
-        self._context = context
+        self._member = member
         self._recorder = RebalanceRecorder()
         self._protocol_type = ""
         self._protocols: tuple[ProtocolMetadata, ...] = ()
@@ -68,74 +69,59 @@ class Rebalance:
         self._broker_assigns = False
         """Whether the group has no leader: its coordinator computes the assignments (KIP-848)."""
         self._last_call_id = 0
-        self._mismatch = ProtocolMismatch(context)
+        self._mismatch = ProtocolMismatch(member)
         self._joining_since_ms: int | None = None
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
     @property
-    def pending(self) -> bool:
-        """Whether a join is needed or under way."""
-        return self.rejoin.needed or self.call is not None or self._context.requests.has(*JOINING)
-
-    @property
-    def can_start(self) -> bool:
-        """Whether a join could start as soon as its backoff is over."""
-        context = self._context
-        return (
-            self.rejoin.needed
-            and self.call is None
-            and context.caller_present
-            and context.failure is None
-            and context.discovery.coordinator is not None
-            and not context.requests.has(*JOINING)
-        )
-
     def events(self) -> tuple[RebalanceEvent, ...]:
-        """Return the last rebalances, oldest first."""
-        return self._recorder.events()
+        """The last rebalances, oldest first."""
+        return self._recorder.events
 
     def ask(self, reason: str) -> None:
         """Join again on the caller's word."""
-        if self.rejoin.ask(reason, self._context.now_ms):
-            self._context.log(
+        if self.rejoin.ask(reason, self._member.now_ms):
+            self._member.log(
                 logging.INFO,
                 "a rejoin was asked for right after each of the last generations: from here on they come"
                 " retry.backoff.ms to retry.backoff.max.ms apart",
             )
 
-    def start(self) -> None:
+    def start(self) -> list[Action]:
         """Ask the caller to prepare a join."""
-        context = self._context
+        member = self._member
         if not self._recorder.is_open:
-            self._recorder.begin(self.rejoin.reason, context.generation, context.now_ms)
-            context.log(logging.INFO, "rebalance starts: %s", self.rejoin.reason)
-        self._recorder.phase("prepare", context.now_ms)
-        self.call = PrepareJoin(self._next_call_id(), context.generation, self.rejoin.needs_prepare)
+            self._recorder.begin(self.rejoin.reason, member.generation, member.now_ms)
+            member.log(logging.INFO, "rebalance starts: %s", self.rejoin.reason)
+        self._recorder.phase("prepare", member.now_ms)
+        self.call = PrepareJoin(self._next_call_id(), member.generation, self.rejoin.needs_prepare)
+        return []
 
     # What the caller answers.
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Answer) -> list[Action]:
         """Take the caller's answer to a call."""
-        call, context = self.call, self._context
+        call, member = self.call, self._member
         if call is None or call.call_id != answer.call_id:
-            context.log(logging.DEBUG, "stale %s dropped", type(answer).__name__)
-            return
+            member.log(logging.DEBUG, "stale %s dropped", type(answer).__name__)
+            return []
         self.call = None
         match answer:
             case events.JoinPrepared(_, protocol_type, protocols):
                 self.rejoin.prepared()
                 self._protocol_type = protocol_type
                 self._protocols = protocols
-                if context.discovery.coordinator is not None:
-                    self._send_join()
+                if member.discovery.coordinator is not None:
+                    return [self._send_join()]
             case events.GroupAssigned(_, plan):
-                self._send_sync(plan)
+                return self._send_sync(plan)
             case events.JoinDelivered():
                 self._delivered()
+        return []
 
     def call_failed(self, call_id: int, description: str) -> None:
         """Take note that the user's code raised; the caller has the exception."""
-        call, context = self.call, self._context
+        call, member = self.call, self._member
         if call is None or call.call_id != call_id:
             return
         match call:
@@ -144,12 +130,12 @@ class Rebalance:
                 # Without a backoff: it is the caller who sets this pace.
                 self.call = None
                 self.rejoin.prepared()
-                context.log(logging.WARNING, "preparing to join raised %s", description)
+                member.log(logging.WARNING, "preparing to join raised %s", description)
             case AssignGroup():
                 self.call = None
                 self.retry_later(description)
             case CompleteJoin():
-                context.log(
+                member.log(
                     logging.WARNING,
                     "on_join_complete raised %s; it is called again at the next poll",
                     description,
@@ -157,209 +143,205 @@ class Rebalance:
 
     # What the coordinator answers.
 
-    def joined(self, flight: InFlightRequest, response: JoinGroupResponse) -> None:
+    def joined(self, flight: InFlightRequest, response: JoinGroupResponse) -> list[Action]:
         """Take a join that was answered without an error."""
-        context = self._context
+        member = self._member
         wrong = join_response_error(response, self._protocol_type, self._protocols)
         if wrong is not None:
-            self.fail(wrong)
-            return
-        context.move(Trigger.JOIN_ANSWERED)
-        context.generation = Generation(
+            return self.fail(wrong)
+        member.move(Trigger.JOIN_ANSWERED)
+        member.generation = Generation(
             response.generation_id, response.member_id, response.protocol_name
         )
-        context.is_leader = response.leader == response.member_id
+        member.is_leader = response.leader == response.member_id
         self._note_leader(response)
-        context.heartbeat.enable(context.now_ms)
-        context.metrics.join_completed(context.now_ms - flight.sent_ms, context.now_ms)
-        self._member_count = len(response.members) if context.is_leader else None
-        if not context.is_leader:
-            self._send_sync({})
-            return
-        context.log(logging.INFO, "joined, as the leader of %d members", len(response.members))
-        self._recorder.phase("assign", context.now_ms)
+        member.heartbeat.enable(member.now_ms)
+        member.metrics.join_completed(member.now_ms - flight.sent_ms, member.now_ms)
+        self._member_count = len(response.members) if member.is_leader else None
+        if not member.is_leader:
+            return self._send_sync({})
+        member.log(logging.INFO, "joined, as the leader of %d members", len(response.members))
+        self._recorder.phase("assign", member.now_ms)
         self.call = AssignGroup(
             self._next_call_id(),
-            context.generation,
+            member.generation,
             response.leader,
             response.protocol_name or "",
             joined_members(response),
             response.skip_assignment,
         )
+        return []
 
-    def member_id_given(self, member_id: str) -> None:
+    def member_id_given(self, member_id: str) -> list[Action]:
         """Join again with the member id that the coordinator gave (KIP-394)."""
-        context = self._context
-        if not member_id or context.generation.has_member_id:
-            asked = f"JoinGroup of group {context.config.group_id!r} with member id {member_id!r}"
-            self.fail(MemberIdRequiredError(ErrorCode.MEMBER_ID_REQUIRED, asked))
-            return
-        context.generation = Generation(NO_GENERATION_ID, member_id, None)
-        context.log(logging.DEBUG, "the coordinator gave a member id")
-        self._send_join()
+        member = self._member
+        if not member_id or member.generation.has_member_id:
+            asked = f"JoinGroup of group {member.config.group_id!r} with member id {member_id!r}"
+            return self.fail(MemberIdRequiredError(ErrorCode.MEMBER_ID_REQUIRED, asked))
+        member.generation = Generation(NO_GENERATION_ID, member_id, None)
+        member.log(logging.DEBUG, "the coordinator gave a member id")
+        return [self._send_join()]
 
-    def synced(self, flight: InFlightRequest, response: SyncGroupResponse) -> None:
+    def synced(self, flight: InFlightRequest, response: SyncGroupResponse) -> list[Action]:
         """Take a sync that was answered without an error."""
-        context = self._context
-        wrong = sync_response_error(response, self._protocol_type, context.generation)
+        member = self._member
+        wrong = sync_response_error(response, self._protocol_type, member.generation)
         if wrong is not None:
-            self.fail(wrong)
-            return
-        context.move(Trigger.SYNC_ANSWERED)
-        self.rejoin.succeeded(context.now_ms)
+            return self.fail(wrong)
+        member.move(Trigger.SYNC_ANSWERED)
+        self.rejoin.succeeded(member.now_ms)
         self.assignment_epoch += 1
         # The coordinator counts the session from its answer, which may have waited for this process to
         # run. What is certain is only that it accepted something sent then: a heartbeat settles the rest.
-        context.heartbeat.received(context.now_ms)
-        context.heartbeat.prove(flight.sent_ms)
-        waited_ms = context.now_ms - flight.sent_ms
-        context.metrics.sync_completed(waited_ms, context.now_ms)
+        member.heartbeat.accepted(member.now_ms, flight.sent_ms)
+        waited_ms = member.now_ms - flight.sent_ms
+        member.metrics.sync_completed(waited_ms, member.now_ms)
         if self._joining_since_ms is not None:
-            took_ms = context.now_ms - self._joining_since_ms
-            context.metrics.rebalance_completed(took_ms, context.now_ms)
+            took_ms = member.now_ms - self._joining_since_ms
+            member.metrics.rebalance_completed(took_ms, member.now_ms)
             self._joining_since_ms = None
-        self._recorder.phase("complete", context.now_ms)
+        self._recorder.phase("complete", member.now_ms)
         self.call = CompleteJoin(
             self._next_call_id(),
-            context.generation,
-            context.generation.protocol_name or "",
+            member.generation,
+            member.generation.protocol_name or "",
             response.assignment,
         )
+        return []
 
     # What goes wrong.
 
-    def retry_now(self, why: str) -> None:
+    def retry_now(self, why: str) -> list[Action]:
         """Give this attempt up and join again at once."""
         self._attempt_failed(why)
-        self.rejoin.again_now(f"rebalance failed: {why}", self._context.now_ms)
+        self.rejoin.again_now(f"rebalance failed: {why}", self._member.now_ms)
+        return []
 
-    def retry_later(self, why: str) -> None:
+    def retry_later(self, why: str) -> list[Action]:
         """Give this attempt up and join again after a backoff."""
         self._attempt_failed(why)
-        self.rejoin.again_later(f"rebalance failed: {why}", self._context.now_ms)
+        self.rejoin.again_later(f"rebalance failed: {why}", self._member.now_ms)
+        return []
 
-    def fail(self, error: GroupSdkError) -> None:
+    def fail(self, error: GroupSdkError) -> list[Action]:
         """Give this attempt up and tell the caller, who may try again."""
         self.retry_later(type(error).__name__)
-        self._log_end(self._recorder.fail(error, self._context.now_ms), logging.WARNING)
-        self._context.fail(error)
+        self._log_end(self._recorder.fail(error, self._member.now_ms), logging.WARNING)
+        self._member.fail(error)
+        return []
 
-    def refused(self, flight: InFlightRequest, error: BrokerError) -> None:
+    def refused(self, flight: InFlightRequest, error: BrokerError) -> list[Action]:
         """Give this attempt up for an error that the coordinator answered; tell the caller what it means."""
         if isinstance(error, InconsistentGroupProtocolError):
-            self._mismatch.ask(error, flight.api, self._protocol_type, self._protocols)
-        else:
-            self.fail(error)
+            return [self._mismatch.ask(error, flight.api, self._protocol_type, self._protocols)]
+        return self.fail(error)
 
-    def described(self, response: DescribeGroupsResponse) -> None:
+    def described(self, response: DescribeGroupsResponse) -> list[Action]:
         """Take what the group uses that refused this member."""
-        self.fail(self._mismatch.described(response.groups))
+        return self.fail(self._mismatch.described(response.groups))
 
-    def unsent(self, flight: InFlightRequest, error: GroupSdkError) -> None:
+    def unsent(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
         """Give this attempt up since one of its requests cannot be sent."""
         asked = flight.api is ApiKey.DESCRIBE_GROUPS
-        self.fail(self._mismatch.undescribed(error) if asked else error)
+        return self.fail(self._mismatch.undescribed(error) if asked else error)
 
-    def unanswered(self, flight: InFlightRequest, error: GroupSdkError) -> None:
+    def unanswered(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
         """Give this attempt up since the coordinator was lost with one of its requests."""
         if flight.api is ApiKey.DESCRIBE_GROUPS:
-            self.fail(self._mismatch.undescribed(error))
-        else:
-            self.retry_later("the group coordinator was lost")
+            return self.fail(self._mismatch.undescribed(error))
+        return self.retry_later("the group coordinator was lost")
 
-    def expel(self, why: str, *, keep_member_id: bool) -> None:
+    def expel(self, why: str, *, keep_member_id: bool) -> list[Action]:
         """Be out of the group, and join again at once."""
-        self.rejoin.again_now(why, self._context.now_ms)
-        self._reset(why, keep_member_id=keep_member_id)
-        event = self._recorder.lose(self._context.now_ms)
+        self.rejoin.again_now(why, self._member.now_ms)
+        actions = self._reset(why, keep_member_id=keep_member_id)
+        event = self._recorder.lose(self._member.now_ms)
         if event is not None:
             self._attempt_failed(why)
             self._log_end(event, logging.INFO)
+        return actions
 
-    def leave(self, why: str) -> None:
+    def leave(self, why: str) -> list[Action]:
         """Be out of the group by our own choice; joining again is up to the caller."""
-        self._reset(why, keep_member_id=False)
-        event = self._recorder.leave(self._context.now_ms)
+        actions = self._reset(why, keep_member_id=False)
+        event = self._recorder.leave(self._member.now_ms)
         if event is not None:
             self._attempt_failed(why)
             self._log_end(event, logging.INFO)
+        return actions
 
     # Details.
 
-    def _reset(self, why: str, *, keep_member_id: bool) -> None:
-        self._context.forget_membership(keep_member_id=keep_member_id)
+    def _reset(self, why: str, *, keep_member_id: bool) -> list[Action]:
         self.call = None
         self.rejoin.expelled(why)
+        return self._member.forget_membership(keep_member_id=keep_member_id)
 
     def _note_leader(self, response: JoinGroupResponse) -> None:
         """Say who assigns; loudly, when the broker begins to and an assignor of the user's is not asked."""
-        context = self._context
+        member = self._member
         before, self._broker_assigns = self._broker_assigns, not response.leader
-        if context.is_leader:
+        if member.is_leader:
             return
         if not self._broker_assigns:
-            context.log(logging.INFO, "joined; the leader is %s", response.leader)
+            member.log(logging.INFO, "joined; the leader is %s", response.leader)
             return
         own = [name for name, _ in self._protocols if name not in KAFKA_ASSIGNORS]
         if before or not own:
-            context.log(logging.INFO, "joined; the broker assigns")
+            member.log(logging.INFO, "joined; the broker assigns")
             return
-        context.log(
+        member.log(
             logging.WARNING,
             "joined; the broker assigns, and %s is not asked: the group has members of the consumer protocol"
             " (group.protocol=consumer, KIP-848), for which the broker uses group.consumer.assignors",
             ", ".join(map(repr, own)),
         )
 
-    def _send_join(self) -> None:
-        context = self._context
-        context.move(Trigger.JOIN_SENT)
-        context.heartbeat.disable()
+    def _send_join(self) -> Action:
+        member = self._member
+        member.move(Trigger.JOIN_SENT)
+        member.heartbeat.disable()
         self._recorder.attempt()
-        self._recorder.phase("join", context.now_ms)
+        self._recorder.phase("join", member.now_ms)
         if self._joining_since_ms is None:
-            self._joining_since_ms = context.now_ms
+            self._joining_since_ms = member.now_ms
         request = join_request(
-            context.config,
-            context.generation.member_id,
+            member.config,
+            member.generation.member_id,
             self._protocol_type,
             self._protocols,
             self.rejoin.reason,
         )
         self.rejoin.sent()
-        context.send(request, ApiKey.JOIN_GROUP, context.config.join_timeout_ms)
+        return member.send(request, ApiKey.JOIN_GROUP, member.config.join_timeout_ms)
 
-    def _send_sync(self, plan: Mapping[str, bytes]) -> None:
-        context = self._context
-        if context.discovery.coordinator is None:
-            self.retry_later("the group coordinator was lost")
-            return
-        self._recorder.phase("sync", context.now_ms)
-        context.send(
-            sync_request(context.config, context.generation, self._protocol_type, plan),
-            ApiKey.SYNC_GROUP,
-            context.config.join_timeout_ms,
-        )
+    def _send_sync(self, plan: Mapping[str, bytes]) -> list[Action]:
+        member = self._member
+        if member.discovery.coordinator is None:
+            return self.retry_later("the group coordinator was lost")
+        self._recorder.phase("sync", member.now_ms)
+        request = sync_request(member.config, member.generation, self._protocol_type, plan)
+        return [member.send(request, ApiKey.SYNC_GROUP, member.config.join_timeout_ms)]
 
     def _delivered(self) -> None:
-        context = self._context
+        member = self._member
         self.rejoin.delivered()
         event = self._recorder.complete(
-            context.generation,
-            context.now_ms,
-            leader=context.is_leader,
+            member.generation,
+            member.now_ms,
+            leader=member.is_leader,
             broker_assigns=self._broker_assigns,
             member_count=self._member_count,
         )
         self._log_end(event, logging.INFO)
 
     def _attempt_failed(self, why: str) -> None:
-        self._context.metrics.rebalance_failed(self._context.now_ms)
-        self._context.log(logging.DEBUG, "attempt to join failed: %s", why)
+        self._member.metrics.rebalance_failed(self._member.now_ms)
+        self._member.log(logging.DEBUG, "attempt to join failed: %s", why)
 
     def _log_end(self, event: RebalanceEvent | None, level: int) -> None:
         if event is not None:
-            self._context.log(level, "%s", event.summary())
+            self._member.log(level, "%s", event.summary())
 
     def _next_call_id(self) -> int:
         self._last_call_id += 1
@@ -373,8 +355,8 @@ class ProtocolMismatch:
     what else these offer. Where it cannot be known, the error says that, and why.
     """
 
-    def __init__(self, context: MemberContext) -> None:
-        self._context = context
+    def __init__(self, member: Member) -> None:
+        self._member = member
         self._error: BrokerError | None = None
         self._asked = ""
 
@@ -384,8 +366,8 @@ class ProtocolMismatch:
         api: ApiKey,
         protocol_type: str,
         protocols: Sequence[ProtocolMetadata],
-    ) -> None:
-        """Ask the coordinator to describe the group; the caller is told of the error once that is answered.
+    ) -> Action:
+        """Ask the coordinator to describe the group; the caller gets the error once that is answered.
 
         Args:
             error: the refusal.
@@ -393,21 +375,21 @@ class ProtocolMismatch:
             protocol_type: what the member joined as.
             protocols: what it offered.
         """
-        context = self._context
-        group_id = context.config.group_id
+        member = self._member
+        group_id = member.config.group_id
         names = ", ".join(repr(each.name) for each in protocols)
         self._error = error
         self._asked = f"{api.name} of group {group_id!r} as {protocol_type!r}, with {names}"
-        context.send(
+        return member.send(
             DescribeGroupsRequest(groups=(group_id,)),
             ApiKey.DESCRIBE_GROUPS,
-            min(_ANSWER_MS, context.config.request_timeout_ms),
+            min(_ANSWER_MS, member.config.request_timeout_ms),
         )
 
     def described(self, groups: Sequence[DescribedGroup]) -> GroupSdkError:
         """Return the refusal with what the group uses."""
         for group in groups:
-            if group.group_id == self._context.config.group_id:
+            if group.group_id == self._member.config.group_id:
                 return self._told(_uses(group))
         return self._told(_unknown("the broker does not describe it"))
 

@@ -1,6 +1,5 @@
 """Record the last rebalances of a member: why each began, and where its time went."""
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -87,16 +86,19 @@ class RebalanceRecorder:
         "_attempts",
         "_before",
         "_durations",
-        "_events",
+        "_max_events",
         "_open",
         "_phase",
         "_phase_ms",
         "_reason",
         "_started_ms",
+        "events",
     )
 
     def __init__(self, max_events: int = MAX_EVENTS) -> None:
-        self._events: deque[RebalanceEvent] = deque(maxlen=max_events)
+        self.events: tuple[RebalanceEvent, ...] = ()
+        """The ended rebalances, oldest first."""
+        self._max_events = max_events
         self._open = False
         self._phase: Phase | None = None
         self._durations: dict[Phase, int] = {}
@@ -155,10 +157,6 @@ class RebalanceRecorder:
         """End the open rebalance because the group dropped the member, and return its record."""
         return self._close("lost", None, now_ms)
 
-    def events(self) -> tuple[RebalanceEvent, ...]:
-        """Return the ended rebalances, oldest first."""
-        return tuple(self._events)
-
     @property
     def is_open(self) -> bool:
         """Tell whether a rebalance is open."""
@@ -205,7 +203,7 @@ class RebalanceRecorder:
             broker_assigns=broker_assigns,
             member_count=member_count,
         )
-        self._events.append(event)
+        self.events = (*self.events, event)[-self._max_events :]
         self._open = False
         return event
 

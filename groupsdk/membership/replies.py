@@ -140,8 +140,11 @@ CALLER_REQUEST_REPLIES: Final[dict[ErrorCode, Reply]] = {
 def reply_to(api: ApiKey, code: int) -> Reply:
     """Return what a member does when `api` is answered with error code `code`, known or not."""
     error_code = ErrorCode.of(code)
-    retriable, other = DEFAULTS[api]
-    return REPLIES[api].get(error_code, retriable if error_code.retriable else other)
+    reply = REPLIES[api].get(error_code)
+    if reply is None:
+        retriable, other = DEFAULTS[api]
+        reply = retriable if error_code.retriable else other
+    return reply
 
 
 def reply_to_caller(response: object) -> tuple[Reply, int]:

@@ -1,12 +1,12 @@
-"""Show a member's whole state at one moment, for its caller."""
+"""The state of a member at one moment, as its engine publishes it to the caller's side."""
 
 from dataclasses import dataclass
 
-from groupsdk.errors import GroupSdkError
+from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.membership.actions import Call, Node
 from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.membership.state import MemberState
-from groupsdk.types import Generation
+from groupsdk.types import NO_GENERATION, Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,10 @@ class MemberView:
     events: tuple[RebalanceEvent, ...]
     stopped: bool
     """Whether the member is closed."""
+    handled: int = 0
+    """How many of the caller's events it reflects."""
+    crash: EngineError | None = None
+    """Why the engine ended, if it did so by itself; nothing heartbeats any more then."""
 
     def holds_at(self, now_ms: int) -> bool:
         """Tell whether the group cannot have gone on without the member by `now_ms`.
@@ -65,3 +69,21 @@ class MemberView:
         nothing was heard from the coordinator: by then another member may own what this one had.
         """
         return self.state is MemberState.STABLE and self.holds_at(now_ms)
+
+
+NOT_STARTED = MemberView(
+    state=MemberState.UNJOINED,
+    generation=NO_GENERATION,
+    is_leader=False,
+    assignment_epoch=0,
+    joining=True,
+    coordinator=None,
+    valid_until_ms=None,
+    poll_until_ms=0,
+    call=None,
+    failure=None,
+    trouble=None,
+    events=(),
+    stopped=False,
+)
+"""The view of a member whose engine has not handled anything yet, or does not speak for this process."""

@@ -25,13 +25,27 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TypeVar
 
+from typing_extensions import override
+
 import groupsdk
+from groupsdk import AbstractCoordinator
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.server.broker import Broker
+from groupsdk.clock import SystemClock
+from groupsdk.config import MemberConfig
+from groupsdk.coordinator import Protocols
+from groupsdk.drivers.engine.engine import Engine
+from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.membership.actions import AssignGroup, CompleteJoin, PrepareJoin
+from groupsdk.membership.events import GroupAssigned, JoinDelivered, JoinPrepared, Polled
+from groupsdk.membership.state import MemberState
+from groupsdk.membership.view import MemberView
+from groupsdk.types import GroupMembers, ProtocolMetadata
 from groupsdk.wire.api import decode_response, encode_request
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
@@ -47,6 +61,7 @@ from groupsdk.wire.messages.offset_commit import (
 )
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from groupsdk.wire.schema import Request, Response
+from tests.support.scripted_broker import ScriptedBroker
 
 
 PACKAGE: Final = str(Path(groupsdk.__file__).parent)
@@ -277,6 +292,113 @@ def broker_commit(recorder: Recorder) -> None:
         )
 
     asyncio.run(_exchanges(recorder, request, _COMMIT_VERSION))
+
+
+# -- the member: what its engine, and its caller, do
+
+
+_INTERVAL_MS: Final = 50
+_WAIT_S: Final = 30.0
+
+
+def _member_config(servers: str) -> MemberConfig:
+    return MemberConfig.of(
+        {
+            "bootstrap.servers": servers,
+            "group.id": _GROUP,
+            "heartbeat.interval.ms": _INTERVAL_MS,
+            "session.timeout.ms": 10_000,
+        }
+    )
+
+
+class _Work(AbstractCoordinator):
+    """A group whose leader gives every member the same."""
+
+    protocol_type = "work"
+
+    @override
+    def metadata(self) -> Protocols:
+        return {"even": b""}
+
+    @override
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> dict[str, bytes]:
+        return dict.fromkeys(members, b"all")
+
+    @override
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        pass
+
+
+def _was_heard_after(proven_ms: int | None, view: MemberView) -> bool:
+    return view.valid_until_ms != proven_ms
+
+
+async def _heartbeats(recorder: Recorder, servers: str) -> None:
+    mailbox = Mailbox()
+    shown = asyncio.Event()
+
+    def publish(view: MemberView) -> None:
+        mailbox.publish(view)
+        shown.set()
+
+    async def until(condition: Callable[[MemberView], bool]) -> MemberView:
+        while not condition(mailbox.view):
+            shown.clear()
+            await shown.wait()
+        return mailbox.view
+
+    engine = Engine(_member_config(servers), SystemClock(), publish)
+    running = asyncio.ensure_future(engine.run())
+    engine.post(Polled())
+    offer = (ProtocolMetadata("even", b""),)
+    call = (await until(lambda view: isinstance(view.call, PrepareJoin))).call
+    assert call is not None
+    engine.post(JoinPrepared(call.call_id, "work", offer))
+    call = (await until(lambda view: isinstance(view.call, AssignGroup))).call
+    assert call is not None
+    engine.post(GroupAssigned(call.call_id, {call.generation.member_id: b"all"}))
+    call = (await until(lambda view: isinstance(view.call, CompleteJoin))).call
+    assert call is not None
+    engine.post(JoinDelivered(call.call_id))
+    for _ in range(_REPEATS):
+        view = await until(lambda view: view.state is MemberState.STABLE)
+        proven_ms = view.valid_until_ms
+        with recorder.counting():
+            await until(partial(_was_heard_after, proven_ms))
+    engine.abort()
+    await running
+
+
+@walk("heartbeat of a member")
+def member_heartbeat(recorder: Recorder) -> None:
+    """From the timer of a stable member's engine until the answer to its heartbeat has been handled."""
+    with ScriptedBroker() as broker:
+        asyncio.run(asyncio.wait_for(_heartbeats(recorder, broker.address), _WAIT_S))
+
+
+@walk("rebalance as leader")
+def rebalance_as_leader(recorder: Recorder) -> None:
+    """From `request_rejoin` until the only member has its assignment: caller's thread and engine's."""
+    with ScriptedBroker() as broker:
+        both = Recorder(in_threads=True)
+        try:
+            with _Work(_member_config(broker.address)) as member:
+                member.ensure_active_group(_WAIT_S)
+                for _ in range(_REPEATS):
+                    epoch = member.snapshot().assignment_epoch
+                    with both.counting():
+                        member.request_rejoin("walk")
+                        member.ensure_active_group(_WAIT_S)
+                    if member.snapshot().assignment_epoch == epoch:
+                        raise RuntimeError("there was no rebalance")
+        finally:
+            both.close()
+        recorder.counts.extend(both.counts)
 
 
 def measure(name: str) -> Count:

@@ -1,6 +1,7 @@
 """Test what the caller does next, and the checks of what user code returns."""
 
 import math
+from dataclasses import replace
 from enum import Enum, StrEnum
 from typing import Any
 
@@ -21,7 +22,6 @@ from groupsdk.drivers.caller import (
     refuse_generator,
     run_call,
 )
-from groupsdk.drivers.mailbox import Publication
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     AssignmentError,
@@ -39,7 +39,7 @@ from groupsdk.membership.events import (
     JoinPrepared,
 )
 from groupsdk.membership.state import MemberState
-from groupsdk.membership.view import Failure, MemberView
+from groupsdk.membership.view import NOT_STARTED, Failure, MemberView
 from groupsdk.types import GroupMembers, ProtocolMetadata
 from tests.drivers.views import GENERATION, view
 from tests.drivers.virtual import User
@@ -60,17 +60,17 @@ def complete(call_id: int = 1) -> CompleteJoin:
     return CompleteJoin(call_id, GENERATION, "v0", b"mine")
 
 
-def published(
-    shown: MemberView | None, handled: int = 0, error: EngineError | None = None
-) -> Publication:
-    return Publication(1, handled, shown, error)
+def published(shown: MemberView, handled: int = 0, error: EngineError | None = None) -> MemberView:
+    return replace(shown, handled=handled, crash=error)
 
 
 # what to do next
 
 
 def test_there_is_nothing_to_do_before_the_first_view() -> None:
-    assert CallerSide().step(published(None), 0) == Wait(settled=False)
+    side = CallerSide()
+    side.posted()
+    assert side.step(NOT_STARTED, 0) == Wait(settled=False)
 
 
 def test_there_is_nothing_to_do_for_a_stable_member() -> None:
@@ -154,7 +154,7 @@ def test_the_end_of_the_engine_comes_before_everything() -> None:
     side = CallerSide()
     shown = published(view(failure=Failure(7, NetworkError("broken"))), error=error)
     assert side.step(shown, 0) == Raise(error, None)
-    assert side.step(published(None, error=error), 0) == Raise(error, None)
+    assert side.step(published(NOT_STARTED, error=error), 0) == Raise(error, None)
 
 
 def test_a_stopped_member_is_closed() -> None:
@@ -185,8 +185,8 @@ def test_active_and_idle(changes: dict[str, Any], now_ms: int, active: bool, idl
 
 
 def test_without_a_view_nothing_is_either() -> None:
-    assert not is_active(None, 0)
-    assert not is_idle(None)
+    assert not is_active(NOT_STARTED, 0)
+    assert not is_idle(NOT_STARTED)
 
 
 # running the user's code

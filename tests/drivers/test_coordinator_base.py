@@ -79,7 +79,7 @@ def test_it_reads_its_member(kind: Any) -> None:
     assert coordinator.generation() == NO_GENERATION
     assert coordinator.generation_if_stable() is None
     assert coordinator.member_id() == ""
-    coordinator._member._mailbox.publish(1, view())
+    coordinator._member._mailbox.publish(view(handled=1))
     assert coordinator.generation() == GENERATION
     assert coordinator.generation_if_stable() == GENERATION
     assert coordinator.member_id() == "member-1"
@@ -95,9 +95,9 @@ def test_it_passes_on_what_any_thread_may_ask(kind: Any) -> None:
     member._host = host = FakeHost(config(), ManualClock(), member._mailbox)
     coordinator.request_rejoin("new metadata")
     assert host.posted == [RejoinRequested("new metadata")]
-    before = member._mailbox.read().version
+    before = member._mailbox.version
     coordinator.wakeup()
-    assert member._mailbox.read().version == before + 1
+    assert member._mailbox.version == before + 1
 
 
 def test_the_member_calls_the_coordinator_and_does_not_keep_it(kind: Any) -> None:
@@ -167,5 +167,5 @@ def test_a_subclass_that_forgets_to_call_init_is_told(kind: Any) -> None:
 def test_its_repr_says_who_it_is(kind: Any) -> None:
     coordinator = kind(config(), clock=ManualClock(START_MS))
     assert repr(coordinator) == f"<{kind.__name__} group='group' member='' generation=-1 unjoined>"
-    coordinator._member._mailbox.publish(1, view())
+    coordinator._member._mailbox.publish(view(handled=1))
     assert "member='member-1' generation=3 stable>" in repr(coordinator)

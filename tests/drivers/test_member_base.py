@@ -382,9 +382,9 @@ def test_a_poll_after_the_session_looked_over_asks_anew(rig: Rig) -> None:
     # not judge by it
     rig.joined()
     rig.clock.advance(999)
-    view = rig.base._mailbox.read().view
+    view = rig.base._mailbox.view
     assert view is not None
-    rig.base._mailbox.publish(rig.base._side.posted_count, replace(view, valid_until_ms=0))
+    rig.base._mailbox.publish(replace(view, valid_until_ms=0))
     assert rig.base.generation_if_stable() is None
     assert rig.drive.poll()
     assert rig.host.polls() == 1
@@ -806,10 +806,10 @@ def test_a_fork_cannot_use_the_member_and_cannot_pass_for_it(
     with pytest.raises(EngineError, match="forked"):
         rig.base.request_rejoin("x")
     assert rig.drive.metrics() == {}
-    version = rig.base._mailbox.read().version
+    version = rig.base._mailbox.version
     rig.base.wakeup()
     rig.drive.close()
-    assert rig.base._mailbox.read().version == version, "its lock may be held for ever in a fork"
+    assert rig.base._mailbox.version == version, "its lock may be held for ever in a fork"
     assert rig.host.posted == []
     assert rig.host.told_to == []
     assert rig.user.calls == []

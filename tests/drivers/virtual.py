@@ -23,7 +23,6 @@ from groupsdk.membership.events import (
     CallerEvent,
     CoordinatorFound,
     Event,
-    Polled,
     ResponseReceived,
     TimerFired,
 )
@@ -84,7 +83,6 @@ class FakeHost:
         self._mailbox = mailbox
         self._machine = MembershipMachine(config, Random(1))
         self._wake_at_ms: int | None = None
-        self._handled = 0
         self._generation = 0
 
     def start(self) -> None:
@@ -95,9 +93,6 @@ class FakeHost:
         if self.held is not None:
             self.held.append(event)
         elif not self.stuck:
-            self._handled += 1
-            if isinstance(event, Polled):
-                self._handled = max(self._handled, event.posted_count)
             self._handle(event)
 
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
@@ -134,7 +129,7 @@ class FakeHost:
     def wait(self, pause: Pause) -> None:
         """Let time pass until there is something new."""
         until_ms = self._clock.now_ms() + pause.timeout_ms
-        while self._mailbox.read().version == pause.version and self._clock.now_ms() < until_ms:
+        while self._mailbox.version == pause.version and self._clock.now_ms() < until_ms:
             wake_at_ms = until_ms if self._wake_at_ms is None else self._wake_at_ms
             self.advance(max(1, min(wake_at_ms, until_ms) - self._clock.now_ms()))
 
@@ -169,7 +164,7 @@ class FakeHost:
                         self._wake_at_ms = at_ms
                     case Stop() if self.will_end:
                         self._end()
-        self._mailbox.publish(self._handled, self._machine.view)
+        self._mailbox.publish(self._machine.view)
 
     def _answer(self, request: object) -> object:
         code = self.errors.get(type(request), 0)

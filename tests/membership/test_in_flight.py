@@ -49,19 +49,16 @@ def test_clearing_returns_what_had_no_answer() -> None:
 
 def test_without_requests_there_is_no_deadline() -> None:
     ledger = InFlightRequests()
-    assert ledger.next_deadline_ms is None
-    assert ledger.overdue(10**9) is None
+    assert ledger.summary().first is None
 
 
 def test_deadlines() -> None:
     ledger = InFlightRequests()
     ledger.add(ApiKey.JOIN_GROUP, NO_GENERATION, 0, 65_000)
     ledger.add(ApiKey.HEARTBEAT, NO_GENERATION, 0, 40_000)
-    assert ledger.next_deadline_ms == 40_000
-    assert ledger.overdue(39_999) is None
-    overdue = ledger.overdue(40_000)
-    assert overdue is not None
-    assert overdue.api is ApiKey.HEARTBEAT
+    first = ledger.summary().first
+    assert first is not None
+    assert (first.api, first.deadline_ms) == (ApiKey.HEARTBEAT, 40_000)
 
 
 def test_a_request_is_described_with_what_is_in_it() -> None:

@@ -41,7 +41,7 @@ def test_a_completed_rebalance_is_recorded_whole() -> None:
         attempts=1,
         outcome="completed",
     )
-    assert recorder.events() == (event,)
+    assert recorder.events == (event,)
     assert recorder.current is None
     assert not recorder.is_open
 
@@ -103,7 +103,7 @@ def test_the_open_rebalance_shows_its_ended_phases() -> None:
     assert (current.ended_ms, current.duration_ms, current.outcome) == (None, None, "in progress")
     assert current.phases == (("prepare", 3),)
     assert current.summary() == "rebalance in progress (prepare 3): joining for the first time"
-    assert recorder.events() == ()
+    assert recorder.events == ()
 
 
 def test_a_failure_is_named_on_one_line() -> None:
@@ -146,7 +146,7 @@ def test_leaving_and_being_dropped_end_it() -> None:
     assert lost is not None
     assert left.summary() == "rebalance left after 3 ms: a"
     assert lost.summary() == "rebalance lost after 4 ms: b"
-    assert [event.outcome for event in recorder.events()] == ["left", "lost"]
+    assert [event.outcome for event in recorder.events] == ["left", "lost"]
 
 
 def test_calls_without_an_open_rebalance_do_nothing() -> None:
@@ -166,7 +166,7 @@ def test_only_the_last_hundred_are_kept() -> None:
     for number in range(130):
         recorder.begin(f"reason {number}", OLD, number)
         recorder.complete(NEW, number)
-    reasons = [event.reason for event in recorder.events()]
+    reasons = [event.reason for event in recorder.events]
     assert reasons == [f"reason {number}" for number in range(30, 130)]
 
 

@@ -198,7 +198,7 @@ def test_any_sequence_of_events(data: st.DataObject) -> None:
         view = driver.view
         assert (view.state is MemberState.STABLE) <= (view.generation.generation_id >= 0)
         assert (view.state is MemberState.UNJOINED) <= view.generation.is_reset
-        assert len(driver.machine._context.requests._in_flight) < 20
+        assert len(driver.machine._member.requests._in_flight) < 20
         assert len(view.events) <= MAX_EVENTS
         assert driver.wake_at_ms is None or driver.wake_at_ms > driver.now_ms - 1
     # Left to itself it calms down, and it can always be closed.
@@ -216,7 +216,7 @@ def test_a_long_life_takes_no_memory() -> None:
     for round_ in range(1, 500):
         driver.join(round_, f"m-{round_}")
         driver.handle(events.LeaveRequested("round"))
-    assert len(driver.machine._context.requests._in_flight) == 499, "leaves without an answer"
+    assert len(driver.machine._member.requests._in_flight) == 499, "leaves without an answer"
     driver.advance(40_000)
-    assert not driver.machine._context.requests._in_flight
+    assert not driver.machine._member.requests._in_flight
     assert len(driver.view.events) == MAX_EVENTS

@@ -15,7 +15,7 @@ from groupsdk.drivers.member_base import Pause
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.membership.actions import Send
-from groupsdk.membership.events import CallerEvent, CallerRequest, Event, Polled
+from groupsdk.membership.events import CallerEvent, CallerRequest, Event
 from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.types import GroupMembers
 from groupsdk.wire.messages.describe_groups import (
@@ -70,16 +70,12 @@ class FakeHost:
         """What the engine fails with, as soon as it is to do anything."""
         self._clock = clock
         self._mailbox = mailbox
-        self._handled = 0
         self._parked: set[int] = set()
         self._asked: dict[int, Future[Response]] = {}
 
     def start(self) -> None: ...
 
     def post(self, event: CallerEvent) -> None:
-        self._handled += 1
-        if isinstance(event, Polled):  # as the engine: one that was counted may have been lost
-            self._handled = max(self._handled, event.posted_count)
         self.handle(event)
 
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
@@ -122,7 +118,7 @@ class FakeHost:
     def wait(self, pause: Pause) -> None:
         """Let time pass until there is something new for the caller."""
         until_ms = self._clock.now_ms() + pause.timeout_ms
-        while self._mailbox.read().version == pause.version and self._clock.now_ms() < until_ms:
+        while self._mailbox.version == pause.version and self._clock.now_ms() < until_ms:
             self._step_to(self._next_ms(until_ms))
 
     def _next_ms(self, until_ms: int) -> int:
@@ -151,7 +147,7 @@ class FakeHost:
                 settle(self._asked[caller_request_id], told)
         if self.driver.stopped:
             self.abort()
-        self._mailbox.publish(self._handled, self.driver.view)
+        self._mailbox.publish(self.driver.view)
 
     def _answer_one(self) -> bool:
         driver = self.driver

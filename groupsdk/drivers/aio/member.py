@@ -251,7 +251,7 @@ class AsyncGroupMember(MemberBase):
         self._mailbox.listen(newer.set)
         try:
             # looked at after listening, so that no publication is missed
-            if self._mailbox.read().version == pause.version:
+            if self._mailbox.version == pause.version:
                 await newer.wait(pause.timeout_ms)
         finally:
             self._mailbox.forget(newer.set)

@@ -34,7 +34,6 @@ from groupsdk.membership.events import (
     Event,
     LookupDelayed,
     LookupFailed,
-    Polled,
     TimerFired,
 )
 from groupsdk.membership.machine import MembershipMachine
@@ -58,12 +57,11 @@ class Engine:
     Args:
         config: the member's settings.
         clock: the time.
-        publish: takes the member's view whenever something happened, with the number of caller's
-            events that the view reflects; called on the loop.
+        publish: takes the member's view whenever it differs from the one before; called on the loop.
     """
 
     def __init__(
-        self, config: MemberConfig, clock: Clock, publish: Callable[[int, MemberView], None]
+        self, config: MemberConfig, clock: Clock, publish: Callable[[MemberView], None]
     ) -> None:
         self._clock = clock
         self._publish = publish
@@ -79,7 +77,7 @@ class Engine:
         self._timer: asyncio.TimerHandle | None = None
         self._events: deque[Event] = deque()
         self._handling = False
-        self._handled = 0
+        self._shown: MemberView | None = None
         self._stopped: asyncio.Future[None] | None = None
         self._aborted = False
         self._asked: dict[int, TellAnswer] = {}
@@ -105,12 +103,8 @@ class Engine:
 
     def post(self, event: CallerEvent) -> None:
         """Take an event of the caller; on the loop."""
-        self._handled += 1
         if isinstance(event, CredentialsChanged):
             self._connector.use_credentials(event.username, event.password)
-        if isinstance(event, Polled):
-            # An exception of a signal handler may have come between counting an event and posting it.
-            self._handled = max(self._handled, event.posted_count)
         self._on_event(event)
 
     def ask(self, request: CoordinatorRequest, tell: TellAnswer) -> None:
@@ -143,32 +137,36 @@ class Engine:
         self._handling = True
         try:
             while self._events:
-                for action in self._machine.handle(self._events.popleft(), self._clock.now_ms()):
-                    self._do(action)
+                now_ms = self._clock.now_ms()
+                for action in self._machine.handle(self._events.popleft(), now_ms):
+                    self._do(action, now_ms)
         except Exception as error:  # noqa: BLE001  # ends run(), which tells the caller
             self._crash(error)
             return
         finally:
             self._handling = False
-        self._publish(self._handled, self._machine.view)
+        view = self._machine.view
+        if view is not self._shown:
+            self._shown = view
+            self._publish(view)
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: Action, now_ms: int) -> None:
         match action:
+            case Send(request_id, node, request):
+                coordinator = self._coordinator
+                if coordinator is None or coordinator.closed or coordinator.node != node:
+                    coordinator = self._connect_to(node, None)
+                coordinator.send(request_id, request)
+            case Wake(at_ms):
+                self._wake_after(None if at_ms is None else at_ms - now_ms)
             case FindCoordinator():
                 self._looking = self._spawn(self._look_up())
             case StopLooking():
                 if self._looking is not None:
                     self._looking.cancel()
                     self._looking = None
-            case Send(request_id, node, request):
-                coordinator = self._coordinator
-                if coordinator is None or coordinator.closed or coordinator.node != node:
-                    coordinator = self._connect_to(node, None)
-                coordinator.send(request_id, request)
             case Disconnect():
                 self._disconnect(keep=True)
-            case Wake(at_ms):
-                self._wake_at(at_ms)
             case AnswerCaller(caller_request_id, answer):
                 self._asked.pop(caller_request_id)(answer)
             case Stop():
@@ -198,14 +196,13 @@ class Engine:
         elif connection is not None:
             connection.close()
 
-    def _wake_at(self, at_ms: int | None) -> None:
+    def _wake_after(self, delay_ms: int | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if at_ms is not None:
-            delay_s = max(0, at_ms - self._clock.now_ms()) / 1000
+        if delay_ms is not None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(delay_s, self._on_event, TimerFired())
+            self._timer = loop.call_later(max(0, delay_ms) / 1000, self._on_event, TimerFired())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)

@@ -56,16 +56,16 @@ class ParentLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = reader
         self._views = ViewSender()
-        self._view: tuple[int, MemberView] | None = None
+        self._view: MemberView | None = None
         self._told: deque[MetricsTold | Told | Ended] = deque()
         self._logged: deque[Logged] = deque(maxlen=_MAX_LOGGED)
         self._paused = False
         self._finishing = False
         self._all_sent = asyncio.get_running_loop().create_future()
 
-    def show(self, handled: int, view: MemberView) -> None:
+    def show(self, view: MemberView) -> None:
         """Send a view, in place of one that is not sent yet."""
-        self._view = (handled, view)
+        self._view = view
         self._flush()
 
     def tell(self, message: MetricsTold | Told | Ended) -> None:
@@ -137,8 +137,8 @@ class ParentLink(asyncio.Protocol):
     def _next(self) -> ToParent | None:
         """Return what to send next: `Ended` comes after all else."""
         if self._view is not None:
-            (handled, view), self._view = self._view, None
-            return self._views.shown(handled, view)
+            view, self._view = self._view, None
+            return self._views.shown(view)
         if self._logged:
             return self._logged.popleft()
         return self._told.popleft() if self._told else None
@@ -204,9 +204,9 @@ class Child:
         if self._link is not None:
             self._link.tell(message)
 
-    def _show(self, handled: int, view: MemberView) -> None:
+    def _show(self, view: MemberView) -> None:
         if self._link is not None:
-            self._link.show(handled, view)
+            self._link.show(view)
 
     def _log_to(self, link: ParentLink) -> None:
         loop = asyncio.get_running_loop()

@@ -72,7 +72,6 @@ ToChild: TypeAlias = Start | MetricsAsked | Asked | CallerEvent
 class Shown:
     """What the engine published, without what the parent has already."""
 
-    handled: int
     view: MemberView
     same_call: bool
     """Whether the call is the one of the view before, and left out here."""
@@ -173,7 +172,7 @@ class ViewSender:
         self._call: Call | None = None
         self._events: tuple[RebalanceEvent, ...] = ()
 
-    def shown(self, handled: int, view: MemberView) -> Shown:
+    def shown(self, view: MemberView) -> Shown:
         """Return what to send; it has to be sent, as the next one builds on it."""
         same_call = view.call is self._call
         same_events = view.events == self._events
@@ -182,7 +181,7 @@ class ViewSender:
             view = replace(view, call=None)
         if same_events:
             view = replace(view, events=())
-        return Shown(handled, view, same_call, same_events)
+        return Shown(view, same_call, same_events)
 
 
 class ViewReceiver:

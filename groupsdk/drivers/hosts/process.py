@@ -201,8 +201,8 @@ class ProcessHost:
 
     def _take(self, message: object) -> None:
         match message:
-            case Shown(handled):
-                self._mailbox.publish(handled, self._views.view(message))
+            case Shown():
+                self._mailbox.publish(self._views.view(message))
             case MetricsTold(request_id, values):
                 self._last_metrics = values
                 with self._asked_lock:

@@ -1,14 +1,13 @@
 """Play one process that is a member: its machine, its caller's thread, and what both may suffer."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol
 
 from groupsdk.broker.runtime.scheduler import Timer
 from groupsdk.config import MemberConfig
 from groupsdk.drivers.caller import CallerSide, Raise, Run
-from groupsdk.drivers.mailbox import Publication
 from groupsdk.errors import DisconnectedError, FencedInstanceIdError
 from groupsdk.membership import events
 from groupsdk.membership.actions import (
@@ -308,7 +307,7 @@ class Member:
             return
         now_ms = self._timeline.now_ms()
         view = self.view
-        step = self._side.step(Publication(0, self._side.posted_count, view, None), now_ms)
+        step = self._side.step(replace(view, handled=self._side.posted_count), now_ms)
         if isinstance(step, Raise):
             if step.report is not None:
                 self._world.note(f"{self.name}: raised {step.error}")

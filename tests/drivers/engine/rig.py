@@ -119,7 +119,7 @@ class Rig:
         self.post(CloseRequested(GroupMembershipOperation.LEAVE_GROUP, 5_000, "test"))
         await asyncio.wait_for(asyncio.shield(self.task), WAIT_S)
 
-    def _on_view(self, handled: int, view: MemberView) -> None:
+    def _on_view(self, view: MemberView) -> None:
         self.view = view
         if not self.states or self.states[-1] is not view.state:
             self.states.append(view.state)

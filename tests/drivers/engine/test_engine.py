@@ -457,9 +457,9 @@ def test_the_failure_of_a_lookup_that_was_given_up_meanwhile_is_not_reported(
         rig = Rig(config("unused:1"))
         shown = rig._engine._publish
 
-        def leave_when_delayed(handled: int, view: MemberView) -> None:
-            shown(handled, view)
-            if view.trouble == "the last attempt" and handled == 1:
+        def leave_when_delayed(view: MemberView) -> None:
+            shown(view)
+            if view.trouble == "the last attempt" and view.handled == 1:
                 rig.post(LeaveRequested("enough"))
 
         rig._engine._publish = leave_when_delayed
@@ -479,16 +479,14 @@ def test_what_the_caller_posts_before_the_engine_runs_is_not_lost(broker: Script
     """The thread that posts may be faster than the one that runs the engine."""
 
     async def work() -> None:
-        views: asyncio.Queue[tuple[int, MemberView]] = asyncio.Queue()
-        engine = Engine(
-            config(broker.address), SystemClock(), lambda n, view: views.put_nowait((n, view))
-        )
+        views: asyncio.Queue[MemberView] = asyncio.Queue()
+        engine = Engine(config(broker.address), SystemClock(), views.put_nowait)
         engine.post(Polled())
         engine.post(RejoinRequested("why not"))
         assert views.empty()
         task = asyncio.create_task(engine.run())
-        handled, _ = await asyncio.wait_for(views.get(), WAIT_S)
-        assert handled == 2
+        view = await asyncio.wait_for(views.get(), WAIT_S)
+        assert view.handled == 2
         await asyncio.to_thread(broker.wait_for, lambda: broker.accepted == 1)
         engine.abort()
         await task
@@ -501,7 +499,9 @@ def test_events_that_were_lost_on_the_way_count_from_the_next_sign_of_life_on(
 ) -> None:
     async def work() -> None:
         handled: list[int] = []
-        engine = Engine(config(broker.address), SystemClock(), lambda n, _: handled.append(n))
+        engine = Engine(
+            config(broker.address), SystemClock(), lambda view: handled.append(view.handled)
+        )
         task = asyncio.create_task(engine.run())
         await asyncio.sleep(0)
         engine.post(Polled(posted_count=1))

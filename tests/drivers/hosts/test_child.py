@@ -96,11 +96,11 @@ def epochs(transport: FakeTransport) -> list[int]:
 def test_only_the_latest_view_waits_for_a_parent_that_does_not_read() -> None:
     async def main() -> None:
         link, transport, _ = linked()
-        link.show(1, view(assignment_epoch=1))
+        link.show(view(assignment_epoch=1))
         transport.full = True
-        link.show(2, view(assignment_epoch=2))
+        link.show(view(assignment_epoch=2))
         for epoch in range(3, 1_000):
-            link.show(epoch, view(assignment_epoch=epoch))
+            link.show(view(assignment_epoch=epoch))
         assert epochs(transport) == [1, 2]
         transport.full = False
         link.resume_writing()
@@ -117,7 +117,7 @@ def test_log_records_that_wait_are_bounded_and_the_last_word_comes_last() -> Non
             link.log(logged(number))
         link.tell(MetricsTold(1, {}))
         link.tell(Ended(None, {}))
-        link.show(1, view())
+        link.show(view())
         assert transport.written == []
         link.resume_writing()
         kinds = [type(each) for each in transport.written]
@@ -134,7 +134,7 @@ def test_what_is_said_before_there_is_a_connection_is_sent_with_it() -> None:
         first = reader.feed(encode(Polled()) + encode(MetricsAsked(1)))
         assert next(first) == Polled()  # as the first frame is read by other means
         link = ParentLink(child, reader)
-        link.show(1, view(assignment_epoch=7))
+        link.show(view(assignment_epoch=7))
         transport = FakeTransport()
         link.connection_made(transport)
         assert epochs(transport) == [7]
@@ -147,7 +147,7 @@ def test_nothing_is_written_to_a_parent_that_is_gone() -> None:
     async def main() -> None:
         link, transport, child = linked()
         link.connection_lost(ConnectionResetError())
-        link.show(1, view())
+        link.show(view())
         link.tell(Ended(None, {}))
         await link.finish()
         assert transport.written == []
@@ -161,7 +161,7 @@ def test_what_waits_at_the_end_is_sent_to_a_parent_that_reads_again() -> None:
         link, transport, _ = linked()
         link.pause_writing()
         link.log(logged(1))
-        link.show(1, view())
+        link.show(view())
         link.tell(Ended(None, {}))
         finishing = asyncio.create_task(link.finish())
         await asyncio.sleep(0)

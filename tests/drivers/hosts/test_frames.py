@@ -57,10 +57,9 @@ MESSAGES: list[Any] = [
     FailureRaised(5),
     LeaveRequested("enough"),
     CloseRequested(GroupMembershipOperation.LEAVE_GROUP, 1_000, "test"),
-    Shown(1, view(call=PrepareJoin(1, GENERATION, True)), False, False),
-    Shown(1, view(call=CompleteJoin(1, GENERATION, "v0", b"mine")), True, True),
+    Shown(view(call=PrepareJoin(1, GENERATION, True)), False, False),
+    Shown(view(call=CompleteJoin(1, GENERATION, "v0", b"mine")), True, True),
     Shown(
-        1,
         view(
             call=AssignGroup(
                 1, GENERATION, "a", "v0", GroupMembers({"a": b"1"}, {"a": "static"}), False
@@ -116,7 +115,7 @@ def test_errors_arrive_as_what_they_are() -> None:
         BootstrapError("no broker could be reached"),
     ]
     for error in errors:
-        (shown,) = FrameReader().feed(encode(Shown(1, view(failure=Failure(1, error)), True, True)))
+        (shown,) = FrameReader().feed(encode(Shown(view(failure=Failure(1, error)), True, True)))
         assert isinstance(shown, Shown)
         assert shown.view.failure is not None
         received = shown.view.failure.error
@@ -148,11 +147,11 @@ def test_a_view_carries_only_what_the_other_side_lacks() -> None:
     views = [view()]
     for number in range(3):
         recorder.begin(f"reason {number}", GENERATION, 0)
-        views.append(view(call=call, assignment_epoch=number, events=recorder.events()))
+        views.append(view(call=call, assignment_epoch=number, events=recorder.events))
         recorder.fail("test", 1)
-        views.append(view(assignment_epoch=number, events=recorder.events()))
-        views.append(view(assignment_epoch=number, events=recorder.events(), trouble="x"))
-    sent = [sender.shown(number, each) for number, each in enumerate(views)]
+        views.append(view(assignment_epoch=number, events=recorder.events))
+        views.append(view(assignment_epoch=number, events=recorder.events, trouble="x"))
+    sent = [sender.shown(each) for each in views]
     assert [each.same_events for each in sent] == [
         *(True, True, False, True),
         *(True, False, True),
@@ -168,8 +167,7 @@ def test_a_call_that_stands_is_sent_once_and_stays_the_same_object() -> None:
     sender, receiver = ViewSender(), ViewReceiver()
     large = AssignGroup(1, GENERATION, "a", "v0", GroupMembers({"a": bytes(10**6)}), False)
     frames_sent = [
-        encode(sender.shown(number, view(call=large, assignment_epoch=number)))
-        for number in range(5)
+        encode(sender.shown(view(call=large, assignment_epoch=number))) for number in range(5)
     ]
     assert len(frames_sent[0]) > 10**6
     assert all(len(frame) < 2_000 for frame in frames_sent[1:])
@@ -180,5 +178,5 @@ def test_a_call_that_stands_is_sent_once_and_stays_the_same_object() -> None:
         calls.append(receiver.view(shown).call)
     assert all(call is calls[0] for call in calls)
     assert calls[0] == large
-    gone = receiver.view(sender.shown(9, replace(view(), call=None)))
+    gone = receiver.view(sender.shown(replace(view(), call=None)))
     assert gone.call is None

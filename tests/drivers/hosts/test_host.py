@@ -17,7 +17,7 @@ from groupsdk.config import MemberConfig
 from groupsdk.drivers.hosts.host import Host, open_host, promise
 from groupsdk.drivers.hosts.process import ProcessHost
 from groupsdk.drivers.hosts.thread import ThreadHost
-from groupsdk.drivers.mailbox import Mailbox, Publication
+from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import (
     ConfigError,
     CoordinatorNotAvailableError,
@@ -27,6 +27,7 @@ from groupsdk.errors import (
 )
 from groupsdk.membership.actions import PrepareJoin
 from groupsdk.membership.events import CloseRequested, JoinPrepared, Polled, RejoinRequested
+from groupsdk.membership.view import MemberView
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
 from groupsdk.wire.messages.metadata import MetadataRequest
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
@@ -60,13 +61,15 @@ def settings(broker: ScriptedBroker, kind: str, **more: Any) -> MemberConfig:
     )
 
 
-def wait_for(mailbox: Mailbox, condition: Callable[[Publication], bool]) -> Publication:
-    """Wait for a publication that meets a condition."""
+def wait_for(mailbox: Mailbox, condition: Callable[[MemberView], bool]) -> MemberView:
+    """Wait for a view that meets a condition."""
     deadline_ms = SystemClock().now_ms() + TIMEOUT_S * 1000
-    while not condition(latest := mailbox.read()):
+    while True:
+        version, latest = mailbox.version, mailbox.view
+        if condition(latest):
+            return latest
         assert SystemClock().now_ms() < deadline_ms, latest
-        mailbox.wait_newer(latest.version, 1_000)
-    return latest
+        mailbox.wait_newer(version, 1_000)
 
 
 class Worker(AbstractCoordinator):
@@ -134,12 +137,10 @@ def test_events_are_handled_in_order_and_counted(broker: ScriptedBroker, kind: s
         host.post(Polled())
         for number in range(500):
             host.post(RejoinRequested(f"reason {number}"))
-        latest = wait_for(mailbox, lambda latest: latest.handled == 501)
-        assert latest.view is not None
-        joining = wait_for(mailbox, lambda latest: bool(latest.view and latest.view.call))
-        assert joining.view is not None
-        assert isinstance(joining.view.call, PrepareJoin)
-        host.post(JoinPrepared(joining.view.call.call_id, "work", (ProtocolMetadata("v0", b"x"),)))
+        wait_for(mailbox, lambda latest: latest.handled == 501)
+        joining = wait_for(mailbox, lambda latest: latest.call is not None)
+        assert isinstance(joining.call, PrepareJoin)
+        host.post(JoinPrepared(joining.call.call_id, "work", (ProtocolMetadata("v0", b"x"),)))
         broker.wait_for(lambda: bool(broker.seen(ApiKey.JOIN_GROUP)))
         request: Any = broker.seen(ApiKey.JOIN_GROUP)[0].request
         assert request.reason == "reason 499"
@@ -157,15 +158,14 @@ def test_a_host_that_has_ended_takes_everything_in_its_stride(
     host.post(Polled())
     host.post(CloseRequested(GroupMembershipOperation.DEFAULT, 1_000, "test"))
     host.ended.result(TIMEOUT_S)
-    latest = mailbox.read()
-    assert latest.error is None
-    assert latest.view is not None
-    assert latest.view.stopped
+    version, latest = mailbox.version, mailbox.view
+    assert latest.crash is None
+    assert latest.stopped
     host.post(Polled())
     assert "join-total" in host.metrics().result(TIMEOUT_S)
     host.abandon()
     host.abort()
-    assert mailbox.read() == latest
+    assert (mailbox.version, mailbox.view) == (version, latest)
 
 
 def join(broker: ScriptedBroker, config: MemberConfig) -> tuple[Worker, Host]:
@@ -262,7 +262,7 @@ def test_what_is_asked_is_answered_in_the_end_whatever_comes(
     early = host.ask(MetadataRequest())
     assert isinstance(early.exception(TIMEOUT_S), CoordinatorNotAvailableError)
     host.post(Polled())
-    wait_for(mailbox, lambda latest: latest.view is not None and latest.view.call is not None)
+    wait_for(mailbox, lambda latest: latest.call is not None)
     stale = host.ask(OffsetCommitRequest(group_id="group", generation_id_or_member_epoch=7))
     assert isinstance(stale.exception(TIMEOUT_S), IllegalGenerationError)
     host.post(CloseRequested(GroupMembershipOperation.DEFAULT, 1_000, "test"))

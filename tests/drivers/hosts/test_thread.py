@@ -80,7 +80,7 @@ def test_the_first_event_is_handled_at_once() -> None:
         host.start()
         host.post(Polled())
         mailbox.wait_newer(0, 20_000)
-        assert mailbox.read().handled == 1
+        assert mailbox.view.handled == 1
         host.abort()
         host.ended.result(20)
 

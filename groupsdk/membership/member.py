@@ -1,4 +1,4 @@
-"""Hold what the parts of a member's machine share."""
+"""Hold what is known of one member: its state and generation, its timers, its requests, its error."""
 
 import logging
 from collections.abc import Hashable
@@ -6,10 +6,18 @@ from random import Random
 
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.config import MemberConfig
-from groupsdk.errors import DisconnectedError, GroupSdkError
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import (
+    CoordinatorNotAvailableError,
+    DisconnectedError,
+    GroupSdkError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+)
 from groupsdk.membership.actions import Action, AnswerCaller, Disconnect, Send
 from groupsdk.membership.connection_failures import LogThinner
 from groupsdk.membership.discovery import Discovery
+from groupsdk.membership.events import CallerRequest
 from groupsdk.membership.heartbeat import HeartbeatTimer
 from groupsdk.membership.in_flight import PARKED, InFlightRequest, InFlightRequests
 from groupsdk.membership.metrics import CoordinatorMetrics
@@ -17,14 +25,18 @@ from groupsdk.membership.requests import CoordinatorRequest, MembershipRequest, 
 from groupsdk.membership.state import MemberState, Trigger, next_state
 from groupsdk.membership.view import Failure
 from groupsdk.types import NO_GENERATION, NO_GENERATION_ID, UNKNOWN_MEMBER_ID, Generation
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.schema import ApiKey
 
 
 logger = logging.getLogger(__name__)
 
 
-class MemberContext:
-    """The state that joining, heartbeating and leaving have in common, and the actions of this step."""
+class Member:
+    """What joining, heartbeating and leaving have in common.
+
+    A method that needs something done outside returns the actions; nothing collects them here.
+    """
 
     def __init__(self, config: MemberConfig, random: Random) -> None:
         self.config = config
@@ -42,14 +54,14 @@ class MemberContext:
         self.discovery = Discovery(self.backoff, random)
         self.requests = InFlightRequests()
         self.metrics = CoordinatorMetrics()
-        self.repeats = LogThinner()
+        self.log_thinner = LogThinner()
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
         self.is_leader = False
         self.failure: Failure | None = None
         self.caller_present = False
         self.now_ms = 0
-        self.actions: list[Action] = []
+        """The time of the event that is being handled."""
         self._last_failure_id = 0
 
     def move(self, trigger: Trigger) -> None:
@@ -62,25 +74,55 @@ class MemberContext:
         api: ApiKey,
         timeout_ms: int,
         caller_request_id: int | None = None,
-    ) -> None:
-        """Send a request to the coordinator, which has to be known."""
+    ) -> Send:
+        """Note a request to the coordinator, which has to be known, and return the action that sends it."""
         node = self.discovery.coordinator
         if node is None:
             raise AssertionError(f"{api.name} without a coordinator")
         request_id = self.requests.add(
-            api, self.generation, self.now_ms, timeout_ms, payload(request), caller_request_id
+            api,
+            self.generation,
+            self.now_ms,
+            timeout_ms,
+            payload(request),
+            caller_request_id,
         )
-        self.actions.append(Send(request_id, node, request))
+        return Send(request_id, node, request)
 
-    def drop_connection(self, error: GroupSdkError | None = None) -> tuple[InFlightRequest, ...]:
-        """Drop the connection to the coordinator; return what will have no answer, and tell so who asked."""
-        self.actions.append(Disconnect())
+    def send_for_caller(self, event: CallerRequest) -> Action:
+        """Send a request of the caller's, beside the membership; or answer at once why it cannot be sent now.
+
+        It goes over the member's own connection, so that it is in order with its joins, and an error in the
+        answer is about the same membership that the heartbeats keep up.
+        """
+        error = self._unsendable(event)
+        if error is not None:
+            return AnswerCaller(event.caller_request_id, error)
+        return self.send(
+            event.request,
+            event.request.api.key,
+            self.config.request_timeout_ms,
+            caller_request_id=event.caller_request_id,
+        )
+
+    def drop_connection(
+        self, error: GroupSdkError | None = None
+    ) -> tuple[list[Action], tuple[InFlightRequest, ...]]:
+        """Forget what is in flight on the connection to the coordinator.
+
+        Args:
+            error: why, for the callers whose requests will go unanswered; None: they were given up.
+
+        Returns:
+            What drops the connection and answers those callers, and the requests.
+        """
+        actions: list[Action] = [Disconnect()]
         flights = self.requests.clear()
         for flight in flights:
             if flight.caller_request_id is not None:
                 why = error or DisconnectedError(f"{flight.api.name} was given up")
-                self.actions.append(AnswerCaller(flight.caller_request_id, why))
-        return flights
+                actions.append(AnswerCaller(flight.caller_request_id, why))
+        return actions, flights
 
     def fail(self, error: GroupSdkError) -> None:
         """Keep an error for the caller's next call; a fatal one is never replaced."""
@@ -102,21 +144,23 @@ class MemberContext:
         if self.failure is not None and self.failure.error is error:
             self.failure = None
 
-    def forget_membership(self, *, keep_member_id: bool) -> None:
+    def forget_membership(self, *, keep_member_id: bool) -> list[Action]:
         """Be in no generation, and ignore what is still answered about the old one."""
+        actions: list[Action] = []
         # A parked request would hold up whatever follows it on the connection.
         if self.requests.has(*PARKED):
-            self.drop_connection()
+            actions, _ = self.drop_connection()
         self.requests.abandon(ApiKey.HEARTBEAT, ApiKey.DESCRIBE_GROUPS)
         self.move(Trigger.RESET)
         member_id = self.generation.member_id if keep_member_id else UNKNOWN_MEMBER_ID
         self.generation = Generation(NO_GENERATION_ID, member_id, None)
         self.is_leader = False
         self.heartbeat.forget()
+        return actions
 
     def log_thinned(self, key: Hashable, level: int, message: str, *arguments: object) -> None:
         """Log a line that an outage may repeat every second; `key` tells those that say the same."""
-        level, suffix = self.repeats.thinned(key, level)
+        level, suffix = self.log_thinner.thinned(key, level)
         self.log(level, f"{message}%s", *arguments, suffix)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
@@ -130,3 +174,22 @@ class MemberContext:
                 self.generation.generation_id,
                 *arguments,
             )
+
+    def _unsendable(self, event: CallerRequest) -> GroupSdkError | None:
+        request = event.request
+        asked = f"{request.api.key.name} of group {self.config.group_id!r}"
+        if self.discovery.coordinator is None:
+            return CoordinatorNotAvailableError(ErrorCode.COORDINATOR_NOT_AVAILABLE, asked)
+        if self.requests.has(*PARKED):
+            # The broker reads nothing more from the connection before it has answered the join.
+            return RebalanceInProgressError(ErrorCode.REBALANCE_IN_PROGRESS, asked)
+        if isinstance(request, OffsetCommitRequest) and not self._is_current(request):
+            return IllegalGenerationError(ErrorCode.ILLEGAL_GENERATION, asked)
+        return None
+
+    def _is_current(self, request: OffsetCommitRequest) -> bool:
+        generation = self.generation
+        return (
+            request.generation_id_or_member_epoch == generation.generation_id >= 0
+            and request.member_id == generation.member_id
+        )
