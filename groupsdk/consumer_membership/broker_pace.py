@@ -55,17 +55,19 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
     def soon(self, now_ms: int) -> None:
         """Have the next heartbeats come early, at growing distances: partitions are about to move."""
         self._early.joined()
-        self._next_ms = min(self._next_ms, now_ms + self._early.distance_ms(now_ms))
+        next_ms = now_ms + self._early.distance_ms(now_ms)
+        self.next_ms = next_ms if self.next_ms is None else min(self.next_ms, next_ms)
 
     @override
     def enable(self, now_ms: int) -> None:
         """Start the deadlines anew; the first heartbeat is due at once."""
         super().enable(now_ms)
-        self._next_ms = now_ms
+        self.next_ms = now_ms
 
     def put_off(self, until_ms: int) -> None:
         """Send no heartbeat before this time."""
-        self._next_ms = max(self._next_ms, until_ms)
+        if self.next_ms is not None:
+            self.next_ms = max(self.next_ms, until_ms)
 
     def asks_session_at_ms(self) -> int:
         """Return when to ask for the session timeout."""

@@ -6,7 +6,7 @@ from random import Random
 from typing import Final, assert_never, cast
 
 from groupsdk.consumer_membership.broker_pace import BrokerPacedHeartbeat
-from groupsdk.consumer_membership.caller_requests import CallerRequests
+from groupsdk.consumer_membership.caller_requests import CallerRequests, reply_to_caller
 from groupsdk.consumer_membership.config import ConsumerMemberConfig
 from groupsdk.consumer_membership.membership import ConsumerMembership
 from groupsdk.consumer_membership.replies import (
@@ -33,9 +33,10 @@ from groupsdk.errors import (
 )
 from groupsdk.membership import events
 from groupsdk.membership.actions import Action, AnswerCaller, Stop, Wake
-from groupsdk.membership.context import MemberContext
 from groupsdk.membership.coordinator_access import CoordinatorAccess
+from groupsdk.membership.deadlines import Deadline, do_what_is_due
 from groupsdk.membership.in_flight import InFlightRequest
+from groupsdk.membership.member import Member
 from groupsdk.types import GroupMembershipOperation
 from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from groupsdk.wire.messages.describe_configs import DescribeConfigsResponse
@@ -63,15 +64,18 @@ class ConsumerMembershipMachine:
 
     def __init__(self, config: ConsumerMemberConfig, random: Random) -> None:
         self._config = config
-        self._context = context = MemberContext(config, random)
-        self._pace = BrokerPacedHeartbeat.of(config, context.backoff, random)
-        context.heartbeat = self._pace
-        self._membership = ConsumerMembership(config, context, self._pace, _new_member_id(random))
-        self._access = CoordinatorAccess(context)
-        self._requests = CallerRequests(context, self._membership)
+        self._member = member = Member(config, random)
+        self._pace = BrokerPacedHeartbeat.of(config, member.backoff, random)
+        member.heartbeat = self._pace
+        self._membership = ConsumerMembership(config, member, self._pace, _new_member_id(random))
+        self._access = CoordinatorAccess(member)
+        self._requests = CallerRequests(member, self._membership)
         self._close_by_ms: int | None = None
         self._stopped = False
         self._wake_at_ms: int | None = None
+        self._handled = 0
+        self.view = self._make_view()
+        """The whole state, for the caller's side; the same object for as long as nothing in it changes."""
 
     def handle(self, event: events.Event, now_ms: int) -> list[Action]:
         """Take in what happened and return what is to be done, in order.
@@ -80,60 +84,62 @@ class ConsumerMembershipMachine:
             event: what happened.
             now_ms: the time, in milliseconds of a clock that never goes back.
         """
-        if self._stopped:
-            return []
-        self._context.now_ms = now_ms
+        self._member.now_ms = now_ms
         actions: list[Action] = []
-        self._context.actions = actions
-        if isinstance(event, events.TimerFired):
-            self._wake_at_ms = None
-        elif isinstance(event, events.NetworkEvent):
-            self._on_network(event)
-        elif isinstance(event, events.CallerRequest):
-            self._on_asked(event)
-        else:
-            self._on_caller(event)
-        self._advance()
-        self._schedule()
+        if not self._stopped:
+            actions = [*self._on_event(event), *self._advance()]
+        self._handled = events.handled_count(self._handled, event)
+        view = self._make_view()
+        if view != self.view:
+            self.view = view
         return actions
 
-    @property
-    def view(self) -> ConsumerMemberView:
-        """The whole state, for the caller's side."""
-        context, membership = self._context, self._membership
+    def _on_event(self, event: events.Event) -> list[Action]:
+        if isinstance(event, events.TimerFired):
+            self._wake_at_ms = None
+            return []
+        if isinstance(event, events.NetworkEvent):
+            return self._on_network(event)
+        if isinstance(event, events.CallerRequest):
+            return [self._on_caller_request(event)]
+        return self._on_caller(event)
+
+    def _make_view(self) -> ConsumerMemberView:
+        member, membership = self._member, self._membership
         state = membership.state
         return ConsumerMemberView(
-            state=context.state,
-            generation=context.generation,
+            state=member.state,
+            generation=member.generation,
             is_leader=False,
             assignment_epoch=membership.assignment_epoch,
             joining=state is not ConsumerMemberState.STABLE or membership.call is not None,
-            coordinator=context.discovery.coordinator,
+            coordinator=member.discovery.coordinator,
             valid_until_ms=self._pace.valid_until_ms if state in IN_GROUP else None,
             poll_until_ms=self._pace.poll_until_ms,
             call=membership.call,
-            failure=context.failure,
+            failure=member.failure,
             trouble=self._access.trouble,
-            events=membership.recorder.events(),
+            events=membership.recorder.events,
             stopped=self._stopped,
+            handled=self._handled,
             consumer_state=state,
         )
 
     def metrics(self, now_ms: int) -> dict[str, float]:
         """Return the values of the metrics that Java's consumer of this protocol has, by Kafka's names."""
-        values = self._context.metrics.snapshot(now_ms)
+        values = self._member.metrics.snapshot(now_ms)
         return {
             name: value for name, value in values.items() if not name.startswith(("join-", "sync-"))
         }
 
     # What the caller reports.
 
-    def _on_caller(self, event: events.CallerEvent) -> None:
-        context, membership = self._context, self._membership
+    def _on_caller(self, event: events.CallerEvent) -> list[Action]:
+        member, membership = self._member, self._membership
         match event:
             case events.Polled(unreported_ms):
-                context.caller_present = True
-                self._pace.polled(context.now_ms + unreported_ms)
+                member.caller_present = True
+                self._pace.polled(member.now_ms + unreported_ms)
             case events.RejoinRequested(reason):
                 membership.ask_again(reason)
             case (
@@ -144,16 +150,17 @@ class ConsumerMembershipMachine:
             ):
                 self._on_called(event)
             case events.LeaveRequested() | events.CloseRequested():
-                self._on_leaving(event)
+                return self._on_leaving(event)
             case events.JoinGivenUp() | events.GroupAssigned():
                 pass  # nothing is ever parked here, and nobody leads
             case events.CredentialsChanged():
-                context.discovery.credentials_changed(context.now_ms)
-                failure = context.failure
+                member.discovery.credentials_changed(member.now_ms)
+                failure = member.failure
                 if failure is not None and isinstance(failure.error, AuthenticationError):
-                    context.recovered_from(failure.error)
+                    member.recovered_from(failure.error)
             case _:
                 assert_never(event)
+        return []
 
     def _on_called(
         self,
@@ -171,77 +178,83 @@ class ConsumerMembershipMachine:
             case events.CallFailed(call_id, description):
                 membership.call_failed(call_id, description)
             case events.FailureRaised(failure_id):
-                self._context.failure_raised(failure_id)
+                self._member.failure_raised(failure_id)
                 membership.fatal_raised()
 
-    def _on_leaving(self, event: events.LeaveRequested | events.CloseRequested) -> None:
-        context, membership = self._context, self._membership
+    def _on_leaving(self, event: events.LeaveRequested | events.CloseRequested) -> list[Action]:
+        member, membership = self._member, self._membership
         match event:
             case events.LeaveRequested(reason):
-                membership.leave(GroupMembershipOperation.LEAVE_GROUP, reason)
-                context.caller_present = False
+                actions = membership.leave(GroupMembershipOperation.LEAVE_GROUP, reason)
+                member.caller_present = False
+                return actions
             case events.CloseRequested(operation, timeout_ms, reason):
-                if self._close_by_ms is None:
-                    membership.leave(operation, reason)
-                    self._close_by_ms = context.now_ms + timeout_ms
+                if self._close_by_ms is not None:
+                    return []
+                self._close_by_ms = member.now_ms + timeout_ms
+                return membership.leave(operation, reason)
+            case _:
+                assert_never(event)
 
-    def _on_asked(self, event: events.CallerRequest) -> None:
+    def _on_caller_request(self, event: events.CallerRequest) -> Action:
         if self._close_by_ms is None:
-            self._requests.ask(event)
-        else:
-            closed = MemberClosedError("the member is closed")
-            self._context.actions.append(AnswerCaller(event.caller_request_id, closed))
+            return self._requests.send(event)
+        return AnswerCaller(event.caller_request_id, MemberClosedError("the member is closed"))
 
     # What the network reports.
 
-    def _on_network(self, event: events.NetworkEvent) -> None:
-        context = self._context
+    def _on_network(self, event: events.NetworkEvent) -> list[Action]:
+        member = self._member
         match event:
             case events.CoordinatorFound(node):
                 self._access.found(node)
-                self._pace.reset_session(context.now_ms)
+                self._pace.reset_session(member.now_ms)
                 self._hurry()
             case events.LookupDelayed(error):
                 self._access.delayed(error)
             case events.LookupFailed(error):
                 self._access.failed(error)
             case events.Disconnected(error, connected):
-                self._lose_coordinator(error, connected=connected)
+                actions = self._lose_coordinator(error, connected=connected)
                 if not error.retriable:
-                    context.fail(error)
+                    member.fail(error)
+                return actions
             case events.ResponseReceived(request_id, response):
-                flight = context.requests.take(request_id)
+                flight = member.requests.take(request_id)
                 if flight is not None:
-                    self._on_response(flight, response)
+                    return self._on_response(flight, response)
             case events.RequestRefused(request_id, error):
-                flight = context.requests.take(request_id)
+                flight = member.requests.take(request_id)
                 if flight is not None:
-                    self._on_refused(flight, error)
+                    return self._on_refused(flight, error)
             case _:
                 assert_never(event)
+        return []
 
-    def _on_response(self, flight: InFlightRequest, response: object) -> None:
+    def _on_response(self, flight: InFlightRequest, response: object) -> list[Action]:
         if flight.caller_request_id is not None:
-            reply, code = self._requests.answered(flight, cast("Response", response))
+            answer: Action = AnswerCaller(flight.caller_request_id, cast("Response", response))
+            reply, code = reply_to_caller(response)
             if reply.reaction is not ConsumerReaction.REDISCOVER:
                 self._access.reached()
-            if reply.reaction is not ConsumerReaction.PROCEED:
-                self._react(reply, flight, code, None)
-            return
+            if reply.reaction is ConsumerReaction.PROCEED:
+                return [answer]
+            return [answer, *self._react(reply, flight, code, None)]
         match response:
             case ConsumerGroupHeartbeatResponse():
-                self._on_heartbeat_answered(flight, response)
+                return self._on_heartbeat_answered(flight, response)
             case MetadataResponse():
                 self._membership.reconciliation.names_told(response)
             case DescribeConfigsResponse():
                 self._on_session_told(response)
             case _:
                 raise AssertionError(f"no member sends what {type(response).__name__} answers")
+        return []
 
     def _on_session_told(self, response: DescribeConfigsResponse) -> None:
         why = self._pace.session_told(response)
         if why is not None:
-            self._context.log_thinned(
+            self._member.log_thinned(
                 "session",
                 logging.INFO,
                 "the session timeout is not known (%s), and taken for %d ms",
@@ -251,58 +264,60 @@ class ConsumerMembershipMachine:
 
     def _on_heartbeat_answered(
         self, flight: InFlightRequest, response: ConsumerGroupHeartbeatResponse
-    ) -> None:
-        context, membership = self._context, self._membership
+    ) -> list[Action]:
+        member, membership = self._member, self._membership
         reply = heartbeat_reply(response.error_code)
         self._access.answered(flight.api)
         if reply.reaction is not ConsumerReaction.REDISCOVER:
-            context.discovery.answered()
+            member.discovery.answered()
             self._access.reached()
-        context.metrics.heartbeat_received(context.now_ms - flight.sent_ms, context.now_ms)
+        member.metrics.heartbeat_received(member.now_ms - flight.sent_ms, member.now_ms)
         if membership.leave_sent:
             membership.leave_sent = False
             if response.error_code:
                 told = broker_error(response.error_code, "leaving the group")
-                context.log(logging.INFO, "%s", told)
+                member.log(logging.INFO, "%s", told)
         elif reply.reaction is not ConsumerReaction.PROCEED:
             membership.say_everything()
-            self._react(reply, flight, response.error_code, response.error_message)
+            return self._react(reply, flight, response.error_code, response.error_message)
         elif membership.makes_sense(response):
-            context.repeats.calm()
+            member.log_thinner.calm()
             membership.accepted(flight.sent_ms, response)
         else:
             membership.say_everything()
-            self._pace.failed(context.now_ms)
-            asked = f"a member with epoch {context.generation.generation_id}"
-            context.fail(
+            self._pace.failed(member.now_ms)
+            asked = f"a member with epoch {member.generation.generation_id}"
+            member.fail(
                 DecodeError(
                     "ConsumerGroupHeartbeatResponse without an error has member epoch"
                     f" {response.member_epoch} for {asked}"
                 )
             )
+        return []
 
-    def _on_refused(self, flight: InFlightRequest, error: GroupSdkError) -> None:
+    def _on_refused(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
         if flight.caller_request_id is not None:
-            self._requests.refused(flight, error)
-        elif flight.api is not _HEARTBEAT:
-            self._context.log(logging.INFO, "%s cannot be asked: %s", flight.api.name, error)
+            return [AnswerCaller(flight.caller_request_id, error)]
+        if flight.api is not _HEARTBEAT:
+            self._member.log(logging.INFO, "%s cannot be asked: %s", flight.api.name, error)
         elif self._membership.leave_sent:
             self._membership.leave_sent = False
         else:
             if isinstance(error, UnsupportedVersionError):
                 error = UnsupportedVersionError(f"{error}; {_NEEDS}")
             self._membership.refuse_for_good(error)
+        return []
 
     # What to do about an error code.
 
     def _react(
         self, reply: ConsumerReply, flight: InFlightRequest, code: int, message: str | None
-    ) -> None:
-        context = self._context
+    ) -> list[Action]:
+        member = self._member
         error = broker_error(code, self._in_words(flight.api, code, message))
         why = f"{error.error_code.name} in answer to {flight.api.name}"
         grave = reply.reaction in (ConsumerReaction.REPORT, ConsumerReaction.FAIL)
-        context.log_thinned(
+        member.log_thinned(
             ("reply", flight.api, code),
             logging.WARNING if grave else logging.INFO,
             "%s: %s; reaction: %s",
@@ -312,12 +327,12 @@ class ConsumerMembershipMachine:
         )
         match reply.reaction:
             case ConsumerReaction.REDISCOVER:
-                self._lose_coordinator(error)
+                return self._lose_coordinator(error)
             case ConsumerReaction.RETRY:
-                self._pace.failed(context.now_ms)
+                self._pace.failed(member.now_ms)
             case ConsumerReaction.REPORT:
-                self._pace.failed(context.now_ms)
-                context.fail(error)
+                self._pace.failed(member.now_ms)
+                member.fail(error)
             case ConsumerReaction.HEARTBEAT:
                 self._hurry()
             case ConsumerReaction.REJOIN:
@@ -326,6 +341,7 @@ class ConsumerMembershipMachine:
                 self._membership.refuse_for_good(error)
             case _:
                 raise AssertionError(f"{reply.reaction} is no reaction to an error")
+        return []
 
     def _in_words(self, api: ApiKey, code: int, message: str | None) -> str:
         """Name a request for the error about it, with the setting of ours that the error is about."""
@@ -343,48 +359,70 @@ class ConsumerMembershipMachine:
 
     def _hurry(self) -> None:
         if self._membership.state in HEARTBEATING:
-            self._pace.hurry(self._context.now_ms)
+            self._pace.hurry(self._member.now_ms)
 
-    def _lose_coordinator(self, error: GroupSdkError, *, connected: bool = True) -> None:
-        if self._context.discovery.coordinator is not None:
-            self._membership.say_everything()
-            self._access.lost(error, connected=connected)
+    def _lose_coordinator(self, error: GroupSdkError, *, connected: bool = True) -> list[Action]:
+        if self._member.discovery.coordinator is None:
+            return []
+        self._membership.say_everything()
+        actions, _ = self._access.lost(error, connected=connected)
+        return actions
 
     # What is due.
 
-    def _advance(self) -> None:
-        if self._close_by_ms is not None:
-            self._advance_close(self._close_by_ms)
-            return
-        context, membership = self._context, self._membership
-        now_ms = context.now_ms
-        overdue = context.requests.overdue(now_ms)
-        if overdue is not None:
-            waited_ms = now_ms - overdue.sent_ms
-            self._lose_coordinator(
-                RequestTimeoutError(f"no answer to {overdue.api.name} within {waited_ms} ms")
-            )
-        if context.caller_present and self._pace.poll_expired(now_ms):
-            membership.leave_for_poll_timeout()
-        if self._watches_session and self._pace.session_expired(now_ms):
-            silent_ms = self._pace.session_timeout_ms
-            self._lose_coordinator(NetworkError(f"no heartbeat answered for {silent_ms} ms"))
-        self._access.advance(wanted=self._wants_coordinator)
-        if self._can_beat and self._pace.due(now_ms):
-            membership.beat()
-        if self._can_ask_session and now_ms >= self._pace.asks_session_at_ms():
-            request = self._pace.session_request(self._config.group_id, now_ms)
-            context.send(request, ApiKey.DESCRIBE_CONFIGS, self._config.request_timeout_ms)
-        membership.reconciliation.ask_names()
-        membership.advance_call()
+    def _advance(self) -> list[Action]:
+        """Do all that is due by now, and set the timer for what is due next."""
+        now_ms = self._member.now_ms
+        actions, next_ms = do_what_is_due(self._deadlines, now_ms)
+        if self._close_by_ms is None and not self._stopped:
+            self._membership.advance_call()
+            more, next_ms = do_what_is_due(self._deadlines, now_ms)
+            actions += more
+        if next_ms != self._wake_at_ms:
+            self._wake_at_ms = next_ms
+            actions.append(Wake(next_ms))
+        return actions
 
-    def _advance_close(self, close_by_ms: int) -> None:
-        context = self._context
+    def _deadlines(self) -> list[Deadline]:
+        """Return what is due when, the most urgent first: each guard of the machine is evaluated here."""
+        member, membership, pace = self._member, self._membership, self._pace
+        if self._stopped:
+            return []
+        first = member.requests.summary().first
+        if self._close_by_ms is not None:
+            return [self._close_deadline(self._close_by_ms, first)]
+        deadlines: list[Deadline] = []
+        if first is not None:
+            deadlines.append((first.deadline_ms, self._time_out_request))
+        if member.caller_present:
+            deadlines.append((pace.poll_until_ms, membership.leave_for_poll_timeout))
+        deadlines += self._access.deadlines(wanted=self._wants_coordinator)
+        if member.discovery.coordinator is None:
+            return deadlines
+        if membership.state in HEARTBEATING:
+            deadlines += self._heartbeat_deadlines()
+        if membership.state in IN_GROUP and not member.requests.has(ApiKey.DESCRIBE_CONFIGS):
+            deadlines.append((pace.asks_session_at_ms(), self._ask_session))
+        ask_names_at_ms = membership.reconciliation.ask_names_at_ms
+        if ask_names_at_ms is not None:
+            deadlines.append((ask_names_at_ms, membership.reconciliation.ask_names))
+        if membership.prepare_at_ms is not None:
+            deadlines.append((membership.prepare_at_ms, membership.advance_call))
+        return deadlines
+
+    def _heartbeat_deadlines(self) -> list[Deadline]:
+        pace, deadlines = self._pace, list[Deadline]()
+        if pace.session_until_ms is not None:
+            deadlines.append((pace.session_until_ms, self._give_up_coordinator))
+        if pace.next_ms is not None and not self._member.requests.has(_HEARTBEAT):
+            deadlines.append((pace.next_ms, self._membership.beat))
+        return deadlines
+
+    def _close_deadline(self, close_by_ms: int, first: InFlightRequest | None) -> Deadline:
         # Beyond a deadline nothing is worth waiting for, however long the caller would.
-        overdue = context.now_ms >= close_by_ms or context.requests.overdue(context.now_ms)
-        if overdue or not context.requests.has(_HEARTBEAT):
-            self._stopped = True
-            context.actions.append(Stop())
+        if first is None or not self._member.requests.has(_HEARTBEAT):
+            return self._member.now_ms, self._stop
+        return min(close_by_ms, first.deadline_ms), self._stop
 
     @property
     def _wants_coordinator(self) -> bool:
@@ -392,43 +430,28 @@ class ConsumerMembershipMachine:
             return False
         if self._membership.state in HEARTBEATING:
             return True  # the membership may still be saved, whatever the caller is yet to be told
-        return self._context.caller_present and self._context.failure is None
+        return self._member.caller_present and self._member.failure is None
 
-    @property
-    def _watches_session(self) -> bool:
-        known = self._context.discovery.coordinator is not None
-        return known and self._membership.state in HEARTBEATING
+    def _time_out_request(self) -> list[Action]:
+        overdue = self._member.requests.summary().first
+        assert overdue is not None
+        waited_ms = self._member.now_ms - overdue.sent_ms
+        return self._lose_coordinator(
+            RequestTimeoutError(f"no answer to {overdue.api.name} within {waited_ms} ms")
+        )
 
-    @property
-    def _can_beat(self) -> bool:
-        return self._watches_session and not self._context.requests.has(_HEARTBEAT)
+    def _give_up_coordinator(self) -> list[Action]:
+        silent_ms = self._pace.session_timeout_ms
+        return self._lose_coordinator(NetworkError(f"no heartbeat answered for {silent_ms} ms"))
 
-    @property
-    def _can_ask_session(self) -> bool:
-        context = self._context
-        known = context.discovery.coordinator is not None
-        joined = self._membership.state in IN_GROUP
-        return known and joined and not context.requests.has(ApiKey.DESCRIBE_CONFIGS)
+    def _ask_session(self) -> list[Action]:
+        member = self._member
+        request = self._pace.session_request(self._config.group_id, member.now_ms)
+        return [member.send(request, ApiKey.DESCRIBE_CONFIGS, self._config.request_timeout_ms)]
 
-    def _schedule(self) -> None:
-        context, membership = self._context, self._membership
-        times = [context.requests.next_deadline_ms, self._close_by_ms]
-        if self._close_by_ms is None:
-            if context.caller_present:
-                times.append(self._pace.poll_until_ms)
-            if self._watches_session:
-                times.append(self._pace.session_until_ms)
-            if self._can_beat:
-                times.append(self._pace.next_ms)
-            if self._can_ask_session:
-                times.append(self._pace.asks_session_at_ms())
-            times.extend((membership.prepare_at_ms, membership.reconciliation.ask_names_at_ms))
-            times.extend(self._access.times_ms(wanted=self._wants_coordinator))
-        known = [at_ms for at_ms in times if at_ms is not None]
-        wake_at_ms = None if self._stopped or not known else min(known)
-        if wake_at_ms != self._wake_at_ms:
-            self._wake_at_ms = wake_at_ms
-            context.actions.append(Wake(wake_at_ms))
+    def _stop(self) -> list[Action]:
+        self._stopped = True
+        return [Stop()]
 
 
 def _new_member_id(random: Random) -> str:

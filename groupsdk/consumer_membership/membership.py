@@ -23,8 +23,8 @@ from groupsdk.consumer_membership.state import (
 )
 from groupsdk.consumer_membership.subscription import PROTOCOL_NAME, HeartbeatSubscription
 from groupsdk.errors import GroupSdkError, MetadataError
-from groupsdk.membership.actions import Call, CompleteJoin, PrepareJoin
-from groupsdk.membership.context import MemberContext
+from groupsdk.membership.actions import Action, Call, CompleteJoin, PrepareJoin
+from groupsdk.membership.member import Member
 from groupsdk.membership.recorder import RebalanceRecorder
 from groupsdk.types import (
     NO_GENERATION_ID,
@@ -45,13 +45,13 @@ FIRST_JOIN: Final = "the member joins for the first time"
 class ConsumerMembership:
     """Where a member stands, what it was told, and the call that its caller is to run.
 
-    Mirrors Kafka's `ConsumerMembershipManager`. Everything happens at `context.now_ms`.
+    Mirrors Kafka's `ConsumerMembershipManager`. Everything happens at `member.now_ms`.
     """
 
     def __init__(
         self,
         config: ConsumerMemberConfig,
-        context: MemberContext,
+        member: Member,
         pace: BrokerPacedHeartbeat,
         member_id: str,
     ) -> None:
@@ -60,7 +60,7 @@ class ConsumerMembership:
         self.assignment_epoch = 0
         """Counts the assignments handed to the caller."""
         self.subscription = HeartbeatSubscription()
-        self.reconciliation = Reconciliation(context)
+        self.reconciliation = Reconciliation(member)
         self.recorder = RebalanceRecorder()
         self.fatal: GroupSdkError | None = None
         """Why the member was refused for good."""
@@ -69,7 +69,7 @@ class ConsumerMembership:
         self.leave_sent = False
         """Whether the request in flight is a leave."""
         self._config = config
-        self._context = context
+        self._member = member
         self._pace = pace
         self._member_id = member_id
         self._fields = HeartbeatFields(config, member_id)
@@ -85,7 +85,7 @@ class ConsumerMembership:
         self._rebalance_since_ms: int | None = None
         self._revoking_when_sent = False
         self._fences_in_a_row = 0
-        context.generation = self._no_generation()
+        member.generation = self._no_generation()
 
     # What the caller reports.
 
@@ -101,7 +101,7 @@ class ConsumerMembership:
         try:
             subscription = HeartbeatSubscription.of(protocols)
         except MetadataError as error:
-            self._context.fail(error)
+            self._member.fail(error)
             self._prepare_failed()
             return
         changed = subscription != self.subscription
@@ -112,7 +112,7 @@ class ConsumerMembership:
             self._begin_joining()
         elif self.state in HEARTBEATING and changed:
             self._cause = "the subscription has changed"
-            self._pace.hurry(self._context.now_ms)
+            self._pace.hurry(self._member.now_ms)
 
     def delivered(self, call_id: int) -> None:
         """Take note that the caller has taken an assignment up, and have that acknowledged at once."""
@@ -120,20 +120,20 @@ class ConsumerMembership:
             return
         self.reconciliation.taken_up()
         self._move(ConsumerTrigger.TAKEN_UP)
-        self.recorder.phase("acknowledge", self._context.now_ms)
-        self._pace.hurry(self._context.now_ms)
+        self.recorder.phase("acknowledge", self._member.now_ms)
+        self._pace.hurry(self._member.now_ms)
 
     def call_failed(self, call_id: int, description: str) -> None:
         """Take note that the user's code raised; the caller has the exception."""
-        call, context = self.call, self._context
+        call, member = self.call, self._member
         if call is None or call.call_id != call_id:
             return
         if isinstance(call, PrepareJoin):
-            context.log(logging.WARNING, "preparing to join raised %s", description)
+            member.log(logging.WARNING, "preparing to join raised %s", description)
             self.call = None
             self._prepare_failed()
         else:
-            context.log(
+            member.log(
                 logging.WARNING,
                 "taking the assignment up raised %s; it is handed over again at the next poll",
                 description,
@@ -141,29 +141,31 @@ class ConsumerMembership:
 
     def fatal_raised(self) -> None:
         """Have the error of a member that was refused for good raised again: it is, by every call."""
-        if self.fatal is not None and self._context.failure is None:
-            self._context.fail(self.fatal)
+        if self.fatal is not None and self._member.failure is None:
+            self._member.fail(self.fatal)
 
-    def leave(self, operation: GroupMembershipOperation, reason: str) -> None:
+    def leave(self, operation: GroupMembershipOperation, reason: str) -> list[Action]:
         """Go, with everything given up already: the caller does that before it asks to leave."""
         self.call, self._refresh = None, None
         self._needs_prepare = True
         self.reconciliation.delivered = False
+        actions: list[Action] = []
         if self.state in HEARTBEATING:
-            self._depart(self._leave_epoch(operation), reason, ConsumerTrigger.LEFT)
+            actions = self._depart(self._leave_epoch(operation), reason, ConsumerTrigger.LEFT)
         elif self.state in OUT_UNTIL_HEARD:
             self._move(ConsumerTrigger.LEAVE)
         if self.assignment_epoch:
             self._join_reason = f"the member joins again after it has left: {reason}"
+        return actions
 
-    def leave_for_poll_timeout(self) -> None:
+    def leave_for_poll_timeout(self) -> list[Action]:
         """Go since the caller is away; it hears of its loss when it comes back, and the member joins again."""
-        context = self._context
-        context.caller_present = False
+        member = self._member
+        member.caller_present = False
         if self.state not in HEARTBEATING:
-            return
+            return []
         interval_ms = self._config.poll_interval_ms
-        context.log(
+        member.log(
             logging.WARNING,
             "the caller has not polled for max.poll.interval.ms (%d ms): it is stuck or too slow. The"
             " member leaves, and joins again at the next poll; poll more often or raise the interval",
@@ -171,26 +173,26 @@ class ConsumerMembership:
         )
         reason = f"the caller has not polled for {interval_ms} ms"
         epoch = self._leave_epoch(GroupMembershipOperation.DEFAULT)
-        self._depart(epoch, reason, ConsumerTrigger.LEFT_BEHIND)
+        actions = self._depart(epoch, reason, ConsumerTrigger.LEFT_BEHIND)
         self._join_reason = reason
         self._needs_prepare = True
         self._ask_caller()
+        return actions
 
     # What the coordinator answers.
 
     def accepted(self, sent_ms: int, response: ConsumerGroupHeartbeatResponse) -> None:
         """Take the answer to a heartbeat: epoch, interval and, where it changed, the assignment."""
-        context, epoch = self._context, response.member_epoch
+        member, epoch = self._member, response.member_epoch
         joining = self.state is ConsumerMemberState.JOINING
         self._fences_in_a_row = 0
-        self._pace.paced(response.heartbeat_interval_ms, context.now_ms)
-        self._pace.received(context.now_ms)
-        self._pace.prove(sent_ms, rebalancing=self._revoking_when_sent)
+        self._pace.paced(response.heartbeat_interval_ms, member.now_ms)
+        self._pace.accepted(member.now_ms, sent_ms, rebalancing=self._revoking_when_sent)
         if joining:
             self.joined_epoch = epoch
-        if epoch != context.generation.generation_id:
-            context.generation = Generation(epoch, self._member_id, PROTOCOL_NAME)
-            context.log(logging.INFO, "joined" if joining else "has a new member epoch")
+        if epoch != member.generation.generation_id:
+            member.generation = Generation(epoch, self._member_id, PROTOCOL_NAME)
+            member.log(logging.INFO, "joined" if joining else "has a new member epoch")
         assignment = response.assignment
         if assignment is not None or joining:
             topics = () if assignment is None else assignment.topic_partitions
@@ -201,14 +203,14 @@ class ConsumerMembership:
         """Return whether an answer without an error has an epoch that the member can be in."""
         if self.state is ConsumerMemberState.JOINING:
             return response.member_epoch > 0
-        return response.member_epoch >= self._context.generation.generation_id > 0
+        return response.member_epoch >= self._member.generation.generation_id > 0
 
     def fence(self, why: str) -> None:
         """Be out of the group by the coordinator's word, and join again once the caller knows."""
-        context = self._context
+        member = self._member
         if self.recorder.is_open:
-            context.metrics.rebalance_failed(context.now_ms)
-        self._log_end(ended=self.recorder.lose(context.now_ms) is not None)
+            member.metrics.rebalance_failed(member.now_ms)
+        self._log_end(ended=self.recorder.lose(member.now_ms) is not None)
         self._join_reason = why
         self._fences_in_a_row += 1
         self._forget_membership(ConsumerTrigger.FENCED)
@@ -216,10 +218,10 @@ class ConsumerMembership:
 
     def refuse_for_good(self, error: GroupSdkError) -> None:
         """Be out of the group, and have the error raised by every call once the caller knows."""
-        context = self._context
+        member = self._member
         self.fatal = error
-        context.metrics.rebalance_failed(context.now_ms)
-        self._log_end(ended=self.recorder.fail(error, context.now_ms) is not None)
+        member.metrics.rebalance_failed(member.now_ms)
+        self._log_end(ended=self.recorder.fail(error, member.now_ms) is not None)
         self._forget_membership(ConsumerTrigger.REFUSED)
         self._tell_loss()
 
@@ -230,45 +232,54 @@ class ConsumerMembership:
 
     # What is due.
 
-    def beat(self) -> None:
+    def beat(self) -> list[Action]:
         """Send the heartbeat that is due."""
-        context = self._context
-        self._pace.sent(context.now_ms)
+        member = self._member
+        self._pace.sent(member.now_ms)
         self._revoking_when_sent = self.reconciliation.revoking
         if self.state is ConsumerMemberState.JOINING:
             self.recorder.attempt()
-            self._send(self._fields.join(self.subscription))
-            return
-        epoch, owned = context.generation.generation_id, self.reconciliation.current
-        self._send(self._fields.heartbeat(epoch, self.subscription, owned))
+            return [self._send(self._fields.join(self.subscription))]
+        epoch, owned = member.generation.generation_id, self.reconciliation.current
+        actions = [self._send(self._fields.heartbeat(epoch, self.subscription, owned))]
         if self.state is ConsumerMemberState.ACKNOWLEDGING:
             self._acknowledged()
+        return actions
 
-    def advance_call(self) -> None:
+    def advance_call(self) -> list[Action]:
         """Have the caller called where that is due."""
-        context = self._context
-        if self.call is not None or context.failure is not None or not context.caller_present:
-            return
-        if context.discovery.coordinator is None:
-            return
+        member = self._member
+        if not self._can_call:
+            return []
         joins = self.state is ConsumerMemberState.UNSUBSCRIBED or self.state in OUT_UNTIL_HEARD
-        if (joins or self._refresh is not None) and context.now_ms >= self._prepare_at_ms:
+        if (joins or self._refresh is not None) and member.now_ms >= self._prepare_at_ms:
             self._ask_caller()
         elif self.state is ConsumerMemberState.RECONCILING:
             self._hand_over()
+        return []
 
     @property
     def prepare_at_ms(self) -> int | None:
         """When the caller is to be asked for its subscription; None where it is not."""
-        waits = self.call is None and self._refresh is not None and self.state in HEARTBEATING
-        return self._prepare_at_ms if waits and self._context.caller_present else None
+        waits = self._can_call and self._refresh is not None and self.state in HEARTBEATING
+        return self._prepare_at_ms if waits else None
+
+    @property
+    def _can_call(self) -> bool:
+        member = self._member
+        return (
+            self.call is None
+            and member.failure is None
+            and member.caller_present
+            and member.discovery.coordinator is not None
+        )
 
     # Details.
 
     def _takes(self, call_id: int) -> bool:
         """Return whether this answers the outstanding call, which is over then."""
         if self.call is None or self.call.call_id != call_id:
-            self._context.log(logging.DEBUG, "a stale answer of the caller was dropped")
+            self._member.log(logging.DEBUG, "a stale answer of the caller was dropped")
             return False
         self.call = None
         return True
@@ -278,10 +289,10 @@ class ConsumerMembership:
         self._needs_prepare = False
         self.reconciliation.delivered = False
         if self.fatal is not None:
-            self._context.fail(self.fatal)
+            self._member.fail(self.fatal)
         elif self.state in HEARTBEATING:
             self._refresh = "preparing to join failed"
-            self._prepare_at_ms = self._context.now_ms + self._config.retry_backoff_ms
+            self._prepare_at_ms = self._member.now_ms + self._config.retry_backoff_ms
 
     def _tell_loss(self) -> None:
         """Have the caller hear that it has nothing any more, where it had something."""
@@ -296,7 +307,7 @@ class ConsumerMembership:
         self._needs_prepare = False
         self.reconciliation.delivered = self.reconciliation.delivered and self.state in HEARTBEATING
         if self.fatal is not None:
-            self._context.fail(self.fatal)
+            self._member.fail(self.fatal)
         elif self.state in OUT_UNTIL_HEARD:
             self._move(ConsumerTrigger.LOSS_HEARD)
             self._begin_joining()
@@ -304,7 +315,7 @@ class ConsumerMembership:
     def _ask_caller(self) -> None:
         self._refresh = None
         self._last_call_id += 1
-        generation = self._context.generation
+        generation = self._member.generation
         self.call = PrepareJoin(self._last_call_id, generation, run_callback=self._needs_prepare)
 
     def _hand_over(self) -> None:
@@ -314,67 +325,67 @@ class ConsumerMembership:
             return
         self.assignment_epoch += 1
         self._last_call_id += 1
-        generation = self._context.generation
-        self.recorder.phase("complete", self._context.now_ms)
+        generation = self._member.generation
+        self.recorder.phase("complete", self._member.now_ms)
         self.call = CompleteJoin(self._last_call_id, generation, PROTOCOL_NAME, assignment)
 
     def _begin_joining(self) -> None:
-        context = self._context
+        member = self._member
         self._refresh = None
-        self._rebalance_since_ms = context.now_ms
-        self.recorder.begin(self._join_reason, context.generation, context.now_ms)
-        self.recorder.phase("join", context.now_ms)
-        context.log(logging.INFO, "joins: %s", self._join_reason)
-        self._pace.enable(context.now_ms)
+        self._rebalance_since_ms = member.now_ms
+        self.recorder.begin(self._join_reason, member.generation, member.now_ms)
+        self.recorder.phase("join", member.now_ms)
+        member.log(logging.INFO, "joins: %s", self._join_reason)
+        self._pace.enable(member.now_ms)
         again = self._fences_in_a_row - 1
         if again > 0:  # a coordinator that always answers the same must not make the member spin
-            self._pace.put_off(
-                context.now_ms + context.backoff.backoff_ms(again - 1, context.random)
-            )
+            self._pace.put_off(member.now_ms + member.backoff.backoff_ms(again - 1, member.random))
 
     def _begin_reconciling(self) -> None:
-        context = self._context
+        member = self._member
         revoked, added = self.reconciliation.counts()
         if self._rebalance_since_ms is None:
-            self._rebalance_since_ms = context.now_ms
+            self._rebalance_since_ms = member.now_ms
         reason = f"the group coordinator takes {revoked} partitions away and adds {added}"
         if self._cause is not None:
             reason, self._cause = f"{self._cause}: {reason}", None
-        self.recorder.begin(reason, context.generation, context.now_ms)
-        self.recorder.phase("resolve", context.now_ms)
+        self.recorder.begin(reason, member.generation, member.now_ms)
+        self.recorder.phase("resolve", member.now_ms)
         if isinstance(self.call, CompleteJoin):
             self.call = None  # of an assignment that is not the newest any more
         self._move(ConsumerTrigger.TARGET_CHANGED)
 
     def _acknowledged(self) -> None:
         """Take note that the acknowledgement goes out."""
-        context = self._context
+        member = self._member
         if not self.reconciliation.done:
             self._move(ConsumerTrigger.PARTLY_ACKNOWLEDGED)
             return
         self._move(ConsumerTrigger.ACKNOWLEDGED)
         # What others free for this member, it learns by its own heartbeats.
-        self._pace.soon(context.now_ms)
+        self._pace.soon(member.now_ms)
         if self._rebalance_since_ms is not None:
-            took_ms = context.now_ms - self._rebalance_since_ms
-            context.metrics.rebalance_completed(took_ms, context.now_ms)
+            took_ms = member.now_ms - self._rebalance_since_ms
+            member.metrics.rebalance_completed(took_ms, member.now_ms)
             self._rebalance_since_ms = None
-        event = self.recorder.complete(context.generation, context.now_ms, broker_assigns=True)
+        event = self.recorder.complete(member.generation, member.now_ms, broker_assigns=True)
         self._log_end(ended=event is not None)
 
-    def _depart(self, epoch: int | None, reason: str, last: ConsumerTrigger) -> None:
+    def _depart(self, epoch: int | None, reason: str, last: ConsumerTrigger) -> list[Action]:
         """Leave, with a word where `epoch` is not None and the coordinator is known."""
-        context = self._context
-        self._log_end(ended=self.recorder.leave(context.now_ms) is not None)
-        tell = epoch is not None and context.discovery.coordinator is not None
+        member = self._member
+        self._log_end(ended=self.recorder.leave(member.now_ms) is not None)
+        tell = epoch is not None and member.discovery.coordinator is not None
         if tell:
-            context.log(logging.INFO, "leaves the group: %s", reason)
+            member.log(logging.INFO, "leaves the group: %s", reason)
         self._forget_membership(ConsumerTrigger.LEAVE)
         self._move(ConsumerTrigger.GIVEN_UP)
+        actions: list[Action] = []
         if tell and epoch is not None:
-            self._send(self._fields.leave(epoch))
+            actions.append(self._send(self._fields.leave(epoch)))
             self.leave_sent = True
         self._move(last)
+        return actions
 
     def _leave_epoch(self, operation: GroupMembershipOperation) -> int | None:
         """Return the epoch to leave with; None: without a word."""
@@ -387,9 +398,9 @@ class ConsumerMembership:
 
     def _forget_membership(self, trigger: ConsumerTrigger) -> None:
         """Be out of the group, and ignore what is still answered about the membership that was."""
-        self._context.requests.abandon(ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.METADATA)
+        self._member.requests.abandon(ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.METADATA)
         self._move(trigger)
-        self._context.generation = self._no_generation()
+        self._member.generation = self._no_generation()
         self.joined_epoch = NO_GENERATION_ID
         self._pace.forget()
         self._fields.forget()
@@ -397,18 +408,19 @@ class ConsumerMembership:
         self.call, self._refresh, self._cause = None, None, None
         self._rebalance_since_ms = None
 
-    def _send(self, request: ConsumerGroupHeartbeatRequest) -> None:
-        context = self._context
-        context.metrics.heartbeat_sent(context.now_ms)
-        context.send(request, ApiKey.CONSUMER_GROUP_HEARTBEAT, self._config.request_timeout_ms)
+    def _send(self, request: ConsumerGroupHeartbeatRequest) -> Action:
+        member = self._member
+        member.metrics.heartbeat_sent(member.now_ms)
+        timeout_ms = self._config.request_timeout_ms
+        return member.send(request, ApiKey.CONSUMER_GROUP_HEARTBEAT, timeout_ms)
 
     def _move(self, trigger: ConsumerTrigger) -> None:
         self.state = next_state(self.state, trigger)
-        self._context.state = in_classic_terms(self.state)
+        self._member.state = in_classic_terms(self.state)
 
     def _no_generation(self) -> Generation:
         return Generation(NO_GENERATION_ID, self._member_id, None)
 
     def _log_end(self, *, ended: bool) -> None:
         if ended:
-            self._context.log(logging.INFO, "%s", self.recorder.events()[-1].summary())
+            self._member.log(logging.INFO, "%s", self.recorder.events[-1].summary())

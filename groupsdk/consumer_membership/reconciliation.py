@@ -11,7 +11,8 @@ from groupsdk.consumer_membership.heartbeat_fields import (
     PartitionsById,
 )
 from groupsdk.consumer_membership.topic_names import TopicNames
-from groupsdk.membership.context import MemberContext
+from groupsdk.membership.actions import Action
+from groupsdk.membership.member import Member
 from groupsdk.subscriptions import encode_assignments
 from groupsdk.wire.schema import ApiKey
 
@@ -27,15 +28,15 @@ class Reconciliation:
     wait, and follow when a broker has named them.
     """
 
-    def __init__(self, context: MemberContext) -> None:
+    def __init__(self, member: Member) -> None:
         self.current: LocalAssignment = NO_ASSIGNMENT
         """What the caller has taken up, which heartbeats tell."""
         self.target: LocalAssignment = NO_ASSIGNMENT
         """What the coordinator assigned last."""
         self.delivered = False
         """Whether the caller was handed an assignment since it last heard of a loss."""
-        self._context = context
-        self._names = TopicNames(context.backoff, context.random)
+        self._member = member
+        self._names = TopicNames(member.backoff, member.random)
         self._handed: LocalAssignment | None = None
 
     @property
@@ -60,7 +61,7 @@ class Reconciliation:
         self.target = following
         self._handed = None
         revoked, added = self.counts()
-        self._context.log(
+        self._member.log(
             logging.INFO,
             "assigned %d partitions: %d to give up, %d to take",
             len(_pairs(partitions)),
@@ -99,27 +100,28 @@ class Reconciliation:
 
     # The names of topics.
 
-    def ask_names(self) -> None:
+    def ask_names(self) -> list[Action]:
         """Ask for the names that are missing, where that is due."""
-        context = self._context
+        member = self._member
         unknown = self._unknown()
-        if unknown and self._can_ask and self._names.due(context.now_ms):
-            request = self._names.request(unknown, context.now_ms)
-            context.send(request, ApiKey.METADATA, context.config.request_timeout_ms)
+        if not unknown or not self._can_ask or not self._names.due(member.now_ms):
+            return []
+        request = self._names.request(unknown, member.now_ms)
+        return [member.send(request, ApiKey.METADATA, member.config.request_timeout_ms)]
 
     def names_told(self, response: "MetadataResponse") -> None:
         """Take the names that a broker told."""
         learned = self._names.learn(response)
         unknown = self._unknown()
         if unknown:
-            self._context.log_thinned(
+            self._member.log_thinned(
                 "names",
                 logging.INFO,
                 "%d topics of the assignment have no name yet: a broker learns of new ones with a delay",
                 len(unknown),
             )
         elif learned:
-            self._context.log(logging.DEBUG, "%d topics of the assignment named", learned)
+            self._member.log(logging.DEBUG, "%d topics of the assignment named", learned)
 
     @property
     def ask_names_at_ms(self) -> int | None:
@@ -128,10 +130,8 @@ class Reconciliation:
 
     @property
     def _can_ask(self) -> bool:
-        context = self._context
-        return context.discovery.coordinator is not None and not context.requests.has(
-            ApiKey.METADATA
-        )
+        member = self._member
+        return member.discovery.coordinator is not None and not member.requests.has(ApiKey.METADATA)
 
     def _unknown(self) -> set[UUID]:
         return self._names.split(self.target.partitions)[1]

@@ -10,4 +10,4 @@ from groupsdk.membership.view import MemberView
 class ConsumerMemberView(MemberView):
     """A `MemberView`, whose `state` is in the terms of the classic protocol, with the member's own state."""
 
-    consumer_state: ConsumerMemberState
+    consumer_state: ConsumerMemberState = ConsumerMemberState.UNSUBSCRIBED

@@ -1,132 +1,216 @@
 """Find and lose the group coordinator: what the machines of all protocols do about it, and what they log."""
 
 import logging
+from typing import Final
 
 from groupsdk.errors import AuthenticationError, GroupSdkError
-from groupsdk.membership.actions import FindCoordinator, Node, StopLooking
-from groupsdk.membership.connection_failures import ConnectionFailures, Outage
-from groupsdk.membership.context import MemberContext
+from groupsdk.membership.actions import Action, FindCoordinator, Node, StopLooking
+from groupsdk.membership.connection_failures import ConnectionFailures
+from groupsdk.membership.deadlines import Deadline
 from groupsdk.membership.in_flight import InFlightRequest
+from groupsdk.membership.member import Member
 from groupsdk.wire.schema import ApiKey
+
+
+WARN_AFTER_MS: Final = 5_000
+"""For how long a member wants a coordinator in vain before its log warns of that."""
+WARN_EVERY_MS: Final = 30_000
+"""How often it warns from then on."""
 
 
 class CoordinatorAccess:
     """Where a member stands with its coordinator, and the lookups and log lines that follow from it.
 
     It decides nothing about the membership: the machine that owns it does.
+
+    Args:
+        member: whose coordinator it is.
     """
 
-    def __init__(self, context: MemberContext) -> None:
+    def __init__(self, member: Member) -> None:
         self.trouble: str | None = None
         """Why the coordinator cannot be found or reached at present, in words."""
-        self._context = context
-        self._losses = ConnectionFailures()
-        self._outage = Outage(context.config.socket_connection_setup_timeout_ms)
+        self._member = member
+        self._failures = ConnectionFailures()
+        self._outage = Outage(member.config.socket_connection_setup_timeout_ms)
         self._reached_before = False
         self._lookup_error: GroupSdkError | None = None
 
     def found(self, node: Node) -> None:
-        """Take where the coordinator is."""
-        context = self._context
-        context.discovery.found(node)
-        self._outage.found(context.now_ms)
+        """Note where the coordinator is, by the word of a broker; it may be out of reach itself."""
+        member = self._member
+        member.discovery.found(node)
+        self._outage.found(member.now_ms)
         # Being found proves little: what made it close the connection may do so again.
-        self.trouble = self._losses.trouble
-        context.recovered_from(self._lookup_error)
-        context.log_thinned(("found", node), logging.INFO, "the group coordinator is %s", node)
+        self.trouble = self._failures.trouble
+        member.recovered_from(self._lookup_error)
+        member.log_thinned(("found", node), logging.INFO, "the group coordinator is %s", node)
 
     def delayed(self, error: GroupSdkError) -> None:
-        """Take note that an attempt of a lookup failed."""
+        """Note that an attempt of a lookup failed."""
         self.trouble = str(error)
 
     def failed(self, error: GroupSdkError) -> None:
-        """Take note that a lookup ended in an error, and tell the caller."""
-        context = self._context
+        """Note that a lookup ended in an error, and tell the caller."""
+        member = self._member
         self.trouble = str(error)
         self._lookup_error = error
-        refused = isinstance(error, AuthenticationError)
-        context.discovery.failed(context.now_ms, refused=refused)
-        context.fail(error)
+        member.discovery.failed(member.now_ms, refused=isinstance(error, AuthenticationError))
+        member.fail(error)
 
-    def lost(self, error: GroupSdkError, *, connected: bool = True) -> tuple[InFlightRequest, ...]:
+    def lost(
+        self, error: GroupSdkError, *, connected: bool = True
+    ) -> tuple[list[Action], tuple[InFlightRequest, ...]]:
         """Look for the coordinator again, because of what was or was not answered.
 
+        Args:
+            error: why.
+            connected: whether there was a connection to it.
+
         Returns:
-            The requests that will have no answer.
+            What is to be done, and the requests that will have no answer.
         """
-        context = self._context
-        if context.discovery.coordinator is None:
-            return ()
-        flights = context.drop_connection(error)
+        member = self._member
+        if member.discovery.coordinator is None:
+            return [], ()
+        actions, flights = member.drop_connection(error)
         if connected:
-            level = self._losses.lost(error, flights)
-            self.trouble = (self._losses.trouble if flights else None) or str(error)
+            level = self._failures.lost(error, flights)
+            self.trouble = (self._failures.trouble if flights else None) or str(error)
+            line = f"lost the group coordinator: {self.trouble}"
         else:
             level = logging.INFO
-            self._losses.unreachable(error)
-            self.trouble = str(error)
-        self._log_loss(
-            level, f"{'lost the group coordinator: ' if connected else ''}{self.trouble}"
-        )
-        refused = isinstance(error, AuthenticationError)
-        context.discovery.lost(context.now_ms, refused=refused)
-        self._outage.lost(context.now_ms, connected=connected)
-        return flights
+            self._failures.unreachable(error)
+            self.trouble = line = str(error)
+        if level >= logging.WARNING:
+            member.log(level, "%s", line)  # rare enough as it is
+        else:
+            member.log_thinned("lost", level, "%s", line)
+        member.discovery.lost(member.now_ms, refused=isinstance(error, AuthenticationError))
+        self._outage.lost(member.now_ms, connected=connected)
+        return actions, flights
 
     def answered(self, api: ApiKey) -> None:
-        """Take note that a request of the membership got through."""
-        self._losses.answered(api)
-        self.trouble = self._losses.trouble
+        """Note that a request of the membership got through."""
+        if self.trouble is not None:
+            self._failures.answered(api)
+            self.trouble = self._failures.trouble
 
     def reached(self) -> None:
-        """Take note that the coordinator answered as one."""
+        """Note that the coordinator answered as one."""
         self._reached_before = True
-        away_ms = self._outage.end(self._context.now_ms)
+        away_ms = self._outage.end(self._member.now_ms)
         if away_ms is not None:
-            self._context.log(
+            self._member.log(
                 logging.INFO, "the group coordinator answers again, after %d s", away_ms // 1000
             )
 
-    def advance(self, *, wanted: bool) -> None:
-        """Start or stop looking, and warn of an outage: once soon, then at a steady interval."""
-        context = self._context
-        if context.discovery.looking and not wanted:
-            context.discovery.stopped()
-            context.actions.append(StopLooking())
-        self._watch_outage(wanted=wanted)
-        if wanted and context.discovery.due(context.now_ms):
-            context.discovery.started()
-            context.actions.append(FindCoordinator())
+    def deadlines(self, *, wanted: bool) -> list[Deadline]:
+        """Return when to look the coordinator up, to stop that, or to warn that it is out of reach.
 
-    def times_ms(self, *, wanted: bool) -> tuple[int | None, ...]:
-        """Return when `advance` has something to do."""
+        Args:
+            wanted: whether the member needs a coordinator.
+        """
+        member, deadlines = self._member, list[Deadline]()
         if not wanted:
-            return ()
-        return self._context.discovery.retry_at_ms, self._outage.warn_at_ms
+            self._outage.end(member.now_ms)
+            return [(member.now_ms, self._stop_looking)] if member.discovery.looking else []
+        if member.discovery.coordinator is not None:
+            return deadlines
+        self._outage.begin(member.now_ms)
+        if self._outage.warn_at_ms is not None:
+            deadlines.append((self._outage.warn_at_ms, self._warn))
+        if member.discovery.retry_at_ms is not None:
+            deadlines.append((member.discovery.retry_at_ms, self._look_up))
+        return deadlines
 
-    def _watch_outage(self, *, wanted: bool) -> None:
-        context = self._context
-        if not wanted:
-            self._outage.end(context.now_ms)
-            return
-        if context.discovery.coordinator is None:
-            self._outage.begin(context.now_ms)
-        away_ms = self._outage.warn(context.now_ms)
+    def _look_up(self) -> list[Action]:
+        self._member.discovery.started()
+        return [FindCoordinator()]
+
+    def _stop_looking(self) -> list[Action]:
+        self._member.discovery.stopped()
+        return [StopLooking()]
+
+    def _warn(self) -> list[Action]:
+        """Warn of a coordinator that is out of reach: once soon, then at a steady interval."""
+        member = self._member
+        away_ms = self._outage.warn(member.now_ms)
         if away_ms is None:
-            return
+            return []
         hint = ""
         if not self._reached_before:
-            hint = f"; check bootstrap.servers ({', '.join(context.config.bootstrap_servers)})"
-        context.log(
+            hint = f"; check bootstrap.servers ({', '.join(member.config.bootstrap_servers)})"
+        member.log(
             logging.WARNING,
             "no group coordinator for %d s: %s; still trying%s",
             away_ms // 1000,
             self.trouble or "no broker has answered",
             hint,
         )
+        return []
 
-    def _log_loss(self, level: int, text: str) -> None:
-        if level >= logging.WARNING:
-            self._context.log(level, "%s", text)  # rare enough as it is
-        else:
-            self._context.log_thinned("lost", level, "%s", text)
+
+class Outage:
+    """For how long the member has wanted a coordinator that nobody named or that never answered.
+
+    A wrong port, a firewall and a cluster that is down all look alike to a client, and pass by themselves or
+    never: nothing is raised for them. What the log says has to tell a person that nothing happens, and not
+    fill a disk in a night.
+
+    Args:
+        setup_timeout_ms: how long a connection may take. A request that waited on one for longer may have been
+            parked by a rebalance, which is not an outage; one that is cut off at once may be so for ever.
+    """
+
+    def __init__(self, setup_timeout_ms: int) -> None:
+        self._setup_timeout_ms = setup_timeout_ms
+        self._since_ms: int | None = None
+        self._found_ms: int | None = None
+        self._warn_at_ms = 0
+        self._warned = False
+
+    def begin(self, now_ms: int) -> None:
+        """Note that a coordinator is wanted and not known; the first time counts."""
+        if self._since_ms is None:
+            self._since_ms = now_ms
+            self._warn_at_ms = now_ms + WARN_AFTER_MS
+
+    def found(self, now_ms: int) -> None:
+        """Note that a broker has named the coordinator, which may be out of reach itself."""
+        self._found_ms = now_ms
+
+    def lost(self, now_ms: int, *, connected: bool) -> None:
+        """Note that the coordinator, once named, could not be reached or went away."""
+        held_ms = 0 if self._found_ms is None else now_ms - self._found_ms
+        if connected and held_ms > self._setup_timeout_ms:
+            self.end(now_ms)
+        self._found_ms = None
+
+    def end(self, now_ms: int) -> int | None:
+        """Note that the coordinator answered, or is not wanted any more.
+
+        Returns:
+            How long it was away, where that was warned of.
+        """
+        away_ms = None
+        if self._warned and self._since_ms is not None:
+            away_ms = now_ms - self._since_ms
+        self._since_ms = None
+        self._warned = False
+        return away_ms
+
+    def warn(self, now_ms: int) -> int | None:
+        """Return for how long the coordinator has been away, where a warning of that is due."""
+        if self.warn_at_ms is None or now_ms < self._warn_at_ms or self._since_ms is None:
+            return None
+        self._warned = True
+        self._warn_at_ms = now_ms + WARN_EVERY_MS
+        return now_ms - self._since_ms
+
+    @property
+    def warn_at_ms(self) -> int | None:
+        """When the next warning is due; None while the coordinator is known, or not wanted."""
+        if self._since_ms is None or self._found_ms is not None:
+            return None
+        return self._warn_at_ms

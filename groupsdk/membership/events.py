@@ -182,6 +182,18 @@ CallerEvent = (
 )
 """What the caller's thread can report."""
 
+
+def handled_count(handled: int, event: object) -> int:
+    """Return how many of the caller's events were handled, with this event.
+
+    One that was counted by the caller may have been lost: the exception of a signal handler may come between
+    counting an event and posting it. The next `Polled` says so.
+    """
+    if isinstance(event, Polled):
+        return max(handled + 1, event.posted_count)
+    return handled + isinstance(event, CallerEvent)
+
+
 NetworkEvent = (
     CoordinatorFound
     | LookupDelayed

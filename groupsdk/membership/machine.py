@@ -1,7 +1,6 @@
 """Decide for one member: an event and the time go in, actions come out."""
 
 import logging
-from collections.abc import Callable
 from random import Random
 from typing import Final, assert_never, cast
 
@@ -18,13 +17,12 @@ from groupsdk.errors import (
 from groupsdk.membership.actions import (
     Action,
     AnswerCaller,
-    FindCoordinator,
     Stop,
-    StopLooking,
     Wake,
 )
+from groupsdk.membership.coordinator_access import CoordinatorAccess
+from groupsdk.membership.deadlines import Deadline, do_what_is_due
 from groupsdk.membership.events import (
-    CallerEvent,
     CallerRequest,
     CallFailed,
     CloseRequested,
@@ -45,10 +43,10 @@ from groupsdk.membership.events import (
     RequestRefused,
     ResponseReceived,
     TimerFired,
+    handled_count,
 )
 from groupsdk.membership.in_flight import JOINING, PARKED, InFlightRequest, InFlightSummary
 from groupsdk.membership.member import Member
-from groupsdk.membership.outage import CoordinatorOutage
 from groupsdk.membership.rebalance import Rebalance
 from groupsdk.membership.replies import Reaction, Reply, reply_to, reply_to_caller
 from groupsdk.membership.requests import heartbeat_request, in_words, leave_request
@@ -69,11 +67,6 @@ _LARGE_BYTES: Final = 500_000
 
 _ANSWERED: Final = (Reaction.PROCEED, Reaction.KEEP_GIVEN_ID, Reaction.REBALANCING)
 """The reactions to an answer that carries what was asked for."""
-_MOST_STEPS: Final = 20
-"""More than can be due at once."""
-
-Step = Callable[[], list[Action]]
-"""Does something that is due."""
 
 
 class MembershipMachine:
@@ -91,8 +84,7 @@ class MembershipMachine:
         self._config = config
         self._member = Member(config, random)
         self._rebalance = Rebalance(self._member)
-        self._outage = CoordinatorOutage(self._member)
-        self._lookup_error: GroupSdkError | None = None
+        self._access = CoordinatorAccess(self._member)
         self._close_by_ms: int | None = None
         self._stopped = False
         self._wake_at_ms: int | None = None
@@ -118,11 +110,7 @@ class MembershipMachine:
             actions = [*self._on_response(event), *self._advance()]
         else:
             actions = [*self._on_event(event), *self._advance()]
-        if isinstance(event, CallerEvent):
-            self._handled += 1
-            if isinstance(event, Polled):
-                # an exception of a signal handler may have come between counting an event and posting it
-                self._handled = max(self._handled, event.posted_count)
+        self._handled = handled_count(self._handled, event)
         view = self._make_view()
         if view != self.view:
             self.view = view
@@ -147,7 +135,7 @@ class MembershipMachine:
             poll_until_ms=member.heartbeat.poll_until_ms,
             call=rebalance.call,
             failure=member.failure,
-            trouble=self._outage.trouble,
+            trouble=self._access.trouble,
             events=rebalance.events,
             stopped=self._stopped,
             handled=self._handled,
@@ -221,22 +209,13 @@ class MembershipMachine:
         member = self._member
         match event:
             case CoordinatorFound(node):
-                member.discovery.found(node)
-                self._outage.found()
-                member.recovered_from(self._lookup_error)
+                self._access.found(node)
                 member.heartbeat.reset_session(member.now_ms)
                 member.heartbeat.hurry(member.now_ms)
-                member.log_thinned(
-                    ("found", node), logging.INFO, "the group coordinator is %s", node
-                )
             case LookupDelayed(error):
-                self._outage.lookup_failed(error)
+                self._access.delayed(error)
             case LookupFailed(error):
-                self._outage.lookup_failed(error)
-                self._lookup_error = error
-                refused = isinstance(error, AuthenticationError)
-                member.discovery.failed(member.now_ms, refused=refused)
-                member.fail(error)
+                self._access.failed(error)
             case Disconnected(error, connected):
                 actions = self._lose_coordinator(error, connected=connected)
                 if not error.retriable:
@@ -279,10 +258,10 @@ class MembershipMachine:
     ) -> list[Action]:
         member = self._member
         reply = reply_to(flight.api, response.error_code)
-        self._outage.answered(flight.api)
+        self._access.answered(flight.api)
         if reply.reaction is not Reaction.REDISCOVER:
             member.discovery.answered()
-            self._outage.ended()
+            self._access.reached()
         if flight.api in PARKED:
             # No heartbeat went out meanwhile: only this shows that the coordinator is there.
             member.heartbeat.reset_session(member.now_ms)
@@ -319,7 +298,7 @@ class MembershipMachine:
         actions: list[Action] = [AnswerCaller(caller_request_id, response)]
         reply, code = reply_to_caller(response)
         if reply.reaction is not Reaction.REDISCOVER:
-            self._outage.ended()
+            self._access.reached()
         if reply.reaction is Reaction.REBALANCING:
             self._rebalance.rejoin.request("the group is already rebalancing")
         elif reply.reaction is not Reaction.PROCEED:
@@ -400,12 +379,7 @@ class MembershipMachine:
 
     def _lose_coordinator(self, error: GroupSdkError, *, connected: bool = True) -> list[Action]:
         """Look for the coordinator again, because of what was or was not answered."""
-        member = self._member
-        if member.discovery.coordinator is None:
-            return []
-        actions, flights = member.drop_connection(error)
-        self._outage.lost(error, flights, connected=connected)
-        member.discovery.lost(member.now_ms, refused=isinstance(error, AuthenticationError))
+        actions, flights = self._access.lost(error, connected=connected)
         for flight in flights:
             if flight.is_one_of(*JOINING):
                 actions += self._rebalance.unanswered(flight, error)
@@ -467,31 +441,13 @@ class MembershipMachine:
 
     def _advance(self) -> list[Action]:
         """Do all that is due by now, and set the timer for what is due next."""
-        actions: list[Action] = []
-        next_ms: int | None = None
-        for _ in range(_MOST_STEPS):
-            next_ms, step = self._next_step()
-            if step is None:
-                break
-            actions += step()
-        else:
-            raise AssertionError("the machine spins: something stays due whatever is done about it")
+        actions, next_ms = do_what_is_due(self._deadlines, self._member.now_ms)
         if next_ms != self._wake_at_ms:
             self._wake_at_ms = next_ms
             actions.append(Wake(next_ms))
         return actions
 
-    def _next_step(self) -> "tuple[int | None, Step | None]":
-        """Return the first deadline that has passed, with what to do about it; or else the next deadline."""
-        now_ms, next_ms = self._member.now_ms, None
-        for at_ms, step in self._deadlines():
-            if at_ms <= now_ms:
-                return at_ms, step
-            if next_ms is None or at_ms < next_ms:
-                next_ms = at_ms
-        return next_ms, None
-
-    def _deadlines(self) -> "list[tuple[int, Step]]":
+    def _deadlines(self) -> list[Deadline]:
         """Return what is due when, the most urgent first: each guard of the machine is evaluated here, once a step.
 
         Nothing in it depends on the time: what is decided here holds until the next event.
@@ -503,22 +459,20 @@ class MembershipMachine:
         if self._close_by_ms is not None:
             # Beyond a deadline nothing is worth waiting for, however long the caller would.
             return [(self._close_deadline_ms(in_flight, self._close_by_ms), self._stop)]
-        deadlines: list[tuple[int, Step]] = []
+        deadlines: list[Deadline] = []
         heartbeat, rejoin = member.heartbeat, self._rebalance.rejoin
         if in_flight.first is not None:
             deadlines.append((in_flight.first.deadline_ms, self._time_out_request))
         if member.caller_present:
             deadlines.append((heartbeat.poll_until_ms, self._leave_for_poll_timeout))
+        deadlines += self._access.deadlines(wanted=self._wants_coordinator)
         if member.discovery.coordinator is None:
-            deadlines += self._lookup_deadlines()
             return deadlines
         if heartbeat.session_until_ms is not None and not in_flight.parked:
             deadlines.append((heartbeat.session_until_ms, self._give_up_coordinator))
             if heartbeat.next_ms is not None and not in_flight.heartbeat:
                 deadlines.append((heartbeat.next_ms, self._beat))
-        if not self._wants_coordinator:
-            self._outage.unwanted()
-        elif (
+        if (
             rejoin.needed
             and self._rebalance.call is None
             and member.caller_present
@@ -526,20 +480,6 @@ class MembershipMachine:
             and not in_flight.joining
         ):
             deadlines.append((rejoin.retry_at_ms, self._rebalance.start))
-        return deadlines
-
-    def _lookup_deadlines(self) -> "list[tuple[int, Step]]":
-        """Return the same of a member without a coordinator."""
-        member, deadlines = self._member, []
-        discovery, now_ms = member.discovery, member.now_ms
-        if not self._wants_coordinator:
-            self._outage.unwanted()
-            return [(now_ms, self._stop_looking)] if discovery.looking else []
-        self._outage.begun()
-        if self._outage.warn_at_ms is not None:
-            deadlines.append((self._outage.warn_at_ms, self._outage.warn))
-        if discovery.retry_at_ms is not None:
-            deadlines.append((discovery.retry_at_ms, self._look_up))
         return deadlines
 
     def _close_deadline_ms(self, in_flight: InFlightSummary, close_by_ms: int) -> int:
@@ -566,14 +506,6 @@ class MembershipMachine:
         return self._lose_coordinator(
             NetworkError(f"no heartbeat answered for {self._config.session_timeout_ms} ms")
         )
-
-    def _look_up(self) -> list[Action]:
-        self._member.discovery.started()
-        return [FindCoordinator()]
-
-    def _stop_looking(self) -> list[Action]:
-        self._member.discovery.stopped()
-        return [StopLooking()]
 
     def _beat(self) -> list[Action]:
         member = self._member
