@@ -9,8 +9,8 @@ from uuid import UUID
 from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.runtime.contract import (
-    CoordinatorRecord,
     CoordinatorShard,
+    LogRecord,
     MarkerPartitions,
     ProducerStamp,
 )
@@ -51,9 +51,7 @@ class PartitionCoordinatorLog:
         self._cluster = cluster
         self._place = (topic, partition)
 
-    def append(
-        self, records: Sequence[CoordinatorRecord], producer: ProducerStamp | None, now_ms: int
-    ) -> None:
+    def append(self, records: Sequence[Pair], producer: ProducerStamp | None, now_ms: int) -> None:
         """Append records as one batch, and wake those who read the topic.
 
         Raises:
@@ -130,7 +128,7 @@ def _entries(
     new = tuple.__new__  # as the named tuples do, in half the time: there may be millions
     for at, _, key, value, _ in read_records(data, position):
         if key is not None and at >= offset:
-            yield new(Replayed, (new(CoordinatorRecord, (key, value)), producer))
+            yield new(Replayed, (new(LogRecord, (key, value)), producer))
 
 
 class Coordinators:

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from groupsdk.broker.coordinators import CatalogueBlockStore, PartitionCoordinatorLog
 from groupsdk.broker.log.files import MemoryFiles
-from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp
+from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime, Marker, Replayed
 from groupsdk.broker.store import MemoryStore
 from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
@@ -119,7 +119,7 @@ def test_records_and_markers_are_replayed_as_they_were_written() -> None:
     log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
     assert list(log.replay()) == []
     stamp = ProducerStamp(7, 1)
-    plain, pending = CoordinatorRecord(b"a", b"1"), CoordinatorRecord(b"b", None)
+    plain, pending = LogRecord(b"a", b"1"), LogRecord(b"b", None)
     log.append([plain, pending], None, 1_000)
     log.append([pending], stamp, 1_000)
     rig.cluster.log("__consumer_offsets", 0).append_marker(
@@ -145,7 +145,7 @@ def test_loading_begins_where_the_log_does() -> None:
     rig = ClusterRig()
     rig.cluster.internal_topic("__consumer_offsets")
     log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
-    records = [CoordinatorRecord(b"%d" % n, b"v") for n in range(3)]
+    records = [LogRecord(b"%d" % n, b"v") for n in range(3)]
     log.append(records, None, 1_000)
     log.append(records, None, 1_000)
     rig.cluster.log("__consumer_offsets", 0).advance_start(1)
@@ -158,7 +158,7 @@ def test_a_long_log_is_read_to_its_end() -> None:
     rig.cluster.internal_topic("__consumer_offsets")
     log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
     for n in range(40):
-        log.append([CoordinatorRecord(b"%d" % n, b"x" * 60_000)], None, 1_000)
+        log.append([LogRecord(b"%d" % n, b"x" * 60_000)], None, 1_000)
     keys = [each.record.key for each in log.replay() if isinstance(each, Replayed)]
     assert keys == [b"%d" % n for n in range(40)]
 

@@ -20,11 +20,11 @@ from groupsdk.broker.groups.heartbeat import Heartbeats
 from groupsdk.broker.groups.rebalance import Rebalances
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.shard import GroupCoordinatorShard
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.log.cleaner import Cleaner
 from groupsdk.broker.log.local_log import LocalLog
 from groupsdk.broker.runtime.contract import NOTHING, Reply, Result
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.runs import Tally, play
 from groupsdk.wire.messages.heartbeat import HeartbeatResponse

@@ -23,8 +23,8 @@ from groupsdk.broker.consumer_groups.settling import Change, RegexUpdate, Settli
 from groupsdk.broker.groups.answers import heartbeat_answer, join_error, leave_answer, sync_error
 from groupsdk.broker.groups.join_request import offered_protocols, rebalance_timeout_ms
 from groupsdk.broker.groups.leave import leaving_members
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, ConsumerProtocolSubscription
 from groupsdk.wire.coordinator_records.consumer_group import ClassicMemberMetadata, ClassicProtocol

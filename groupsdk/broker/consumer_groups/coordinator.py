@@ -12,7 +12,7 @@ from groupsdk.broker.consumer_groups.assignment_jobs import (
 )
 from groupsdk.broker.consumer_groups.assignors import BUILT_IN, ServerAssignor
 from groupsdk.broker.consumer_groups.classic_members import ClassicMembers
-from groupsdk.broker.consumer_groups.departures import ClassicReplay, Departures
+from groupsdk.broker.consumer_groups.departures import BecameClassic, Departures
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, MemberState, together
@@ -34,8 +34,8 @@ from groupsdk.broker.consumer_groups.views import (
 )
 from groupsdk.broker.groups.rebalance import Rebalances
 from groupsdk.broker.groups.registry import GroupRegistry
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.groups.views import GroupStatus
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupsdk.wire.messages.consumer_group_describe import (
@@ -67,7 +67,7 @@ class ConsumerGroupCoordinator:
         settings: what holds for each group.
         image: returns the topics as they are now.
         new_uuid: makes the end of a member id.
-        become_classic: replays the record of a group that became a classic one.
+        became_classic: takes up service of a group that became a classic one.
         assignors: by name, the default one first; None: Kafka's.
         start: has an assignor run elsewhere; None: all of them run at once.
     """
@@ -80,7 +80,7 @@ class ConsumerGroupCoordinator:
         settings: EffectiveSettings,
         image: Callable[[], TopicImage],
         new_uuid: Callable[[], str],
-        become_classic: ClassicReplay,
+        became_classic: BecameClassic,
         assignors: Mapping[str, ServerAssignor] | None = None,
         start: AssignmentStarter | None = None,
     ) -> None:
@@ -89,7 +89,7 @@ class ConsumerGroupCoordinator:
         self._image = image
         built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
         self._settling = Settling(registry, settings, assignors or built_in, image, start)
-        self._departures = Departures(registry, self._settling, become_classic)
+        self._departures = Departures(registry, self._settling, became_classic)
         self.heartbeats = ConsumerHeartbeats(
             registry, classic, rebalances, self._settling, self._departures, new_uuid
         )

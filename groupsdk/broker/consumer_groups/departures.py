@@ -16,16 +16,14 @@ from groupsdk.broker.consumer_groups.records import (
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, Draft
 from groupsdk.broker.consumer_groups.settling import Settling
 from groupsdk.broker.consumer_groups.topics import metadata_hash
-from groupsdk.broker.groups.turn import Turn
-from groupsdk.broker.runtime.contract import CoordinatorRecord
-from groupsdk.wire.coordinator_records.declaration import write_key, write_value
-from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from groupsdk.broker.groups.records import group_metadata
+from groupsdk.broker.runtime.turn import Turn
 
 
 _log = logging.getLogger(__name__)
 
-ClassicReplay = Callable[[str, GroupMetadataValue, int, bool], None]
-"""Makes a classic group of its id and record, at a time in ms; the last argument: whether it is to rebalance."""
+BecameClassic = Callable[[str, bool, Turn], None]
+"""Begins the sessions of the classic group of an id; the second argument: whether it is to rebalance."""
 
 
 class Departures:
@@ -34,17 +32,17 @@ class Departures:
     Args:
         registry: the groups and their timers.
         settling: knows the topics and the settings.
-        become_classic: replays the record of a downgraded group.
+        became_classic: takes up service of a downgraded group.
     """
 
-    __slots__ = ("_become_classic", "_registry", "_settling")
+    __slots__ = ("_became_classic", "_registry", "_settling")
 
     def __init__(
-        self, registry: ConsumerGroupRegistry, settling: Settling, become_classic: ClassicReplay
+        self, registry: ConsumerGroupRegistry, settling: Settling, became_classic: BecameClassic
     ) -> None:
         self._registry = registry
         self._settling = settling
-        self._become_classic = become_classic
+        self._became_classic = became_classic
 
     def remove(
         self, group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], turn: Turn
@@ -95,10 +93,8 @@ class Departures:
         """
         self._registry.write(group_tombstones(group), turn)
         value = downgrade_records(group, rest, self._settling.image(), turn.now_ms)
-        written = CoordinatorRecord(write_key(GroupMetadataKey(group.group_id)), write_value(value))
-        turn.write(
-            written, partial(self._become_classic, group.group_id, value, turn.now_ms, rebalance)
-        )
+        turn.write(group_metadata(group.group_id, value))
+        turn.when_written(partial(self._became_classic, group.group_id, rebalance))
         _log.info(
             "[group %s, epoch %d] becomes a classic group of %d members",
             group.group_id,

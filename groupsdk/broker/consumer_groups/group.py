@@ -16,6 +16,7 @@ from groupsdk.broker.consumer_groups.member import (
     read_state,
 )
 from groupsdk.broker.consumer_groups.topics import Partitions
+from groupsdk.broker.runtime.contract import CoordinatorRecord
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -31,7 +32,7 @@ from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from groupsdk.wire.coordinator_records.declaration import CoordinatorKey, CoordinatorValue
+from groupsdk.wire.coordinator_records.declaration import CoordinatorValue
 
 
 FIRST_EPOCH: Final = 1
@@ -49,11 +50,8 @@ GroupKey = (
 """The keys of a consumer group's records: types 3 to 8 and 16."""
 
 
-class GroupRecord(NamedTuple):
-    """One record of a consumer group, decoded; a value of None is a tombstone."""
-
-    key: CoordinatorKey
-    value: CoordinatorValue | None
+GroupRecord = CoordinatorRecord
+"""One record of a consumer group, decoded."""
 
 
 class ConsumerGroupState(Enum):

@@ -33,11 +33,11 @@ from groupsdk.broker.consumer_groups.registry import (
 )
 from groupsdk.broker.consumer_groups.settling import Change, Settling
 from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.group_records import group_tombstone
 from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.broker.groups.records import group_tombstone
 from groupsdk.broker.groups.registry import GroupRegistry
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.runtime.contract import NOTHING, Reply, RequestContext, Result
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -235,7 +235,8 @@ class ConsumerHeartbeats:
     def _hand_over(self, draft: Draft, converted: ClassicGroup | None, turn: Turn) -> None:
         if converted is not None and draft.records:
             group_id = converted.group_id
-            turn.write(group_tombstone(group_id), partial(self._upgraded, converted, turn.now_ms))
+            turn.write(group_tombstone(group_id))
+            turn.when_written(partial(_log_upgrade, converted))
             for member in converted.members.values():
                 self._rebalances.answer_parked(
                     converted, member, ErrorCode.REBALANCE_IN_PROGRESS, turn
@@ -243,13 +244,6 @@ class ConsumerHeartbeats:
                 timeout_ms = member.session_timeout_ms
                 self._settling.renew_session(group_id, member.member_id, turn.now_ms, timeout_ms)
         draft.hand_over(self._registry, turn)
-
-    def _upgraded(self, classic: ClassicGroup, now_ms: int) -> None:
-        _log.info(
-            "[group %s, generation %d] becomes a consumer group, with %d classic members",
-            *(classic.group_id, classic.generation_id, len(classic.members)),
-        )
-        self._classic.remove(classic.group_id)
 
     def _member(
         self, request: ConsumerGroupHeartbeatRequest, member_id: str, draft: Draft
@@ -509,3 +503,10 @@ def _assignment(assigned: Holdings) -> Assignment:
 
 def _refused(code: ErrorCode, text: str) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)
+
+
+def _log_upgrade(classic: ClassicGroup, _: Turn) -> None:
+    _log.info(
+        "[group %s, generation %d] becomes a consumer group, with %d classic members",
+        *(classic.group_id, classic.generation_id, len(classic.members)),
+    )

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from groupsdk.broker.consumer_groups.group import ConsumerGroup, GroupRecord, ResolvedRegex
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, written_partitions
 from groupsdk.broker.consumer_groups.topics import Partitions
-from groupsdk.broker.runtime.contract import CoordinatorRecord
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -19,13 +18,6 @@ from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from groupsdk.wire.coordinator_records.declaration import write_key, write_value
-
-
-def encoded(record: GroupRecord) -> CoordinatorRecord:
-    """Encode a record."""
-    value = None if record.value is None else write_value(record.value)
-    return CoordinatorRecord(write_key(record.key), value)
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:

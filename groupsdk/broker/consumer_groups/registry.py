@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from functools import partial
 
 from groupsdk.broker.consumer_groups.group import ConsumerGroup, GroupRecord
 from groupsdk.broker.consumer_groups.member import MemberState
-from groupsdk.broker.consumer_groups.records import encoded
 from groupsdk.broker.groups.deadlines import Deadline, DeadlineBuckets
-from groupsdk.broker.groups.turn import Turn
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
@@ -85,8 +83,7 @@ class ConsumerGroupRegistry:
 
     def write(self, records: Iterable[GroupRecord], turn: Turn) -> None:
         """Have records written; each is replayed once it is in the log."""
-        for record in records:
-            turn.write(encoded(record), partial(self.replay, record))
+        turn.write_all(records)
 
     def remove(self, group_id: str) -> None:
         """Forget a group, with all its timers."""

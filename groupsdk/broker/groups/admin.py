@@ -4,15 +4,14 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.group_records import group_tombstone
 from groupsdk.broker.groups.offset_store import OffsetStore
 from groupsdk.broker.groups.protocols import metadata_of
+from groupsdk.broker.groups.records import OffsetTombstone, group_tombstone
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.turn import OffsetWrite, Turn
-from groupsdk.broker.runtime.contract import CoordinatorRecord, RequestContext
+from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.coordinator_records.offset_commit import write_offset_key
 from groupsdk.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -143,9 +142,10 @@ class Administration:
             )
             results.append(DeletableGroupResult(group_id, error))
             if error is ErrorCode.NONE:
-                write_offset_tombstones(self._offsets, group_id, turn)
+                for topic, partition in self._offsets.partitions(group_id):
+                    turn.write(OffsetTombstone(group_id, topic, partition))
                 if consumer_group is None:
-                    write_group_tombstone(self._registry, group_id, turn)
+                    turn.write(group_tombstone(group_id))
                 else:
                     self._consumer_groups.write_tombstones(consumer_group, turn)
                 _log.info("group %s: deleted on request", group_id)
@@ -198,25 +198,8 @@ class Administration:
             answers.append(OffsetDeleteResponsePartition(index, error))
             stored = self._offsets.get(group_id, name, index) is not None
             if not subscribed and (stored or self._offsets.is_unstable(group_id, name, index)):
-                write_offset_tombstone(group_id, name, index, turn)
+                turn.write(OffsetTombstone(group_id, name, index))
         return OffsetDeleteResponseTopic(name, tuple(answers))
-
-
-def write_offset_tombstone(group_id: str, topic: str, partition: int, turn: Turn) -> None:
-    """Write that a partition's offset is gone."""
-    record = CoordinatorRecord(write_offset_key(group_id, topic, partition), None)
-    turn.write(record, OffsetWrite(group_id, topic, partition, None))
-
-
-def write_offset_tombstones(offsets: OffsetStore, group_id: str, turn: Turn) -> None:
-    """Write that all offsets of a group are gone, those of open transactions included."""
-    for topic, partition in offsets.partitions(group_id):
-        write_offset_tombstone(group_id, topic, partition, turn)
-
-
-def write_group_tombstone(registry: GroupRegistry, group_id: str, turn: Turn) -> None:
-    """Write that a group is gone."""
-    turn.write(group_tombstone(group_id), lambda: registry.remove(group_id))
 
 
 def _deletable(group: ClassicGroup | None) -> ErrorCode:

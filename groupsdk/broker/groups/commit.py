@@ -1,8 +1,6 @@
 """Take OffsetCommit and TxnOffsetCommit: write offsets for whoever may."""
 
-import struct
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.groups.commit_answers import (
@@ -12,22 +10,16 @@ from groupsdk.broker.groups.commit_answers import (
     transaction_answer,
     transaction_error,
 )
-from groupsdk.broker.groups.committed_offset import CommittedOffset
+from groupsdk.broker.groups.committed_offset import NO_EPOCH, CommittedOffset
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.offset_store import OffsetStore
+from groupsdk.broker.groups.records import OffsetCommitRecords
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.turn import CommitWrite, Turn
-from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp, RequestContext
+from groupsdk.broker.runtime.contract import ProducerStamp, RequestContext
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import EncodeError
-from groupsdk.wire.coordinator_records.offset_commit import (
-    OFFSET_VERSION,
-    PLAIN_VALUE,
-    write_offset,
-    write_offset_key,
-    write_offset_value,
-)
+from groupsdk.limits import MAX_INT64, MAX_STRING_BYTES
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -44,10 +36,7 @@ if TYPE_CHECKING:
 
 _NO_EXPIRY: Final = -1
 _GROUP_ID_NOT_FOUND_FROM = 9
-_pack_partition = struct.Struct(">i").pack
-_PARTITION_BYTES = 4
 _SOME = 4
-_MAX_KEPT = 256
 
 _NONE = ErrorCode.NONE
 _DEAD = GroupState.DEAD
@@ -75,13 +64,8 @@ class Commits:
         self._offsets = offsets
         self._consumer_groups = consumer_groups
 
-    def handle(
-        self, request: OffsetCommitRequest, context: RequestContext, now_ms: int, ahead: int = 0
-    ) -> Turn:
-        """Write the offsets; a commit of a member keeps its session, as a heartbeat does.
-
-        So many records as `ahead` will be written before its own.
-        """
+    def handle(self, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Turn:
+        """Write the offsets; a commit of a member keeps its session, as a heartbeat does."""
         turn = Turn(now_ms)
         group = self._registry.groups.get(request.group_id)
         generation_id = request.generation_id_or_member_epoch
@@ -99,7 +83,9 @@ class Commits:
         if group is not None and (group.state is _STABLE or group.state is _PREPARING):
             self._registry.renew_session(group.members[request.member_id], now_ms)
         retention_ms = request.retention_time_ms
-        expire_ms = _NO_EXPIRY if retention_ms == _NO_EXPIRY else now_ms + retention_ms
+        expire_ms = (
+            _NO_EXPIRY if retention_ms == _NO_EXPIRY else min(now_ms + retention_ms, MAX_INT64)
+        )
         group_id, topics = request.group_id, [each for each in request.topics if each.partitions]
         if (
             topics
@@ -108,20 +94,14 @@ class Commits:
             and all(_is_plain(each.partitions) for each in topics)
         ):
             indexes = [
-                (each.name, self._write_plain(group_id, each.name, each.partitions, turn, ahead))
+                (each.name, self._write_plain(group_id, each.name, each.partitions, turn))
                 for each in topics
             ]
             answer = commit_accepted(indexes)
         else:
             answer = commit_answer(
                 [
-                    (
-                        each.name,
-                        self._write(
-                            *(group_id, each.name, each.partitions, expire_ms),
-                            *(turn, ahead),
-                        ),
-                    )
+                    (each.name, self._write(group_id, each.name, each.partitions, expire_ms, turn))
                     for each in topics
                 ]
             )
@@ -184,29 +164,19 @@ class Commits:
         topic: str,
         partitions: Sequence[OffsetCommitRequestPartition],
         turn: Turn,
-        ahead: int,
     ) -> tuple[int, ...]:
         """Write the offsets of one topic, none with metadata; return their partitions.
 
         As `_write`, in half the time: a consumer may commit hundreds every few seconds.
         """
-        records, now_ms = turn.records, turn.now_ms
-        first = self._offsets.position + ahead + len(records) + 1
-        prefix = write_offset_key(group_id, topic, 0)[:-_PARTITION_BYTES]
-        pack, new, kind = PLAIN_VALUE.pack, tuple.__new__, CommittedOffset
+        now_ms, new, kind = turn.now_ms, tuple.__new__, CommittedOffset
         indexes = tuple([each.partition_index for each in partitions])
-        stored: list[CommittedOffset] = [
-            new(
-                kind, (each.committed_offset, each.committed_leader_epoch, "", now_ms, -1, position)
-            )
-            for position, each in enumerate(partitions, first)
+        offsets: list[CommittedOffset] = [
+            new(kind, (each.committed_offset, each.committed_leader_epoch, "", now_ms, -1))
+            for each in partitions
         ]
-        keys = (_keys if len(indexes) <= _MAX_KEPT else _keys.__wrapped__)(prefix, indexes)
-        records += [
-            new(CoordinatorRecord, (key, pack(OFFSET_VERSION, offset, epoch, 1, now_ms, 0)))
-            for key, (offset, epoch, _, _, _, _) in zip(keys, stored, strict=True)
-        ]
-        turn.commits.append(CommitWrite(group_id, topic, dict(zip(indexes, stored, strict=True))))
+        by_partition = dict(zip(indexes, offsets, strict=True))
+        turn.records.append(OffsetCommitRecords(group_id, topic, by_partition))
         return indexes
 
     def _write(
@@ -216,48 +186,28 @@ class Commits:
         partitions: Partitions,
         expire_ms: int,
         turn: Turn,
-        ahead: int = 0,
     ) -> list[tuple[int, ErrorCode]]:
         """Write the offsets of one topic; return what to answer for each partition."""
         limit = self._registry.config.offset_metadata_max_bytes
         now_ms = turn.now_ms
-        records = turn.records
-        values: dict[int, CommittedOffset] = {}
-        position = self._offsets.position + ahead + len(records)
-        prefix = write_offset_key(group_id, topic, 0)[:-_PARTITION_BYTES]
+        offsets: dict[int, CommittedOffset] = {}
         answers: list[tuple[int, ErrorCode]] = []
-        pack, pack_plain = _pack_partition, PLAIN_VALUE.pack
-        new = tuple.__new__  # as the named tuples do, in half the time
+        new = tuple.__new__  # as the named tuple does, in half the time
         expires = expire_ms != _NO_EXPIRY
         for each in partitions:
             index = each.partition_index
             metadata = each.committed_metadata or ""
-            if len(metadata) * 2 > limit and _utf16_length(metadata) > limit:
+            if metadata and _is_too_large(metadata, limit):
                 answers.append((index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
                 continue
-            offset, epoch = each.committed_offset, each.committed_leader_epoch
-            try:
-                if not metadata and not expires:
-                    value = pack_plain(OFFSET_VERSION, offset, epoch, 1, now_ms, 0)
-                elif expires:
-                    _, value = write_offset(
-                        group_id, topic, index, offset, epoch, metadata, now_ms, expire_ms
-                    )
-                    epoch = -1  # that version of the record cannot carry one
-                else:
-                    value = write_offset_value(offset, epoch, metadata, now_ms)
-            except EncodeError:
-                # longer than any record can carry, whatever offset.metadata.max.bytes allows
-                answers.append((index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
-                continue
-            position += 1
-            records.append(new(CoordinatorRecord, (prefix + pack(index), value)))
-            values[index] = new(
-                CommittedOffset, (offset, epoch, metadata, now_ms, expire_ms, position)
+            # the version of the record that has a time of expiry has no epoch
+            epoch = NO_EPOCH if expires else each.committed_leader_epoch
+            offsets[index] = new(
+                CommittedOffset, (each.committed_offset, epoch, metadata, now_ms, expire_ms)
             )
             answers.append((index, _NONE))
-        if values:
-            turn.commits.append(CommitWrite(group_id, topic, values))
+        if offsets:
+            turn.records.append(OffsetCommitRecords(group_id, topic, offsets))
         return answers
 
 
@@ -290,18 +240,19 @@ def _check(
     return _NONE
 
 
-@lru_cache(maxsize=128)
-def _keys(prefix: bytes, indexes: tuple[int, ...]) -> list[bytes]:
-    """Make the keys of a topic's records; a consumer commits the same partitions until it has others."""
-    pack = _pack_partition
-    return [prefix + pack(index) for index in indexes]
-
-
 def _is_plain(partitions: Iterable[OffsetCommitRequestPartition]) -> bool:
     for each in partitions:  # noqa: SIM110 - all() takes twice the time
         if each.committed_metadata:
             return False
     return True
+
+
+def _is_too_large(metadata: str, limit: int) -> bool:
+    """Return whether metadata is longer than offset.metadata.max.bytes, or than any record can carry."""
+    if len(metadata) * 2 > limit and _utf16_length(metadata) > limit:
+        return True
+    size = len(metadata)
+    return size * 4 > MAX_STRING_BYTES and len(metadata.encode()) > MAX_STRING_BYTES
 
 
 def _utf16_length(text: str) -> int:

@@ -9,7 +9,7 @@ NO_TIMESTAMP: Final = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset."""
+    """A committed offset (Kafka: OffsetAndMetadata)."""
 
     offset: int
     leader_epoch: int = NO_EPOCH
@@ -18,5 +18,3 @@ class CommittedOffset(NamedTuple):
     commit_timestamp_ms: int = NO_TIMESTAMP
     expire_timestamp_ms: int = NO_TIMESTAMP
     """-1: by the broker's retention; only commits of version 2 to 4 could name a time."""
-    position: int = -1
-    """Grows with the record's place in the log: the later record wins."""

@@ -3,13 +3,13 @@
 import logging
 from typing import TYPE_CHECKING
 
-from groupsdk.broker.groups.admin import write_group_tombstone, write_offset_tombstone
 from groupsdk.broker.groups.committed_offset import NO_TIMESTAMP, CommittedOffset
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.offset_store import OffsetStore
+from groupsdk.broker.groups.records import OffsetTombstone, group_tombstone
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.turn import Turn
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 
 
@@ -96,7 +96,7 @@ class Expiry:
                     return False
                 else:
                     expired += 1
-                    write_offset_tombstone(group_id, topic, partition, turn)
+                    turn.write(OffsetTombstone(group_id, topic, partition))
         if expired:
             _log.info("group %s: %d offsets expired", group_id, expired)
         if (
@@ -105,7 +105,7 @@ class Expiry:
             and not group.pending_joins
             and not offsets.has_open_transactions(group_id)
         ):
-            write_group_tombstone(self._registry, group_id, turn)
+            turn.write(group_tombstone(group_id))
             _log.info("group %s: has no members and no offsets any more, and goes", group_id)
         return True
 
@@ -129,7 +129,7 @@ class Expiry:
                 elif len(turn.records) >= _MAX_RECORDS:
                     return False
                 else:
-                    write_offset_tombstone(group_id, topic, partition, turn)
+                    turn.write(OffsetTombstone(group_id, topic, partition))
         if not (kept or group.members or offsets.has_open_transactions(group_id)):
             self._consumer_groups.write_tombstones(group, turn)
             _log.info("[group %s] has no members and no offsets any more, and goes", group_id)

@@ -1,6 +1,9 @@
 """Hold one classic group: its state, its members, and the counts by which it decides."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from groupsdk.broker.groups.deadlines import NEVER, Deadline
 from groupsdk.broker.groups.member import GroupMember, Parked, PendingMember
@@ -14,11 +17,16 @@ from groupsdk.broker.groups.state import TRANSITIONS, GroupState
 from groupsdk.broker.groups.subscriptions import subscribed_topics
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
+from groupsdk.wire.twin import maker
 
 
 NO_TIMESTAMP = -1
+NO_RECORD: Final = GroupMetadataValue()
 _MEMBER_BYTES = 64
 """What a member takes in the group's record besides its metadata and assignment, at the least."""
+
+_new_member_metadata = maker(MemberMetadata)
 
 
 class ClassicGroup(Deadline):
@@ -27,7 +35,12 @@ class ClassicGroup(Deadline):
     It keeps its own books consistent, and decides nothing by itself (Kafka: ClassicGroup). What most
     groups do not have (static members, ids handed out) takes no room until there is one.
 
+    What lasts is `recorded`, which only `replay` changes. All else is the group as it is served: `replay` makes it
+    what the record says, and until the next record a rebalance moves it on. A rebalance is in no record: its
+    members, its generation and who waits in it are gone when the log is loaded again.
+
     Attributes:
+        recorded: the last record of the group in the log; the default one where there are only offsets.
         state_timestamp_ms: when it came into its state; -1 if its record does not say.
         protocol_type: what its members are; None for a group that has only ever had offsets.
         supported: how many members support each protocol.
@@ -54,6 +67,7 @@ class ClassicGroup(Deadline):
         "previous_state",
         "protocol_name",
         "protocol_type",
+        "recorded",
         "state",
         "state_timestamp_ms",
         "static_members",
@@ -65,6 +79,7 @@ class ClassicGroup(Deadline):
         """Create an empty group."""
         super().__init__()
         self.group_id = group_id
+        self.recorded = NO_RECORD
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
         self.state_timestamp_ms = now_ms
@@ -83,6 +98,99 @@ class ClassicGroup(Deadline):
         self.new_member_added = False
         self.initial_remaining_ms = 0
         self.initial_delay_ms = 0
+
+    # What lasts.
+
+    def replay(self, value: GroupMetadataValue) -> list[GroupMember]:
+        """Become what a record says: stable with its members, or empty.
+
+        A member that is served already keeps what no record says. A static member may go on under another id.
+
+        Returns:
+            The members that are not in the record.
+        """
+        self.recorded = value
+        self.protocol_type = value.protocol_type or None
+        self.protocol_name = value.protocol
+        self.generation_id = value.generation
+        if [(each.member_id, each.group_instance_id) for each in value.members] == [
+            (each.member_id, each.instance_id) for each in self.members.values()
+        ]:
+            gone = []
+            for member, each in zip(self.members.values(), value.members, strict=True):
+                self._replay_member(member, each)
+        else:
+            gone = self._replay_members(value.members)
+        self.leader_id = value.leader or next(iter(self.members), None)
+        self.previous_state = self.state
+        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
+        self.state_timestamp_ms = value.current_state_timestamp
+        self.compute_subscribed_topics()
+        return gone
+
+    def _replay_members(self, members: Iterable[MemberMetadata]) -> list[GroupMember]:
+        """Take over the members of a record, others than those that are served; return those that go."""
+        known, self.members = self.members, {}
+        old_ids, self.static_members = self.static_members or {}, None
+        for each in members:
+            member = known.pop(each.member_id, None)
+            if member is None and each.group_instance_id in old_ids:
+                member = known.pop(old_ids[each.group_instance_id], None)
+            if member is None:
+                member = GroupMember(self, each.member_id, None, "", "", 0, 0, ())
+            if self.pending_syncs is not None and member.member_id in self.pending_syncs:
+                self.pending_syncs.discard(member.member_id)
+                self.pending_syncs.add(each.member_id)
+            self._replay_member(member, each)
+            self._put(member)
+        for member in known.values():
+            self._let_go(member)
+            self.discard_pending_sync(member.member_id)
+        return list(known.values())
+
+    def _replay_member(self, member: GroupMember, value: MemberMetadata) -> None:
+        name = self.protocol_name
+        if not _offers(member.protocols, name, value.subscription):
+            self.set_protocols(member, ((name or "", value.subscription),))
+        member.replay(value)
+
+    def with_assignments(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadataValue:
+        """Return the record of the generation that is served, with these assignments by member id."""
+        name = self.protocol_name
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation_id,
+            protocol=name,
+            leader=self.leader_id,
+            current_state_timestamp=now_ms,
+            members=tuple(
+                [
+                    _new_member_metadata(
+                        member_id=each.member_id,
+                        group_instance_id=each.instance_id,
+                        client_id=each.client_id,
+                        client_host=each.client_host,
+                        rebalance_timeout=each.rebalance_timeout_ms,
+                        session_timeout=each.session_timeout_ms,
+                        subscription=metadata_of(each.protocols, name),
+                        assignment=assignments[each.member_id],
+                    )
+                    for each in self.members.values()
+                ]
+            ),
+        )
+
+    def with_static_member(self, old_id: str, member: MemberMetadata) -> GroupMetadataValue:
+        """Return the record in which a static member goes on under another id, with the assignment that it has."""
+        value = self.recorded
+        return replace(
+            value,
+            leader=member.member_id if self.leader_id == old_id else value.leader,
+            members=tuple(
+                replace(member, assignment=each.assignment) if each.member_id == old_id else each
+                for each in value.members
+            ),
+        )
 
     # Its state.
 
@@ -179,13 +287,9 @@ class ClassicGroup(Deadline):
 
     def add(self, member: GroupMember) -> None:
         """Take a member in; the first one leads."""
-        if member.instance_id is not None:
-            if self.static_members is None:
-                self.static_members = {}
-            self.static_members[member.instance_id] = member.member_id
         if self.leader_id is None:
             self.leader_id = member.member_id
-        self.members[member.member_id] = member
+        self._put(member)
         self._count(member.protocols, 1)
         if member.join is not None:
             self.awaiting_joins += 1
@@ -193,16 +297,26 @@ class ClassicGroup(Deadline):
     def remove(self, member: GroupMember) -> None:
         """Let a member go; where it led, any other one does."""
         del self.members[member.member_id]
-        member.deadline_ms = NEVER
-        self._count(member.protocols, -1)
-        if member.join is not None:
-            self.awaiting_joins -= 1
+        self._let_go(member)
         instance_id = member.instance_id
         if instance_id is not None and self.static_member_id(instance_id) == member.member_id:
             self.static_members = _without(self.static_members, instance_id)
         if self.leader_id == member.member_id:
             self.leader_id = next(iter(self.members), None)
         self.discard_pending_sync(member.member_id)
+
+    def _put(self, member: GroupMember) -> None:
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            if self.static_members is None:
+                self.static_members = {}
+            self.static_members[member.instance_id] = member.member_id
+
+    def _let_go(self, member: GroupMember) -> None:
+        member.deadline_ms = NEVER
+        self._count(member.protocols, -1)
+        if member.join is not None:
+            self.awaiting_joins -= 1
 
     def rename(self, member: GroupMember, member_id: str) -> None:
         """Give a static member another id, with all that it has."""
@@ -285,6 +399,13 @@ class ClassicGroup(Deadline):
         """Return the protocol that the members would have if a generation began now."""
         return choose_protocol((each.protocols for each in self.members.values()), self.supported)
 
+    def select_protocol_with(self, member: GroupMember, protocols: Protocols) -> str | None:
+        """Return the protocol that a generation would have if one of the members offered these."""
+        if protocols == member.protocols:
+            return self.select_protocol()
+        offers = [protocols if each is member else each.protocols for each in self.members.values()]
+        return choose_protocol(offers, Counter(name for each in offers for name, _ in each))
+
     def compute_subscribed_topics(self) -> None:
         """Read the topics of the members' metadata for the protocol in use."""
         name = self.protocol_name
@@ -310,3 +431,10 @@ def _without(static_members: dict[str, str] | None, instance_id: str) -> dict[st
     if static_members is not None:
         static_members.pop(instance_id, None)
     return static_members or None
+
+
+def _offers(protocols: Protocols, name: str | None, metadata: bytes) -> bool:
+    for offered, theirs in protocols:
+        if offered == name:
+            return theirs == metadata
+    return False

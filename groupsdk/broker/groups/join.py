@@ -7,7 +7,6 @@ from collections.abc import Callable
 from groupsdk.broker.groups.answers import join_answer, join_error
 from groupsdk.broker.groups.error_answers import append_error
 from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.group_records import empty_group_record
 from groupsdk.broker.groups.join_request import (
     offered_protocols,
     park_join,
@@ -17,11 +16,12 @@ from groupsdk.broker.groups.join_request import (
 )
 from groupsdk.broker.groups.member import GroupMember, Parked
 from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.broker.groups.records import empty_group
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.state import GroupState
 from groupsdk.broker.groups.static_member import StaticMembers
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.wire.messages.join_group import JoinGroupRequest
@@ -69,17 +69,14 @@ class Joins:
     def _join_new_group(
         self, request: JoinGroupRequest, context: RequestContext, turn: Turn
     ) -> None:
-        group = self._registry.create(request.group_id, turn.now_ms)
-        self._join(group, request, context, turn)
-        turn.promises, turn.replies = turn.replies, []
-        turn.write(empty_group_record(group), _nothing)
-        version = context.api_version
-
-        def failed(again: Turn, error: ErrorCode) -> None:
-            self._registry.remove(group.group_id)
-            again.reply(context.token, join_error(error, "", version))
-
-        turn.if_failed(failed)
+        group_id, version = request.group_id, context.api_version
+        turn.write(empty_group(group_id, turn.now_ms))
+        turn.when_written(
+            lambda after: self._join(self._registry.groups[group_id], request, context, after)
+        )
+        turn.if_failed(
+            lambda after, error: after.reply(context.token, join_error(error, "", version))
+        )
 
     def _join(
         self, group: ClassicGroup, request: JoinGroupRequest, context: RequestContext, turn: Turn
@@ -259,7 +256,3 @@ class Joins:
 
 def _refuse(error: ErrorCode, member_id: str, context: RequestContext, turn: Turn) -> None:
     turn.reply(context.token, join_error(error, member_id, context.api_version))
-
-
-def _nothing() -> None:
-    """Stand for a record of a group that is there already."""

@@ -6,8 +6,8 @@ from groupsdk.broker.groups.answers import join_error
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.member import GroupMember, Parked
 from groupsdk.broker.groups.protocols import Protocols
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 

@@ -7,8 +7,8 @@ from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.rebalance import Rebalances
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
 

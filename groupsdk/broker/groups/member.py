@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from groupsdk.broker.groups.deadlines import Deadline
 from groupsdk.broker.groups.protocols import Protocols
+from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
 
 
 if TYPE_CHECKING:
@@ -18,7 +19,11 @@ class Parked(NamedTuple):
 
 
 class GroupMember(Deadline):
-    """One member of a group; its deadline is the end of its session.
+    """One member of a group as the coordinator serves it; its deadline is the end of its session.
+
+    What lasts of it is its entry in the group's last record (`ClassicGroup.recorded`), which `replay` copies to
+    here. The rest is in no record: what it has parked, when its session ends, what else it offers, and all that
+    it said in a rebalance that has not ended.
 
     Attributes:
         group: the group that it is, or was, in.
@@ -72,6 +77,17 @@ class GroupMember(Deadline):
         self.sync: Parked | None = None
         self.is_new = False
         self.joined_ms: int | None = None
+
+    def replay(self, value: MemberMetadata) -> None:
+        """Take over all that a record says of it but the metadata for the group's protocol."""
+        self.member_id = value.member_id
+        self.instance_id = value.group_instance_id
+        self.client_id = value.client_id
+        self.client_host = value.client_host
+        timeout_ms = value.rebalance_timeout
+        self.rebalance_timeout_ms = value.session_timeout if timeout_ms < 0 else timeout_ms
+        self.session_timeout_ms = value.session_timeout
+        self.assignment = value.assignment
 
 
 class PendingMember(Deadline):

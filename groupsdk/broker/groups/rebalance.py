@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from groupsdk.broker.groups.answers import join_answer, join_error, sync_error
 from groupsdk.broker.groups.deadlines import NEVER
 from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.group_records import group_record
 from groupsdk.broker.groups.member import GroupMember, PendingMember, Session
+from groupsdk.broker.groups.records import group_metadata
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.turn import Turn
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 
 
@@ -219,12 +219,8 @@ class Rebalances:
 
     def _write_empty(self, group: ClassicGroup, turn: Turn) -> None:
         _log.info("group %s, generation %d: is empty now", group.group_id, group.generation_id)
-        turn.write(group_record(group, {}), _already_so)
+        turn.write(group_metadata(group.group_id, group.with_assignments({}, turn.now_ms)))
         turn.if_failed(_warn_of(group))
-
-
-def _already_so() -> None:
-    """Stand for a record that says what the group is by then."""
 
 
 def _warn_of(group: ClassicGroup) -> Callable[[Turn, ErrorCode], None]:

@@ -5,8 +5,9 @@ from typing import Final
 
 from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.broker.groups.deadlines import DeadlineBuckets
-from groupsdk.broker.groups.group import ClassicGroup
+from groupsdk.broker.groups.group import NO_TIMESTAMP, ClassicGroup
 from groupsdk.broker.groups.member import GroupMember, PendingMember, Session
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 
 
 MAX_PENDING_BYTES: Final = 8 * 1024 * 1024
@@ -18,7 +19,7 @@ class GroupRegistry:
     """The groups by their ids, the sessions of their members, and the phases of their rebalances.
 
     Attributes:
-        groups: all groups, by id.
+        groups: all groups, by id; `replay` makes and removes them, and nothing else.
         sessions: when members are expelled, unless they are heard of; and ids that were handed out.
         phases: when a join or a sync phase ends, whoever is missing.
     """
@@ -44,11 +45,22 @@ class GroupRegistry:
         self._pending: dict[PendingMember, None] = {}  # in the order in which they were handed out
         self._pending_bytes = 0
 
-    def create(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """Create an empty group in place of any other."""
-        self.remove(group_id)
-        group = self.groups[group_id] = ClassicGroup(group_id, now_ms)
-        return group
+    def replay(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        """Make a classic group what its record says; None removes it."""
+        if value is None:
+            self.remove(group_id)
+            return
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id, value.current_state_timestamp)
+        for gone in group.replay(value):
+            self.sessions.clear(gone)
+
+    def replay_offset(self, group_id: str) -> None:
+        """Make a group without members of an id that commits offsets, if there is no group of that id."""
+        if group_id not in self.groups and group_id not in self.consumer_groups:
+            # since when is in no record: compaction removes the first commit
+            self.groups[group_id] = ClassicGroup(group_id, NO_TIMESTAMP)
 
     def remove(self, group_id: str) -> None:
         """Forget a group, with all its deadlines."""

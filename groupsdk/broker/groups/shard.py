@@ -20,7 +20,7 @@ from groupsdk.broker.consumer_groups.settings import (
 )
 from groupsdk.broker.consumer_groups.topics import NoTopics, TopicImage
 from groupsdk.broker.consumer_groups.views import ConsumerGroupView
-from groupsdk.broker.groups.admin import Administration, write_offset_tombstone
+from groupsdk.broker.groups.admin import Administration
 from groupsdk.broker.groups.answers import join_error, sync_error
 from groupsdk.broker.groups.commit import Commits
 from groupsdk.broker.groups.commit_answers import commit_error
@@ -35,22 +35,23 @@ from groupsdk.broker.groups.join import Joins
 from groupsdk.broker.groups.leave import Leaves
 from groupsdk.broker.groups.offset_store import OffsetStore
 from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.broker.groups.records import OffsetCommitRecords, OffsetTombstone, RecordDecoder
 from groupsdk.broker.groups.registry import GroupRegistry
-from groupsdk.broker.groups.replay import Replay
 from groupsdk.broker.groups.state import GroupState
 from groupsdk.broker.groups.sync import Syncs
-from groupsdk.broker.groups.turn import OffsetWrite, Turn
 from groupsdk.broker.groups.views import GroupStatus, GroupView, group_status, group_view
 from groupsdk.broker.runtime.contract import (
     NOTHING,
     CoordinatorRecord,
     ProducerStamp,
+    Record,
     Reply,
     RequestContext,
     Result,
 )
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -67,6 +68,7 @@ from groupsdk.wire.messages.offset_delete import OffsetDeleteRequest
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
 
 
@@ -110,10 +112,10 @@ class GroupCoordinatorShard:
         self._config = config
         self._registry = GroupRegistry(config)
         self._offsets = OffsetStore()
-        consumer_registry = ConsumerGroupRegistry(self._registry.remove)
+        self._consumer_registry = consumer_registry = ConsumerGroupRegistry(self._registry.remove)
         self._consumer_groups = consumer_registry.groups
         self._registry.consumer_groups = consumer_registry.groups
-        self._replay = Replay(self._registry, self._offsets, consumer_registry.replay)
+        self._decoder = RecordDecoder()
         self._rebalances = Rebalances(self._registry)
         self._consumer = consumer = ConsumerGroupCoordinator(
             consumer_registry,
@@ -122,22 +124,19 @@ class GroupCoordinatorShard:
             consumer_settings or EffectiveSettings(ConsumerGroupConfig, no_group_settings),
             image,
             new_uuid,
-            self._become_classic,
+            self._became_classic,
             assignors,
             start_assignment,
         )
-        # consumer groups that have just become classic ones, and are to rebalance
-        self._downgraded: list[str] = []
         self._expiry = Expiry(self._registry, self._offsets, consumer)
         self._heartbeats = Heartbeats(self._registry)
         self._fetches = Fetches(self._registry, self._offsets, consumer)
         self._admin = Administration(self._registry, self._offsets, consumer)
         self._commits = commits = Commits(self._registry, self._offsets, consumer)
         self._joins = Joins(self._registry, self._rebalances, new_uuid)
-        # what was handed out last, while its records are neither replayed nor given up
+        # the result that was handed out last, while its records are neither written nor refused
         self._turn: Turn | None = None
         self._result: Result | None = None
-        self._replayed = 0
         self._turns: dict[type[Request[Any]], _TurnHandler] = {
             OffsetCommitRequest: commits.handle,
             TxnOffsetCommitRequest: commits.handle_transactional,
@@ -213,17 +212,15 @@ class GroupCoordinatorShard:
             made = Turn(now_ms)
             self._consumer.write_tombstones(group, made)
             turn.records[:0] = made.records
-            turn.prepared[:0] = made.prepared
         return turn
 
-    def _become_classic(
-        self, group_id: str, value: GroupMetadataValue, now_ms: int, rebalance: bool
-    ) -> None:
-        self._replay.apply_group(group_id, value)
-        for member in self._registry.groups[group_id].members.values():
-            self._registry.renew_session(member, now_ms)
-        if rebalance:
-            self._downgraded.append(group_id)
+    def _became_classic(self, group_id: str, rebalance: bool, turn: Turn) -> None:
+        """Begin the sessions of a classic group that was a consumer group before."""
+        group = self._registry.groups[group_id]
+        for member in group.members.values():
+            self._registry.renew_session(member, turn.now_ms)
+        if rebalance and group.members:
+            self._rebalances.prepare(group, "it was a consumer group before", turn)
 
     def may_wait(self, request: Request[Any]) -> bool:
         """Tell whether a request may wait for others like it: small commits, most of whose cost is the append."""
@@ -239,7 +236,7 @@ class GroupCoordinatorShard:
         whole = Turn(now_ms)
         for request, context in requests:
             assert isinstance(request, OffsetCommitRequest)
-            whole.take(self._commits.handle(request, context, now_ms, len(whole.records)))
+            whole.take(self._commits.handle(request, context, now_ms))
         return self._hand_out(whole)
 
     def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
@@ -255,11 +252,6 @@ class GroupCoordinatorShard:
     def advance(self, now_ms: int) -> Result:
         """Do everything that is due: end sessions, phases of rebalances, and the lives of offsets."""
         turn = Turn(now_ms)
-        for group_id in self._downgraded:
-            group = self._registry.groups.get(group_id)
-            if group is not None and group.members:
-                self._rebalances.prepare(group, "it was a consumer group before", turn)
-        self._downgraded = []
         sessions, phases = self._registry.sessions, self._registry.phases
         while min(sessions.next_ms, phases.next_ms) <= now_ms:
             # in the order in which they were due, should several be late
@@ -284,8 +276,6 @@ class GroupCoordinatorShard:
         consumer_ms = self._consumer.next_ms
         if consumer_ms < next_ms:
             next_ms = consumer_ms
-        if self._downgraded:
-            return 0
         expiry_ms = self._expiry.next_ms
         if expiry_ms is not None and expiry_ms < next_ms:
             return expiry_ms
@@ -298,7 +288,7 @@ class GroupCoordinatorShard:
         for group_id in self._offsets.all_group_ids():
             for topic, partition in self._offsets.partitions(group_id):
                 if topic in gone:
-                    write_offset_tombstone(group_id, topic, partition, turn)
+                    turn.write(OffsetTombstone(group_id, topic, partition))
         return self._hand_out(turn)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Result:
@@ -307,61 +297,53 @@ class GroupCoordinatorShard:
 
     # The log.
 
-    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
-        """Apply one record of the log, while loading or right after it was appended.
+    def decode(self, records: Sequence[Pair]) -> Iterable[Record]:
+        """Decode records of the log, keys and values; those of types that are not kept here are skipped.
 
         Raises:
             DecodeError: a known record type in a version or with bytes that cannot be read.
         """
-        self._offsets.position += 1
-        turn = self._turn
-        if turn is None:
-            self._replay.apply(record, producer)
-            return
-        at, records = self._replayed, turn.records
-        if records[at] is not record and records[at] != record:
-            self._replay.apply(record, producer)
-            return
-        self._replayed = at + 1
-        if at + 1 == len(records):
-            self._turn = self._result = None
-        if turn.commits:
-            self._replay.apply(record, producer)
-            return
-        prepared = turn.prepared[at]
-        if isinstance(prepared, OffsetWrite):
-            self._replay.apply_offset(prepared, producer)
-        else:
-            prepared()
+        return self._decoder.decode(records)
 
-    def replay_written(self, result: Result) -> None:
-        """Apply the records of a result right after they were appended: the same as `replay` of each."""
-        turn = self._turn
-        if turn is not None and turn.commits and result is self._result and not self._replayed:
-            self._turn = self._result = None
-            self._offsets.position += len(turn.records)
-            for write in turn.commits:
-                self._replay.apply_commit(write, turn.producer)
-            return
-        for record in result.records:
-            self.replay(record, result.producer)
-
-    def replay_all(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Apply records of no transaction while loading: the same as `replay` of each, in a third of the time.
+    def replay(self, record: Record, producer: ProducerStamp | None = None) -> None:
+        """Apply one value of the log, while loading or right after it was appended; nothing else changes what lasts.
 
         Raises:
-            DecodeError: as `replay` does; those before it were applied.
+            TypeError: `decode` makes no such value; a fault of the caller.
         """
-        self._replay.apply_all(records)
+        if type(record) is OffsetCommitRecords:
+            if record.group_id not in self._registry.groups:
+                self._registry.replay_offset(record.group_id)
+            self._offsets.replay(record, producer)
+        elif isinstance(record, OffsetTombstone):
+            self._offsets.replay_tombstone(record)
+        elif not isinstance(record, CoordinatorRecord):
+            raise TypeError(f"{type(record).__name__} is not a record of __consumer_offsets")
+        elif isinstance(record.key, GroupMetadataKey):
+            assert record.value is None or isinstance(record.value, GroupMetadataValue)
+            self._registry.replay(record.key.group, record.value)
+        else:
+            self._consumer_registry.replay(record)
 
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
         """Apply a commit or abort marker found in, or just appended to, this partition."""
-        self._offsets.position += 1
-        self._offsets.end_transaction(producer.producer_id, committed=committed)
+        self._offsets.replay_marker(producer.producer_id, committed=committed)
+
+    def written(self, result: Result, now_ms: int) -> Result:
+        """Go on with what waited for the records of a result; they are replayed."""
+        turn = self._turn
+        if turn is None or result is not self._result:
+            return NOTHING
+        self._turn = self._result = None
+        if not turn.following:
+            return NOTHING
+        after = Turn(now_ms)
+        for following in turn.following:
+            following(after)
+        return self._hand_out(after)
 
     def loaded(self, now_ms: int) -> Result:
         """Take up service: every member has a session anew, as its heartbeats went elsewhere."""
-        self._replay.loaded()
         turn = Turn(now_ms)
         for group in list(self._registry.groups.values()):
             for member in group.members.values():
@@ -374,9 +356,9 @@ class GroupCoordinatorShard:
         return self._hand_out(turn)
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Take back what a result promised, as its records could not be written; gives its replies anew."""
+        """Go on after the records of a result could not be written; gives its replies anew."""
         turn = self._turn
-        if turn is None or result is not self._result or self._replayed:
+        if turn is None or result is not self._result:
             return NOTHING
         self._turn = self._result = None
         again = Turn(now_ms)
@@ -453,7 +435,7 @@ class GroupCoordinatorShard:
     def _hand_out(self, turn: Turn) -> Result:
         result = turn.result()
         if turn.records:
-            self._turn, self._result, self._replayed = turn, result, 0
+            self._turn, self._result = turn, result
         return result
 
 

@@ -4,15 +4,23 @@ import logging
 
 from groupsdk.broker.groups.answers import join_answer, join_error, sync_error
 from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.group_records import assignments_of, group_record
-from groupsdk.broker.groups.join_request import park_join, update_member, with_reason
+from groupsdk.broker.groups.join_request import (
+    offered_protocols,
+    park_join,
+    rebalance_timeout_ms,
+    update_member,
+    with_reason,
+)
 from groupsdk.broker.groups.member import GroupMember
+from groupsdk.broker.groups.protocols import metadata_of
 from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.broker.groups.records import group_metadata
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 
 
@@ -45,31 +53,46 @@ class StaticMembers:
         In a stable group that would choose its protocol again, nothing else happens: the member keeps
         its assignment and its leadership, and nobody rebalances.
         """
-        old_id, old_leader = member.member_id, group.leader_id
-        undo = _Undo(member)
-        self._fence(group, member, turn)
-        group.rename(member, new_id)
-        update_member(group, member, request)
-        member.is_new = False
-        member.joined_ms = turn.now_ms
-        self._registry.renew_session(member, turn.now_ms)
-        _log.info(
-            "group %s, member %s, generation %d: takes the place of %s as %s",
-            group.group_id,
-            new_id,
-            group.generation_id,
-            old_id,
-            member.instance_id,
-        )
-        if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
-            self._store(group, member, old_leader or "", undo, context, turn)
-            return
+        if group.state is GroupState.STABLE:
+            selected = group.select_protocol_with(member, offered_protocols(request))
+            if selected == group.protocol_name:
+                self._write(group, member, new_id, request, context, turn)
+                return
+        self._take_over(group, member, new_id, request, turn)
         park_join(group, member, context, turn)
         if group.state is GroupState.STABLE:
             reason = f"the static member {new_id} changes the protocol"
         else:
             reason = f"the static member {new_id} came back"
         self._rebalances.prepare_or_complete(group, with_reason(reason, request), turn)
+
+    def _take_over(
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        new_id: str,
+        request: JoinGroupRequest,
+        turn: Turn,
+    ) -> None:
+        _log.info(
+            "group %s, member %s, generation %d: takes the place of %s as %s",
+            group.group_id,
+            new_id,
+            group.generation_id,
+            member.member_id,
+            member.instance_id,
+        )
+        self._fence(group, member, turn)
+        group.rename(member, new_id)
+        self._came_back(group, member, request, turn)
+
+    def _came_back(
+        self, group: ClassicGroup, member: GroupMember, request: JoinGroupRequest, turn: Turn
+    ) -> None:
+        update_member(group, member, request)
+        member.is_new = False
+        member.joined_ms = turn.now_ms
+        self._registry.renew_session(member, turn.now_ms)
 
     def _fence(self, group: ClassicGroup, member: GroupMember, turn: Turn) -> None:
         error = ErrorCode.FENCED_INSTANCE_ID
@@ -80,60 +103,58 @@ class StaticMembers:
             member.sync = None
             turn.reply(sync.token, sync_error(error))
 
-    def _store(
+    def _write(
         self,
         group: ClassicGroup,
         member: GroupMember,
-        old_leader: str,
-        undo: "_Undo",
+        new_id: str,
+        request: JoinGroupRequest,
         context: RequestContext,
         turn: Turn,
     ) -> None:
+        """Write that the member goes on under another id; all that it offers besides is in no record."""
+        old_id, old_leader = member.member_id, group.leader_id or ""
         version = context.api_version
-        if version >= _SKIPS_ASSIGNMENT_FROM:
-            leads = member.member_id == group.leader_id
-            answer = join_answer(
-                group, member.member_id, version, members=leads, skip_assignment=leads
-            )
-        else:
-            # named leader under its old id, the client takes itself for a follower and does not assign
-            answer = join_answer(group, member.member_id, version, leader=old_leader)
-        turn.write(group_record(group, assignments_of(group)), _nothing)
-        turn.promise(context.token, answer)
+        value = MemberMetadata(
+            member_id=new_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=rebalance_timeout_ms(request),
+            session_timeout=request.session_timeout_ms,
+            subscription=metadata_of(offered_protocols(request), group.protocol_name),
+        )
+        turn.write(group_metadata(group.group_id, group.with_static_member(old_id, value)))
 
-        def failed(again: Turn, error: ErrorCode) -> None:
-            _log.warning(
-                "group %s, member %s, generation %d: could not be written: %s; its id is %s again",
+        def written(after: Turn) -> None:
+            _log.info(
+                "group %s, member %s, generation %d: takes the place of %s as %s",
                 group.group_id,
-                member.member_id,
+                new_id,
                 group.generation_id,
-                error.name,
-                undo.member_id,
+                old_id,
+                member.instance_id,
             )
-            undo.apply(group, member)
-            self._registry.renew_session(member, again.now_ms)
-            again.reply(context.token, join_error(error, "", version))
+            self._fence(group, member, after)
+            self._came_back(group, member, request, after)
+            if version >= _SKIPS_ASSIGNMENT_FROM:
+                leads = new_id == group.leader_id
+                answer = join_answer(group, new_id, version, members=leads, skip_assignment=leads)
+            else:
+                # named leader under its old id, the client takes itself for a follower and does not assign
+                answer = join_answer(group, new_id, version, leader=old_leader)
+            after.reply(context.token, answer)
 
+        def failed(after: Turn, error: ErrorCode) -> None:
+            _log.warning(
+                "group %s, member %s, generation %d: cannot come back as %s, as the log was not written: %s",
+                group.group_id,
+                old_id,
+                group.generation_id,
+                new_id,
+                error.name,
+            )
+            after.reply(context.token, join_error(error, "", version))
+
+        turn.when_written(written)
         turn.if_failed(failed)
-
-
-class _Undo:
-    """What a member was before it came back."""
-
-    __slots__ = ("member_id", "protocols", "rebalance_timeout_ms", "session_timeout_ms")
-
-    def __init__(self, member: GroupMember) -> None:
-        self.member_id = member.member_id
-        self.protocols = member.protocols
-        self.rebalance_timeout_ms = member.rebalance_timeout_ms
-        self.session_timeout_ms = member.session_timeout_ms
-
-    def apply(self, group: ClassicGroup, member: GroupMember) -> None:
-        group.rename(member, self.member_id)
-        group.set_protocols(member, self.protocols)
-        member.rebalance_timeout_ms = self.rebalance_timeout_ms
-        member.session_timeout_ms = self.session_timeout_ms
-
-
-def _nothing() -> None:
-    """Stand for a record that says what the group is already."""

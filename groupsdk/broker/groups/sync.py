@@ -1,17 +1,16 @@
 """Take SyncGroup: write the leader's assignment, then hand it out."""
 
 import logging
-from collections.abc import Callable
 
 from groupsdk.broker.groups.answers import sync_answer, sync_error
 from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.group_records import group_record
 from groupsdk.broker.groups.member import GroupMember, Parked
 from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.broker.groups.records import group_metadata
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
 
@@ -99,11 +98,9 @@ class Syncs:
                 sum(member_id not in given for member_id in members),
                 len(members),
             )
-        for member_id, member in members.items():
-            if member.sync is not None:
-                answer = sync_answer(group, assignments[member_id])
-                turn.promise(member.sync.token, answer)
-        turn.write(group_record(group, assignments), self._stable(group, assignments, turn.now_ms))
+        value = group.with_assignments(assignments, turn.now_ms)
+        turn.write(group_metadata(group.group_id, value))
+        turn.when_written(lambda after: self._answer_syncs(group, after))
 
         def failed(again: Turn, error: ErrorCode) -> None:
             self._rebalances.take_assignments_back(group, error, again)
@@ -112,24 +109,20 @@ class Syncs:
 
         turn.if_failed(failed)
 
-    def _stable(
-        self, group: ClassicGroup, assignments: dict[str, bytes], now_ms: int
-    ) -> Callable[[], None]:
-        def written() -> None:
-            for member_id, member in group.members.items():
-                member.assignment = assignments[member_id]
-                if member.sync is not None:
-                    member.sync = None
-                    self._registry.renew_session(member, now_ms)
-            group.transition_to(GroupState.STABLE, now_ms)
-            _log.info(
-                "group %s, generation %d: is stable with %d members",
-                group.group_id,
-                group.generation_id,
-                len(group.members),
-            )
-
-        return written
+    def _answer_syncs(self, group: ClassicGroup, turn: Turn) -> None:
+        """Give everyone who waits the assignment that is in the log."""
+        for member in group.members.values():
+            sync = member.sync
+            if sync is not None:
+                member.sync = None
+                self._registry.renew_session(member, turn.now_ms)
+                turn.reply(sync.token, sync_answer(group, member.assignment))
+        _log.info(
+            "group %s, generation %d: is stable with %d members",
+            group.group_id,
+            group.generation_id,
+            len(group.members),
+        )
 
 
 def _differ(named: str | None, known: str | None) -> bool:

@@ -1,27 +1,57 @@
 """What a coordinator's state machine takes and gives: values only, no socket, no file, no clock.
 
 A machine (a shard) owns one partition of `__consumer_offsets` or `__transaction_state`. It decides; the
-runtime does. For every event the runtime calls the machine, appends `Result.records` to the partition's
-log as one batch, feeds them back through `replay`, and sends the replies only then. What lasts changes
-by `replay` alone, so that loading a log and running are the same code, and a crash is a cut of the log.
-Where the append fails, nothing is replayed, and `append_failed` says what to answer instead.
+runtime does. For every event the runtime calls the machine, encodes `Result.records` and appends them to the
+partition's log as one batch, gives the same values to `replay`, calls `written`, and sends the replies only
+then. Loading decodes the log into the same values and gives them to the same `replay`. What lasts changes by
+`replay` alone, so a crash is a cut of the log. What no record says (requests that wait, timers, a rebalance in
+progress) changes at any time and begins again after a load. Where the append fails, nothing is replayed, and
+`append_failed` returns the replies to send instead.
 (Kafka: org.apache.kafka.coordinator.common.runtime.CoordinatorShard.)
 
 The values are named tuples: several are made for every request, and a frozen dataclass takes thrice the time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.coordinator_records.declaration import CoordinatorKey, CoordinatorValue, write
+from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
 
 
-class CoordinatorRecord(NamedTuple):
+class LogRecord(NamedTuple):
     """One record of a coordinator's log, as bytes; a value of None is a tombstone."""
 
     key: bytes
     value: bytes | None
+
+
+class Record(Protocol):
+    """A value that a coordinator writes and replays; it stands for one record of the log, or for several."""
+
+    def encoded(self) -> Sequence[Pair]:
+        """Return the keys and values as the log holds them.
+
+        Raises:
+            EncodeError: something does not fit its field.
+        """
+
+
+class CoordinatorRecord(NamedTuple):
+    """One record of a coordinator's log, decoded; a value of None is a tombstone (Kafka: CoordinatorRecord)."""
+
+    key: CoordinatorKey
+    value: CoordinatorValue | None
+
+    def encoded(self) -> Sequence[Pair]:
+        """Return its key and value as the log holds them.
+
+        Raises:
+            EncodeError: something does not fit its field.
+        """
+        return (write(self.key, self.value),)
 
 
 class ProducerStamp(NamedTuple):
@@ -63,7 +93,7 @@ class MarkerPartitions(NamedTuple):
 class Result(NamedTuple):
     """What is to be done: append the records, then send the replies, then write the markers."""
 
-    records: tuple[CoordinatorRecord, ...] = ()
+    records: tuple[Record, ...] = ()
     replies: tuple[Reply, ...] = ()
     producer: ProducerStamp | None = None
     """Write the records as a transactional batch of this producer (TxnOffsetCommit)."""
@@ -76,30 +106,32 @@ NOTHING = Result()
 class CoordinatorShard(Protocol):
     """The state machine of one partition of a coordinator's log; called by one thread only."""
 
-    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
-        """Apply one record of the log, while loading or right after it was appended.
+    def decode(self, records: Sequence[Pair]) -> Iterable[Record]:
+        """Decode records of the log, keys and values, into what `replay` takes; unknown types are skipped.
+
+        The records are of one producer, or of none. Those of different places in the state may be given in
+        another order, and several as one value.
+
+        Raises:
+            DecodeError: a known record type in a version or with bytes that cannot be read; the values of the
+                records before it were given.
+        """
+
+    def replay(self, record: Any, producer: ProducerStamp | None = None) -> None:
+        """Apply one value of `decode` or of `Result.records`, which is in the log.
 
         Args:
-            record: the record.
+            record: the value.
             producer: of a transactional batch; its effect stays pending until `replay_marker`.
-
-        Raises:
-            DecodeError: a known record type in a version or with bytes that cannot be read.
         """
 
-    def replay_all(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Apply records of no transaction while loading, their keys and values: the same as `replay` of each.
+    def written(self, result: Result, now_ms: int) -> Result:
+        """Go on after the records of a result were appended and replayed; changes nothing that lasts.
 
-        Raises:
-            DecodeError: as `replay` does; those before it were applied.
+        Returns:
+            What follows: replies to requests that waited for the records, timers, further records.
         """
-        for record in records:
-            self.replay(CoordinatorRecord(*record))
-
-    def replay_written(self, result: Result) -> None:
-        """Apply the records of a result right after they were appended: the same as `replay` of each."""
-        for record in result.records:
-            self.replay(record, result.producer)
+        return NOTHING
 
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
         """Apply a commit or abort marker found in, or just appended to, this partition."""
@@ -118,7 +150,7 @@ class CoordinatorShard(Protocol):
         """When `advance` is to be called next; None: nothing is due ever. May move after every call."""
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Take back what a result promised, as its records could not be written; gives its replies anew."""
+        """Go on after the records of a result could not be written; gives its replies anew."""
 
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
         """Answer everything that waits with this error (NOT_COORDINATOR when the partition moves away)."""

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from groupsdk.broker.runtime.contract import (
     NOTHING,
-    CoordinatorRecord,
     CoordinatorShard,
     GatheringShard,
+    LogRecord,
     MarkerPartitions,
     ProducerStamp,
     RequestContext,
@@ -34,7 +34,7 @@ Answer = Callable[[Response], None]
 class Replayed(NamedTuple):
     """One record of a log, and the producer of its batch where that is transactional."""
 
-    record: CoordinatorRecord
+    record: LogRecord
     producer: ProducerStamp | None
 
 
@@ -48,9 +48,7 @@ class Marker(NamedTuple):
 class CoordinatorLog(Protocol):
     """The log of one coordinator's partition, as its runtime needs it."""
 
-    def append(
-        self, records: Sequence[CoordinatorRecord], producer: ProducerStamp | None, now_ms: int
-    ) -> None:
+    def append(self, records: Sequence[Pair], producer: ProducerStamp | None, now_ms: int) -> None:
         """Append records as one batch; all of them are in the log when it returns, or none.
 
         Raises:
@@ -135,20 +133,27 @@ class CoordinatorRuntime:
         loading = self._loading
         if self.state is not RuntimeState.LOADING or loading is None:
             return
+        shard = self.shard
         try:
             count = 0
+            pairs: list[
+                Pair
+            ] = []  # of several batches: values that are decoded together are replayed together
             for entry in loading:
                 if isinstance(entry, list):
                     count += len(entry)
-                    self.shard.replay_all(entry)
+                    pairs += entry
                 else:
                     count += 1
+                    self._replay_pairs(pairs, None)
+                    pairs = []
                     if isinstance(entry, Marker):
-                        self.shard.replay_marker(entry.producer, committed=entry.committed)
+                        shard.replay_marker(entry.producer, committed=entry.committed)
                     else:
-                        self.shard.replay(entry.record, entry.producer)
+                        self._replay_pairs((entry.record,), entry.producer)
                 if count >= _SLICE:
                     break
+            self._replay_pairs(pairs, None)
             self._records += count
             if count < _SLICE:
                 self._loaded()
@@ -160,6 +165,10 @@ class CoordinatorRuntime:
                 self._retry_at_ms = self._scheduler.now_ms() + _AFTER_FAILURE_MS
             return
         self._defer(self._load_slice)
+
+    def _replay_pairs(self, pairs: Sequence[Pair], producer: ProducerStamp | None) -> None:
+        for record in self.shard.decode(pairs):
+            self.shard.replay(record, producer)
 
     def _loaded(self) -> None:
         self._loading = None
@@ -247,17 +256,17 @@ class CoordinatorRuntime:
         try:
             result = gathering.handle_all(gathered, now_ms)
             if result.records:
-                self._log.append(result.records, None, now_ms)
+                self._append(result, now_ms)
         except Exception as error:  # noqa: BLE001 - each one by itself finds out what is wrong, and says it
             # as a rule it was too much for one batch, or the disk is full
             level = logging.DEBUG if isinstance(error, GroupSdkError) else logging.ERROR
             _LOG.log(level, "%s: %d requests at once", self.name, len(gathered), exc_info=error)
             gathering.drop(result)
             return False
-        gathering.replay_written(result)
+        following = self._replayed(result, now_ms)
         for reply in result.replies:
             self._answer(reply.token, reply.response)
-        self._arm()
+        self._do(following, now_ms)
         return True
 
     def apply(self, result: Result) -> bool:
@@ -308,27 +317,34 @@ class CoordinatorRuntime:
     # -- what it decided
 
     def _do(self, result: Result, now_ms: int) -> bool:
+        """Write what was decided, send the replies, and do what follows from that; return whether it was written."""
         written = True
-        if result is not NOTHING:
+        while result is not NOTHING:
+            following = NOTHING
             if result.records:
-                done = self._written(result, now_ms)
-                written = done is result
-                result = done
-            for reply in result.replies:
-                self._answer(reply.token, reply.response)
+                done, following = self._written(result, now_ms)
+                if done is not result:
+                    result, written = done, False
+            for token, response in result.replies:
+                self._answer(token, response)
             if result.markers and self._write_markers is not None:
                 for markers in result.markers:
                     self._write_markers(markers)
+            result = following
         self._arm()
         return written
 
-    def _written(self, result: Result, now_ms: int) -> Result:
-        """Append and replay the records; where that fails, return what the machine says instead."""
+    def _written(self, result: Result, now_ms: int) -> tuple[Result, Result]:
+        """Append and replay the records.
+
+        Returns:
+            The result, or the machine's other one where the records could not be written; and what follows.
+        """
         for _ in range(_MAX_FAILURES):
             if not result.records:
-                return result
+                return result, NOTHING
             try:
-                self._log.append(result.records, result.producer, now_ms)
+                self._append(result, now_ms)
             except GroupSdkError as error:
                 code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
                 _LOG.warning(
@@ -336,9 +352,22 @@ class CoordinatorRuntime:
                 )
                 result = self.shard.append_failed(result, code, now_ms)
                 continue
-            self.shard.replay_written(result)
-            return result
-        return Result(replies=result.replies)
+            return result, self._replayed(result, now_ms)
+        return Result(replies=result.replies), NOTHING
+
+    def _append(self, result: Result, now_ms: int) -> None:
+        records = result.records
+        if len(records) == 1:
+            pairs = records[0].encoded()
+        else:
+            pairs = [pair for each in records for pair in each.encoded()]
+        self._log.append(pairs, result.producer, now_ms)
+
+    def _replayed(self, result: Result, now_ms: int) -> Result:
+        shard, producer = self.shard, result.producer
+        for record in result.records:
+            shard.replay(record, producer)
+        return shard.written(result, now_ms)
 
     def _answer(self, token: int, response: Response) -> None:
         answer = self._owed.pop(token, None)

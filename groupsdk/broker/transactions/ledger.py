@@ -7,19 +7,14 @@ from typing import Final
 
 from groupsdk.broker.runtime.contract import (
     NOTHING,
-    CoordinatorRecord,
     MarkerPartitions,
+    Record,
     Result,
 )
 from groupsdk.broker.transactions.config import TransactionConfig
 from groupsdk.broker.transactions.deadlines import Deadlines
 from groupsdk.broker.transactions.end_transaction import Fence, fence
-from groupsdk.broker.transactions.log_records import (
-    read_metadata,
-    read_transactional_id,
-    write_metadata,
-    write_tombstone,
-)
+from groupsdk.broker.transactions.log_records import TransactionRecord, transaction_record
 from groupsdk.broker.transactions.metadata import (
     LAST_EPOCH,
     NO_PRODUCER_ID,
@@ -40,9 +35,8 @@ _MOST_RECORD_BYTES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A record on its way to the log, with what it means: the record does not say all of it."""
+    """A move on its way to the log, with what its record does not say."""
 
-    record: CoordinatorRecord
     metadata: TransactionMetadata | None
     fence: Fence | None = None
 
@@ -51,8 +45,8 @@ class TransactionLedger:
     """The transactional ids of one partition of `__transaction_state`.
 
     A move is staged as a record, and is true once that record is replayed; between the two the id is on
-    its way, and takes no other move. What only memory knows of a move (see `TransactionMetadata`) waits
-    beside its record, and is lost in a crash, as in Kafka.
+    its way, and takes no other move. What no record says of a move (see `Transaction`) waits beside it, and is
+    lost in a crash, as in Kafka.
 
     Args:
         coordinator_epoch: carried by the markers.
@@ -99,13 +93,10 @@ class TransactionLedger:
 
     # moves
 
-    def stage(self, metadata: TransactionMetadata, fence: Fence | None = None) -> CoordinatorRecord:
+    def stage(self, metadata: TransactionMetadata, fence: Fence | None = None) -> TransactionRecord:
         """Return the record of a move, which becomes true when the record is replayed."""
-        record = write_metadata(metadata, self._config.transaction_version)
-        self._staged.setdefault(metadata.transactional_id, []).append(
-            _Staged(record, metadata, fence)
-        )
-        return record
+        self._staged.setdefault(metadata.transactional_id, []).append(_Staged(metadata, fence))
+        return transaction_record(metadata, self._config.transaction_version)
 
     def stage_prepared(
         self, metadata: TransactionMetadata, now_ms: int, fence: Fence | None = None
@@ -119,44 +110,42 @@ class TransactionLedger:
             return Result(records=(record, self.stage(metadata.completed(now_ms))))
         return Result(records=(record,), markers=(self._marker(metadata, metadata.partitions),))
 
-    def replay(self, record: CoordinatorRecord) -> None:
-        """Apply one record, while loading or right after it was appended.
-
-        Raises:
-            DecodeError: a record of a transactional id that cannot be read.
-        """
-        transactional_id = read_transactional_id(record)
-        if transactional_id is None:
-            logger.warning(
-                "a record of unknown type is skipped: its key is %s", record.key[:16].hex()
-            )
-            return
-        staged = self._take_staged(transactional_id, record)
-        metadata = read_metadata(record) if staged is None else staged.metadata
+    def replay(self, record: TransactionRecord) -> None:
+        """Apply one record, while loading or right after it was appended; nothing else changes what lasts."""
+        transactional_id, metadata = record.transactional_id, record.metadata
         if metadata is None:
-            self._forget(transactional_id)
+            self._transactions.pop(transactional_id, None)
             return
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
-            transaction = self._transactions[transactional_id] = Transaction(metadata)
-        transaction.moved(metadata)
-        if staged is not None and metadata.state is TransactionState.EMPTY:
-            logger.info(
-                "transactional id %s: initialized with producer id %d, epoch %d",
-                *(transactional_id, metadata.producer_id, metadata.producer_epoch),
-            )
-        self._retries.drop(transactional_id)
-        if self._started_ms is not None:
+            self._transactions[transactional_id] = Transaction(metadata)
+        else:
+            transaction.replay(metadata)
+
+    def written(self, records: Iterable[Record]) -> None:
+        """Go on after records were appended and replayed: deadlines, markers, and what no record says."""
+        for transactional_id in _ids(records):
+            staged = self._staged.pop(transactional_id, ())
+            self._retries.drop(transactional_id)
+            transaction = self._transactions.get(transactional_id)
+            if transaction is None:
+                self._timeouts.drop(transactional_id)
+                self._expiries.drop(transactional_id)
+                continue
+            for each in staged:
+                if each.metadata is not None:
+                    transaction.moved(each.metadata)
+            metadata = transaction.metadata
+            if metadata.state is TransactionState.EMPTY:
+                logger.info(
+                    "transactional id %s: initialized with producer id %d, epoch %d",
+                    *(transactional_id, metadata.producer_id, metadata.producer_epoch),
+                )
             self._entered(transaction)
 
-    def append_failed(
-        self, records: tuple[CoordinatorRecord, ...], error: ErrorCode, now_ms: int
-    ) -> None:
-        """Take back the moves of a batch; what had to be done anyway is due again later."""
-        for record in records:
-            transactional_id = read_transactional_id(record)
-            if transactional_id is None:
-                continue
+    def append_failed(self, records: Iterable[Record], error: ErrorCode, now_ms: int) -> None:
+        """Give up the moves of a batch; what had to be done anyway is due again later."""
+        for transactional_id in _ids(records):
             staged = self._staged.pop(transactional_id, None)
             if staged is not None:
                 self._take_back(transactional_id, staged[0], error, now_ms)
@@ -227,7 +216,11 @@ class TransactionLedger:
             else:
                 break
             results.append(due)
-            size += sum(len(each.key) + len(each.value or b"") for each in due.records)
+            size += sum(
+                len(key) + len(value or b"")
+                for each in due.records
+                for key, value in each.encoded()
+            )
         return _joined(results)
 
     @property
@@ -357,20 +350,8 @@ class TransactionLedger:
         logger.info(
             "transactional id %s: forgotten, as it was not used for too long", transactional_id
         )
-        record = write_tombstone(transactional_id)
-        self._staged[transactional_id] = [_Staged(record, None)]
-        return Result(records=(record,))
-
-    def _take_staged(self, transactional_id: str, record: CoordinatorRecord) -> _Staged | None:
-        staged = self._staged.get(transactional_id)
-        if not staged:
-            return None
-        first = staged.pop(0)
-        if first.record != record:
-            staged.clear()
-        if not staged:
-            del self._staged[transactional_id]
-        return first if first.record == record else None
+        self._staged[transactional_id] = [_Staged(None)]
+        return Result(records=(TransactionRecord(transactional_id, None),))
 
     def _take_back(
         self, transactional_id: str, staged: _Staged, error: ErrorCode, now_ms: int
@@ -397,10 +378,12 @@ class TransactionLedger:
         if transactional_id not in self._expiries:
             self._expiries.arm(transactional_id, self._expiry_ms(metadata, now_ms))
 
-    def _forget(self, transactional_id: str) -> None:
-        self._transactions.pop(transactional_id, None)
-        for deadlines in (self._timeouts, self._expiries, self._retries):
-            deadlines.drop(transactional_id)
+
+def _ids(records: Iterable[Record]) -> Iterable[str]:
+    """Return the transactional ids of records, each once."""
+    return dict.fromkeys(
+        each.transactional_id for each in records if isinstance(each, TransactionRecord)
+    )
 
 
 def _joined(results: list[Result]) -> Result:

@@ -1,11 +1,17 @@
-"""Write a transactional id into a record of `__transaction_state`, and read it back."""
+"""Encode and decode the records of transactional ids, between values and `__transaction_state`."""
 
+import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
-from groupsdk.broker.runtime.contract import CoordinatorRecord
-from groupsdk.broker.transactions.metadata import TransactionMetadata
+from groupsdk.broker.transactions.metadata import (
+    EPOCH_BUMP_VERSION,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
 from groupsdk.broker.transactions.state import STORED, TransactionState
 from groupsdk.errors import DecodeError
 from groupsdk.wire.coordinator_records.transaction_log import (
@@ -17,71 +23,91 @@ from groupsdk.wire.coordinator_records.transaction_log import (
     read_value,
     write,
 )
+from groupsdk.wire.records.pairs import Pair
 
+
+logger = logging.getLogger(__name__)
 
 _STATES: Final = {int(state): state for state in STORED}
 
 
-def write_metadata(metadata: TransactionMetadata, transaction_version: int) -> CoordinatorRecord:
-    """Encode what is known of a transactional id.
+class TransactionRecord(NamedTuple):
+    """The record of a transactional id."""
 
-    As in Kafka 4.1 the last epoch and the previous and next producer ids are left out.
+    transactional_id: str
+    metadata: TransactionMetadata | None
+    """What is known of it, without what no record says; None: it is forgotten."""
+    transaction_version: int = EPOCH_BUMP_VERSION
+    """The coordinator's feature; below 1 no flexible value is written."""
 
-    Args:
-        metadata: what is known.
-        transaction_version: the coordinator's feature; below 1 no flexible value is written.
-    """
-    empty = metadata.state is TransactionState.EMPTY
+    def encoded(self) -> Sequence[Pair]:
+        """Return its key and value as the log holds them.
+
+        As in Kafka 4.1 the last epoch and the previous and next producer ids are left out.
+
+        Raises:
+            EncodeError: something does not fit its field.
+        """
+        key, metadata = TransactionLogKey(self.transactional_id), self.metadata
+        if metadata is None:
+            return (write(key, None),)
+        empty = metadata.state is TransactionState.EMPTY
+        value = TransactionLogValue(
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            transaction_timeout_ms=metadata.timeout_ms,
+            transaction_status=int(metadata.state),
+            transaction_partitions=None if empty else tuple(_topics(metadata.partitions)),
+            transaction_last_update_timestamp_ms=metadata.last_update_ms,
+            transaction_start_timestamp_ms=metadata.start_ms,
+            client_transaction_version=metadata.client_transaction_version,
+        )
+        flexible = self.transaction_version >= TAGGED_VERSION
+        return (write(key, value, TAGGED_VERSION if flexible else 0),)
+
+
+def transaction_record(
+    metadata: TransactionMetadata, transaction_version: int
+) -> TransactionRecord:
+    """Return the record of a transactional id, with as much of what is known as the log holds."""
     flexible = transaction_version >= TAGGED_VERSION
-    value = TransactionLogValue(
-        producer_id=metadata.producer_id,
-        producer_epoch=metadata.producer_epoch,
-        transaction_timeout_ms=metadata.timeout_ms,
-        transaction_status=int(metadata.state),
-        transaction_partitions=None if empty else tuple(_topics(metadata.partitions)),
-        transaction_last_update_timestamp_ms=metadata.last_update_ms,
-        transaction_start_timestamp_ms=metadata.start_ms,
+    logged = replace(
+        metadata,
         client_transaction_version=metadata.client_transaction_version if flexible else 0,
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        previous_producer_id=NO_PRODUCER_ID,
+        next_producer_id=NO_PRODUCER_ID,
     )
-    version = TAGGED_VERSION if flexible else 0
-    return CoordinatorRecord(*write(TransactionLogKey(metadata.transactional_id), value, version))
+    return TransactionRecord(metadata.transactional_id, logged, transaction_version)
 
 
-def write_tombstone(transactional_id: str) -> CoordinatorRecord:
-    """Encode that a transactional id is forgotten."""
-    return CoordinatorRecord(*write(TransactionLogKey(transactional_id), None))
-
-
-def read_transactional_id(record: CoordinatorRecord) -> str | None:
-    """Decode whose record it is; None: a record type of a newer broker, to be skipped.
+def decode(records: Iterable[Pair]) -> Iterator[TransactionRecord]:
+    """Decode keys and values of `__transaction_state`; a record type of a newer broker is skipped, with a warning.
 
     Raises:
-        DecodeError: the key cannot be read.
+        DecodeError: a record cannot be read, or its state is none that is stored.
     """
-    key = read_key(record.key)
-    return None if key is None else key.transactional_id
+    for key_data, value_data in records:
+        key = read_key(key_data)
+        if key is None:
+            logger.warning(
+                "a record of unknown type is skipped: its key is %s", key_data[:16].hex()
+            )
+            continue
+        value = read_value(key, value_data)
+        metadata = None if value is None else _metadata(key.transactional_id, value)
+        yield TransactionRecord(key.transactional_id, metadata)
 
 
-def read_metadata(record: CoordinatorRecord) -> TransactionMetadata | None:
-    """Decode what is known of a transactional id; None for a tombstone.
-
-    Raises:
-        DecodeError: the record cannot be read, or its state is none that is stored.
-    """
-    key = read_key(record.key)
-    if key is None:
-        raise DecodeError("the record is not one of a transactional id")
-    value = read_value(key, record.value)
-    if value is None:
-        return None
+def _metadata(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:
     state = _STATES.get(value.transaction_status)
     if state is None:
         raise DecodeError(
-            f"the record of transactional id {key.transactional_id!r} has the status"
+            f"the record of transactional id {transactional_id!r} has the status"
             f" {value.transaction_status}; 0 to 5 are stored"
         )
     return TransactionMetadata(
-        transactional_id=key.transactional_id,
+        transactional_id=transactional_id,
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
         timeout_ms=value.transaction_timeout_ms,

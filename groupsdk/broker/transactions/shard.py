@@ -1,7 +1,7 @@
 """Coordinate the transactions of one partition of `__transaction_state`, as a pure state machine."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from groupsdk.broker.runtime.contract import (
     NOTHING,
-    CoordinatorRecord,
     CoordinatorShard,
     ProducerStamp,
+    Record,
     Reply,
     RequestContext,
     Result,
@@ -27,6 +27,7 @@ from groupsdk.broker.transactions.end_transaction import EndRequest, Fence, end_
 from groupsdk.broker.transactions.init_producer_id import Known, expectation, init_producer_id
 from groupsdk.broker.transactions.ledger import TransactionLedger
 from groupsdk.broker.transactions.listing import describe, list_transactions
+from groupsdk.broker.transactions.log_records import TransactionRecord, decode
 from groupsdk.broker.transactions.metadata import EPOCH_BUMP_VERSION
 from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator, ProducerIdError
 from groupsdk.broker.transactions.transaction import TransactionView
@@ -42,6 +43,7 @@ from groupsdk.wire.messages.describe_transactions import (
 from groupsdk.wire.messages.end_txn import EndTxnRequest
 from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
 from groupsdk.wire.messages.list_transactions import ListTransactionsRequest
+from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
 
 
@@ -86,13 +88,24 @@ class TransactionCoordinatorShard(CoordinatorShard):
     # the log
 
     @override
-    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
-        """Apply one record; the producer is of no meaning here.
+    def decode(self, records: Sequence[Pair]) -> Iterable[TransactionRecord]:
+        """Decode records of the log, keys and values.
 
         Raises:
             DecodeError: a record of a transactional id that cannot be read.
         """
+        return decode(records)
+
+    @override
+    def replay(self, record: TransactionRecord, producer: ProducerStamp | None = None) -> None:
+        """Apply one record; the producer is of no meaning here."""
         self._ledger.replay(record)
+
+    @override
+    def written(self, result: Result, now_ms: int) -> Result:
+        """Go on after the records of a result were appended and replayed."""
+        self._ledger.written(result.records)
+        return NOTHING
 
     @override
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
@@ -106,7 +119,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
     @override
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Take back what a result promised; what had to be done anyway is tried again later."""
+        """Go on after the records of a result could not be written; what had to be done anyway is tried again later."""
         self._ledger.append_failed(result.records, error, now_ms)
         code = append_error(error)
         return Result(
@@ -189,7 +202,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         request = AddRequest(
             transactional_id, producer_id, producer_epoch, partitions, EPOCH_BUMP_VERSION
         )
-        records: list[CoordinatorRecord] = []
+        records: list[Record] = []
         error = self._added(request, records, now_ms)
         return Added(error, Result(records=tuple(records)))
 
@@ -319,7 +332,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
     ) -> Result:
         version = context.api_version
         client_version = EPOCH_BUMP_VERSION if version >= _BUMPING_ADD else 0
-        records: list[CoordinatorRecord] = []
+        records: list[Record] = []
         results = []
         for each in answers.transactions_of(request, version):
             wanted = AddRequest(
@@ -346,7 +359,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
             request.producer_epoch,
             frozenset({(OFFSETS_TOPIC, partition)}),
         )
-        records: list[CoordinatorRecord] = []
+        records: list[Record] = []
         error = self._added(wanted, records, now_ms)
         response = answers.offsets_added(error, context.api_version)
         return Result(tuple(records), (Reply(context.token, response),))
@@ -356,9 +369,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
             return dict.fromkeys(request.partitions, ErrorCode.INVALID_REQUEST)
         return verify_partitions(self._ledger.metadata(request.transactional_id), request)
 
-    def _added(
-        self, request: AddRequest, records: list[CoordinatorRecord], now_ms: int
-    ) -> ErrorCode:
+    def _added(self, request: AddRequest, records: list[Record], now_ms: int) -> ErrorCode:
         transactional_id = request.transactional_id
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST

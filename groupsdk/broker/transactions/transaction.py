@@ -31,21 +31,41 @@ class TransactionView:
 
 
 class Transaction:
-    """One transactional id; changed by the shard only."""
+    """One transactional id; changed by the shard only.
 
-    __slots__ = ("failed_fence", "metadata", "pending", "round")
+    What lasts is `logged`, which only `replay` changes. All else is in no record, and is lost in a crash.
 
-    def __init__(self, metadata: TransactionMetadata) -> None:
-        self.metadata = metadata
+    Attributes:
+        logged: what its last record in the log says.
+        in_memory: what counts instead as long as the coordinator runs: the same with the epochs and producer ids
+            that no record has, or the raised epoch of a fence whose record could not be written; None: nothing.
+        pending: the state that it enters once all markers are written; None: none are being written.
+        failed_fence: whether the record of a fence could not be written.
+        round: the markers that are being written.
+    """
+
+    __slots__ = ("failed_fence", "in_memory", "logged", "pending", "round")
+
+    def __init__(self, logged: TransactionMetadata) -> None:
+        self.logged = logged
+        self.in_memory: TransactionMetadata | None = None
         self.pending: TransactionState | None = None
-        """Set while markers are being written."""
         self.failed_fence = False
-        """Whether the record of a fence could not be written."""
         self.round: MarkerRound | None = None
 
-    def moved(self, metadata: TransactionMetadata) -> None:
+    @property
+    def metadata(self) -> TransactionMetadata:
+        """What is known of it."""
+        return self.logged if self.in_memory is None else self.in_memory
+
+    def replay(self, logged: TransactionMetadata) -> None:
         """Take over what a record in the log says."""
-        self.metadata = metadata
+        self.logged = logged
+        self.in_memory = None
+
+    def moved(self, metadata: TransactionMetadata) -> None:
+        """Note what no record says of a move that is in the log."""
+        self.in_memory = None if metadata == self.logged else metadata
         self.pending = None
         self.round = None
         if not metadata.prepared:
@@ -67,7 +87,7 @@ class Transaction:
 
     def fence_failed(self, in_memory: TransactionMetadata) -> None:
         """Note that the record of a fence could not be written: its epoch counts nevertheless."""
-        self.metadata = in_memory
+        self.in_memory = in_memory
         self.failed_fence = True
 
     @property

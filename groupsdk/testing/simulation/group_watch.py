@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
-from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp
+from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.ledger import Entry, OffsetLedger
 from groupsdk.testing.simulation.session_watch import SessionWatch
@@ -55,7 +55,7 @@ class Watched(Protocol):
 
     durable_end: int
 
-    def read_log(self, start: int) -> Iterator[CoordinatorRecord]:
+    def read_log(self, start: int) -> Iterator[LogRecord]:
         """Go through the group's log from an offset on."""
         ...
 
@@ -330,7 +330,7 @@ class GroupWatch:
 
     # The log.
 
-    def wrote(self, record: CoordinatorRecord, producer: ProducerStamp | None) -> None:
+    def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
         """Check a record that is in the log."""
         self._known_end = self._world.log_end()
         key = read_key(record.key)

@@ -9,8 +9,9 @@ from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.shard import GroupCoordinatorShard
 from groupsdk.broker.runtime.contract import (
-    CoordinatorRecord,
+    LogRecord,
     ProducerStamp,
+    Record,
     RequestContext,
     Result,
 )
@@ -37,7 +38,7 @@ class ShardObserver(Protocol):
         """Take note of what was done because it was due; `before` is what the group was."""
         ...
 
-    def wrote(self, record: CoordinatorRecord, producer: ProducerStamp | None) -> None:
+    def wrote(self, record: LogRecord, producer: ProducerStamp | None) -> None:
         """Take note of a record that is in the log."""
         ...
 
@@ -87,8 +88,6 @@ class ObservedShard(GroupCoordinatorShard):
         self._observer = observer
         self._live = False
         self._owed: dict[int, Request[Any]] = {}
-        self._unwritten: Result | None = None
-        self._missing = 0
         self.commits_left = 0
         """How many commits that were taken together are not answered yet; all of them are stored by then."""
         self.now_ms = 0
@@ -141,7 +140,6 @@ class ObservedShard(GroupCoordinatorShard):
     @override
     def drop(self, result: Result) -> None:
         """Forget what was not written."""
-        self._unwritten = None
         self.commits_left = 0
         super().drop(result)
 
@@ -156,27 +154,18 @@ class ObservedShard(GroupCoordinatorShard):
         return self._given(result)
 
     @override
-    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
+    def replay(self, record: Record, producer: ProducerStamp | None = None) -> None:
         """Apply a record."""
         super().replay(record, producer)
-        self._wrote(record, producer)
+        if self._live:
+            for pair in record.encoded():
+                self._observer.wrote(LogRecord(*pair), producer)
 
     @override
-    def replay_written(self, result: Result) -> None:
-        """Apply the records of a result."""
-        missing = self._missing
-        super().replay_written(result)
-        if self._missing == missing:  # at once, not one by one
-            for record in result.records:
-                self._wrote(record, result.producer)
-
-    def _wrote(self, record: CoordinatorRecord, producer: ProducerStamp | None) -> None:
-        if self._live:
-            self._observer.wrote(record, producer)
-            self._missing -= 1
-            if self._missing == 0 and self._unwritten is not None:
-                result, self._unwritten = self._unwritten, None
-                self._sent(result)
+    def written(self, result: Result, now_ms: int) -> Result:
+        """Go on after the records of a result were appended and replayed."""
+        self._sent(result)
+        return self._given(super().written(result, now_ms))
 
     @override
     def loaded(self, now_ms: int) -> Result:
@@ -190,7 +179,6 @@ class ObservedShard(GroupCoordinatorShard):
     @override
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
         """Take back what could not be written."""
-        self._unwritten = None
         return self._given(super().append_failed(result, error, now_ms))
 
     @override
@@ -206,9 +194,7 @@ class ObservedShard(GroupCoordinatorShard):
 
     def _given(self, result: Result) -> Result:
         """Take note of replies when they are sent: after the records are in the log."""
-        if result.records:
-            self._unwritten, self._missing = result, len(result.records)
-        else:
+        if not result.records:
             self._sent(result)
         return result
 

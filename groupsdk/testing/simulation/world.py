@@ -12,7 +12,7 @@ from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.state import GroupState
 from groupsdk.broker.log.errors import StorageError
-from groupsdk.broker.runtime.contract import CoordinatorRecord
+from groupsdk.broker.runtime.contract import LogRecord
 from groupsdk.broker.runtime.coordinator_runtime import Marker
 from groupsdk.config import MemberConfig
 from groupsdk.membership.state import MemberState
@@ -141,7 +141,7 @@ class Simulation:
         log = self.process.opened_log()
         return 0 if log is None else log.log_end_offset
 
-    def read_log(self, start: int) -> Iterator[CoordinatorRecord]:
+    def read_log(self, start: int) -> Iterator[LogRecord]:
         """Go through the group's log from an offset on."""
         log = self.process.opened_log()
         if log is not None and start < log.log_end_offset:
@@ -149,7 +149,7 @@ class Simulation:
             for _, position in batches(data):
                 for record in read_records(data, position):
                     if record.key is not None and record.offset >= start:
-                        yield CoordinatorRecord(record.key, record.value)
+                        yield LogRecord(record.key, record.value)
 
     def group_gone(self) -> None:
         """Let generations begin anew."""
@@ -413,7 +413,8 @@ class Simulation:
             if isinstance(entry, Marker):
                 fresh.replay_marker(entry.producer, committed=entry.committed)
             else:
-                fresh.replay(entry.record, entry.producer)
+                for record in fresh.decode([entry.record]):
+                    fresh.replay(record, entry.producer)
         self.watch.check_offsets(fresh, 18)
         self.watch.check_replayed(fresh)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from groupsdk.broker.runtime.contract import CoordinatorRecord
+from groupsdk.broker.runtime.contract import LogRecord
 from groupsdk.wire.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolDecoder,
@@ -386,7 +386,7 @@ class Player:
 
     # -- records, in the words of the sequences
 
-    def record(self, record: CoordinatorRecord) -> tuple[int, str, Any]:
+    def record(self, record: LogRecord) -> tuple[int, str, Any]:
         """Tells a record: type, member or partition, and value."""
         key = read_key(record.key)
         assert key is not None

@@ -12,7 +12,7 @@ from groupsdk.broker.consumer_groups.topics import TopicInfo
 from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.broker.groups.shard import GroupCoordinatorShard
 from groupsdk.broker.runtime.contract import (
-    CoordinatorRecord,
+    LogRecord,
     ProducerStamp,
     RequestContext,
     Result,
@@ -86,7 +86,7 @@ class Rig:
         self.assignors = assignors
         self.start_assignment = start_assignment
         self.now_ms = 1_000_000
-        self.log: list[tuple[CoordinatorRecord, ProducerStamp | None] | ProducerStamp] = []
+        self.log: list[tuple[LogRecord, ProducerStamp | None] | ProducerStamp] = []
         """Records with their producer, and the producers whose transactions were committed."""
         self.check_reload = check_reload
         self._tokens = 0
@@ -114,7 +114,7 @@ class Rig:
 
     def send(
         self, request: Request[Any], version: int, client_id: str = "c"
-    ) -> tuple[int, list[CoordinatorRecord]]:
+    ) -> tuple[int, list[LogRecord]]:
         """Hands a request over; returns its token, and the records that it wrote."""
         self._tokens += 1
         token = self._tokens
@@ -127,10 +127,10 @@ class Rig:
         token, _ = self.send(request, request.api.max_version if version is None else version)
         return self.answers.pop(token)
 
-    def advance(self, delta_ms: int) -> list[CoordinatorRecord]:
+    def advance(self, delta_ms: int) -> list[LogRecord]:
         """Lets time pass, and does what is due on the way; returns the records of it."""
         end_ms = self.now_ms + delta_ms
-        written: list[CoordinatorRecord] = []
+        written: list[LogRecord] = []
         for _ in range(10_000):
             due_ms = self.shard.deadline_ms
             if due_ms is None or due_ms > end_ms:
@@ -142,21 +142,25 @@ class Rig:
         self.now_ms = end_ms
         return written
 
-    def settle(self) -> list[CoordinatorRecord]:
+    def settle(self) -> list[LogRecord]:
         """Does what is due by now; deadlines are kept in buckets of 10 ms."""
         return self.advance(10)
 
-    def do(self, result: Result) -> list[CoordinatorRecord]:
+    def do(self, result: Result) -> list[LogRecord]:
         """Does what the coordinator decided; returns the records."""
         for reply in result.replies:
             assert reply.token not in self.answers
             self.answers[reply.token] = reply.response
-        if result.records:
-            self.log += [(record, result.producer) for record in result.records]
-            self.shard.replay_written(result)
-            if self.check_reload:
-                self.check()
-        return list(result.records)
+        if not result.records:
+            return []
+        written = [LogRecord(*pair) for each in result.records for pair in each.encoded()]
+        self.log += [(record, result.producer) for record in written]
+        for record in result.records:
+            self.shard.replay(record, result.producer)
+        following = self.shard.written(result, self.now_ms)
+        if self.check_reload:
+            self.check()
+        return written + self.do(following)
 
     def reload(self) -> None:
         """Goes on with a coordinator that loads the log, as after a restart."""
@@ -174,7 +178,9 @@ class Rig:
             if isinstance(entry, ProducerStamp):
                 made.replay_marker(entry, committed=True)
             else:
-                made.replay(*entry)
+                record, producer = entry
+                for value in made.decode([record]):
+                    made.replay(value, producer)
         return made
 
     def check(self) -> None:
@@ -187,7 +193,7 @@ class Rig:
             if theirs is not None and ours is not None:
                 assert state_of(theirs) == state_of(ours)
                 check_holders(ours)
-            assert loaded.offsets(group_id).keys() == self.shard.offsets(group_id).keys()
+            assert loaded.offsets(group_id) == self.shard.offsets(group_id)
 
 
 def state_of(group: ConsumerGroup) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.runtime.contract import CoordinatorRecord, ProducerStamp
+from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp
 from tests.broker.consumer_groups.golden_sequences import (
     GROUP,
     PRODUCER_ID,
@@ -95,10 +95,10 @@ class _Check:
             assert event == "1 s passes"
             self.player.rig.advance(900)
 
-    def _wait(self, step: Step) -> list[CoordinatorRecord]:
+    def _wait(self, step: Step) -> list[LogRecord]:
         """Lets time pass until there are records; those who go on living send heartbeats that are not shown."""
         rig = self.player.rig
-        written: list[CoordinatorRecord] = []
+        written: list[LogRecord] = []
         count = sum(map(len, step["records"]))
         for _ in range(700):
             written += rig.advance(100)
@@ -123,7 +123,7 @@ class _Check:
         wanted = self._unmasked(expected, told)
         return None if _like(wanted, told, self.name) else f"{told} for {wanted}"
 
-    def _records(self, step: Step, records: list[CoordinatorRecord]) -> str | None:
+    def _records(self, step: Step, records: list[LogRecord]) -> str | None:
         told = [self.player.record(each) for each in records]
         wanted = [
             (each["type"], self.player.ids.get(m, m), _named(each["value"]))

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.broker.groups.shard import GroupCoordinatorShard
 from groupsdk.broker.runtime.contract import (
-    CoordinatorRecord,
+    NOTHING,
+    LogRecord,
     ProducerStamp,
     RequestContext,
     Result,
@@ -62,7 +63,7 @@ PRODUCER = ProducerStamp(7, 0)
 class Batch:
     """What one append, or one marker, put into the log."""
 
-    records: tuple[CoordinatorRecord, ...] = ()
+    records: tuple[LogRecord, ...] = ()
     producer: ProducerStamp | None = None
     committed: bool | None = None
     """Of a marker: whether it commits."""
@@ -108,16 +109,21 @@ class Driver:
             error, self.fail_next = self.fail_next, None
             self.deal_with(self.shard.append_failed(result, error, self.now_ms))
             return
+        following = NOTHING
         if result.records:
-            self.log.append(Batch(result.records, result.producer))
+            pairs = [pair for record in result.records for pair in record.encoded()]
+            self.log.append(Batch(tuple(LogRecord(*pair) for pair in pairs), result.producer))
             for record in result.records:
                 self.shard.replay(record, result.producer)
+            following = self.shard.written(result, self.now_ms)
         for reply in result.replies:
             assert reply.token not in self.answers, f"answered twice: {reply}"
             response = reply.response
             version = self.versions[reply.token]
             decode(type(response), version, encode(response, version))
             self.answers[reply.token] = response
+        if following is not NOTHING:
+            self.deal_with(following)
 
     def send(self, request: Request[Any], version: int | None = None, **context: Any) -> int:
         """Hand a request over; return the token of its answer."""
@@ -156,7 +162,7 @@ class Driver:
         again.shard = GroupCoordinatorShard(self.config, again._new_uuid)
         for batch in self.log[:batches]:
             again.log.append(batch)
-            for record in batch.records:
+            for record in again.shard.decode(batch.records):
                 again.shard.replay(record, batch.producer)
             if batch.committed is not None:
                 assert batch.producer is not None
@@ -345,7 +351,7 @@ class Driver:
         return values
 
     @property
-    def records(self) -> list[CoordinatorRecord]:
+    def records(self) -> list[LogRecord]:
         return [record for batch in self.log for record in batch.records]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 
 from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.broker.groups.shard import GroupCoordinatorShard
-from groupsdk.broker.runtime.contract import NOTHING, CoordinatorRecord, RequestContext
+from groupsdk.broker.runtime.contract import NOTHING, LogRecord, RequestContext, Result
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.coordinator_records.offset_commit import (
     OffsetCommitKey,
@@ -29,7 +29,7 @@ OK = ErrorCode.NONE
 TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
-def read(record: CoordinatorRecord) -> tuple[OffsetCommitKey, OffsetCommitValue]:
+def read(record: LogRecord) -> tuple[OffsetCommitKey, OffsetCommitValue]:
     key = read_key(record.key)
     assert isinstance(key, OffsetCommitKey)
     value = read_value(key, record.value)
@@ -248,31 +248,38 @@ def offset_of(index: int, offset: int, metadata: str = "") -> OffsetCommitReques
     return OffsetCommitRequestPartition(index, offset, committed_metadata=metadata)
 
 
-def test_a_commit_is_stored_at_once_as_it_would_be_record_by_record() -> None:
+def write(shard: GroupCoordinatorShard, result: Result) -> list[LogRecord]:
+    """Does what a runtime does with records, but for the log; returns them."""
+    for record in result.records:
+        shard.replay(record, result.producer)
+    assert shard.written(result, 1_000) is NOTHING
+    return [LogRecord(*pair) for each in result.records for pair in each.encoded()]
+
+
+def test_a_commit_is_stored_as_it_is_loaded() -> None:
     topics = (
         OffsetCommitRequestTopic("t", (offset_of(0, 5), offset_of(1, 6), offset_of(0, 7))),
         OffsetCommitRequestTopic("u", (offset_of(0, 8, "m" * 5_000),)),
         OffsetCommitRequestTopic("v", (offset_of(3, 9, "m"),)),
     )
-    seen = []
-    for at_once in (False, True):
-        shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
-        shard.loaded(1_000)
-        request = OffsetCommitRequest("simple", topics=topics)
-        result = shard.handle(request, RequestContext(1, 9), 1_000)
-        assert len(result.records) == 4
-        if at_once:
-            shard.replay_written(result)
-        else:
-            for record in result.records:
-                shard.replay(record, result.producer)
-        seen.append((shard.group("simple"), dict(shard.offsets("simple"))))
-        # and nothing is left of it
-        again = shard.handle(HeartbeatRequest("simple", 1, "m"), RequestContext(2, 4), 1_000)
-        assert [each.token for each in again.replies] == [2]
-        assert shard.append_failed(result, ErrorCode.KAFKA_STORAGE_ERROR, 1_000) is NOTHING
-    assert seen[0] == seen[1]
-    assert {place: stored.offset for place, stored in seen[0][1].items()} == {
+    shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
+    shard.loaded(1_000)
+    request = OffsetCommitRequest("simple", topics=topics)
+    result = shard.handle(request, RequestContext(1, 9), 1_000)
+    log = write(shard, result)
+    assert len(log) == 3
+    # and nothing is left of it
+    again = shard.handle(HeartbeatRequest("simple", 1, "m"), RequestContext(2, 4), 1_000)
+    assert [each.token for each in again.replies] == [2]
+    assert shard.append_failed(result, ErrorCode.KAFKA_STORAGE_ERROR, 1_000) is NOTHING
+    for one_by_one in (False, True):
+        loaded = GroupCoordinatorShard(GroupConfig(), lambda: "id")
+        for records in [[each] for each in log] if one_by_one else [log]:
+            for record in loaded.decode(records):
+                loaded.replay(record)
+        assert loaded.group("simple") == shard.group("simple")
+        assert dict(loaded.offsets("simple")) == dict(shard.offsets("simple"))
+    assert {place: stored.offset for place, stored in shard.offsets("simple").items()} == {
         ("t", 0): 7,
         ("t", 1): 6,
         ("v", 3): 9,
@@ -282,7 +289,7 @@ def test_a_commit_is_stored_at_once_as_it_would_be_record_by_record() -> None:
 @pytest.mark.parametrize("count", [1, 100, 300])
 def test_offsets_without_metadata_are_written_as_those_beside_one_that_has_some(count: int) -> None:
     plain = tuple(offset_of(index, 1_000 + index) for index in (*range(count), 0))
-    written: list[list[CoordinatorRecord]] = []
+    written: list[list[LogRecord]] = []
     kept = []
     for more in ((), (OffsetCommitRequestTopic("z", (offset_of(0, 5, "m"),)),)):
         shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
@@ -291,20 +298,20 @@ def test_offsets_without_metadata_are_written_as_those_beside_one_that_has_some(
         result = shard.handle(
             OffsetCommitRequest("simple", topics=topics), RequestContext(1, 9), 1_000
         )
-        shard.replay_written(result)
+        log = write(shard, result)
         (reply,) = result.replies
         assert isinstance(reply.response, OffsetCommitResponse)
         for topic in reply.response.topics[:2]:
             assert [each.partition_index for each in topic.partitions] == [*range(count), 0]
             assert {each.error_code for each in topic.partitions} == {OK}
-        written.append(list(result.records[: 2 * count + 2]))
+        written.append(log[: 2 * count])
         stored = dict(shard.offsets("simple"))
         stored.pop(("z", 0), None)
         kept.append(stored)
     assert written[0] == written[1]
     assert kept[0] == kept[1]
     assert len(kept[0]) == 2 * count
-    assert [read(each)[0].partition for each in written[0][: count + 1]] == [*range(count), 0]
+    assert [read(each)[0].partition for each in written[0][:count]] == [*range(count)]
 
 
 def test_a_commit_of_nothing_that_can_be_stored_makes_no_group() -> None:
@@ -312,8 +319,7 @@ def test_a_commit_of_nothing_that_can_be_stored_makes_no_group() -> None:
     shard.loaded(1_000)
     topics = (OffsetCommitRequestTopic("u", (offset_of(0, 8, "m" * 5_000),)),)
     result = shard.handle(OffsetCommitRequest("g", topics=topics), RequestContext(1, 9), 1_000)
-    shard.replay_written(result)
-    assert not result.records
+    assert not write(shard, result)
     assert shard.group_ids == ()
 
 
@@ -339,7 +345,7 @@ def test_commits_that_are_taken_together_are_what_they_are_one_by_one() -> None:
             else (shard.handle(*each, 1_000) for each in requests)
         )
         for result in results:
-            shard.replay_written(result)
+            write(shard, result)
             replies |= {each.token: each.response for each in result.replies}
         groups = ("g", "h")
         offsets = [(shard.group(name), dict(shard.offsets(name))) for name in groups]
@@ -420,9 +426,9 @@ def after(
         elif together:
             asked = [(each, RequestContext(n, 4)) for n, each in enumerate(event)]
             result = driver.shard.handle_all(asked, driver.now_ms)
-            driver.shard.replay_written(result)
-            if result.records:
-                driver.log.append(Batch(result.records))
+            written = write(driver.shard, result)
+            if written:
+                driver.log.append(Batch(tuple(written)))
             seen.append({each.token: each.response for each in result.replies})
         else:
             tokens = [driver.send(each, 4) for each in event]

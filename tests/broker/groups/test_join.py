@@ -251,7 +251,7 @@ class TestGroupMaxSize:
     def test_in_a_rebalance_the_last_to_rejoin_go(self) -> None:
         driver, members = self.full()
         smaller = Driver(GroupConfig(group_initial_rebalance_delay_ms=0, group_max_size=1))
-        for record in driver.records:
+        for record in smaller.shard.decode(driver.records):
             smaller.shard.replay(record)
         smaller.deal_with(smaller.shard.loaded(smaller.now_ms))
         assert smaller.state == "PreparingRebalance"

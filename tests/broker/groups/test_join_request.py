@@ -7,8 +7,8 @@ from groupsdk.broker.groups.join_request import (
     with_reason,
 )
 from groupsdk.broker.groups.member import GroupMember
-from groupsdk.broker.groups.turn import Turn
 from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.join_group import (
     JoinGroupRequest,

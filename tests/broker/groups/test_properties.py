@@ -13,11 +13,13 @@ from typing_extensions import override
 
 from groupsdk.broker.groups.committed_offset import CommittedOffset
 from groupsdk.broker.groups.config import GroupConfig
+from groupsdk.broker.groups.group import NO_RECORD, ClassicGroup
+from groupsdk.broker.groups.protocols import metadata_of
 from groupsdk.broker.groups.state import GroupState
 from groupsdk.broker.runtime.contract import ProducerStamp, Result
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.join_group import JoinGroupResponse
-from tests.broker.groups.driving import GROUP, Driver, protocols
+from tests.broker.groups.driving import GROUP, Driver, protocols, subscription
 
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=1_000)
@@ -25,9 +27,9 @@ SLOTS = 4
 SESSIONS = (6_000, 10_000, 30_000)
 REBALANCE_MS = 20_000
 OFFERS = (
-    protocols("range", "sticky"),
-    protocols("sticky", "range"),
-    protocols("range", metadata=b"new"),
+    protocols("range", "sticky", metadata=subscription("t")),
+    protocols("sticky", "range", metadata=subscription("t")),
+    protocols("range", metadata=subscription("t", "u")),
 )
 LONGEST_MS = 400_000  # above the time that a new member may be parked, and every session
 FAILURES = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -130,6 +132,7 @@ class World:
         getattr(self, name)(*arguments)
         self.learn()
         self.check()
+        self.check_reload()
 
     def join(self, index: int, offer: int, version: int) -> None:
         slot = self.slots[index]
@@ -139,6 +142,7 @@ class World:
             group_instance_id=slot.instance_id,
             session_timeout_ms=slot.session_ms,
             rebalance_timeout_ms=REBALANCE_MS,
+            protocol_type="consumer",
             protocols=OFFERS[offer],
         )
         self.joins[token] = slot
@@ -157,6 +161,7 @@ class World:
             slot.member_id,
             slot.generation_id,
             group_instance_id=slot.instance_id,
+            protocol_type="consumer",
             protocol_name=group.protocol_name or "range" if group else "range",
             assignments=assignments,
         )
@@ -355,6 +360,24 @@ class World:
         assert (group.state is GroupState.EMPTY) <= (not group.members)
         assert set(group.pending_syncs or ()) <= set(group.members)
 
+    def check_reload(self) -> None:
+        """17: after each step what lasts is what a coordinator loads from the log: one replay makes both."""
+        running, loaded = self.driver.shard, self.driver.restarted(loaded=False).shard
+        assert set(loaded.group_ids) == set(running.group_ids)
+        assert loaded._offsets._by_group == running._offsets._by_group
+        assert loaded._offsets._pending == running._offsets._pending
+        assert loaded._offsets._open == running._offsets._open
+        for group_id, group in running._registry.groups.items():
+            other = loaded._registry.groups[group_id]
+            assert other.recorded == group.recorded
+            as_recorded = ClassicGroup(group_id, other.state_timestamp_ms)
+            if group.recorded is not NO_RECORD:
+                as_recorded.replay(group.recorded)
+            assert served(other) == served(as_recorded)
+            at_rest = group.state in (GroupState.STABLE, GroupState.EMPTY)
+            if at_rest and group.generation_id == group.recorded.generation:
+                assert served(group) == served(other)
+
     def check_replay(self) -> None:
         """17: replaying the log gives the running state, from any prefix that ends at a batch's end."""
         assert len(self.batches.offsets) == len(self.driver.log)
@@ -391,6 +414,32 @@ class World:
         self.driver.pass_ms(CONFIG.offsets_retention_check_interval_ms)
         assert self.driver.shard.group_ids == ()
         assert self.driver.restarted().shard.group_ids == ()
+
+
+def served(group: ClassicGroup) -> dict[str, Any]:
+    """All that a group at rest is served by, but for what no record says."""
+    return {
+        "state": group.state,
+        "since": group.state_timestamp_ms,
+        "generation": group.generation_id,
+        "leader": group.leader_id,
+        "protocol": (group.protocol_type, group.protocol_name),
+        "topics": group.subscribed_topics,
+        "instances": group.static_members or {},
+        "members": [
+            (
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                each.session_timeout_ms,
+                each.rebalance_timeout_ms,
+                metadata_of(each.protocols, group.protocol_name),
+                each.assignment,
+            )
+            for each in group.members.values()
+        ],
+    }
 
 
 def values(offsets: Mapping[tuple[str, int], CommittedOffset]) -> dict[tuple[str, int], Any]:

@@ -1,12 +1,19 @@
 from groupsdk.broker.groups.config import GroupConfig
 from groupsdk.broker.groups.deadlines import NEVER
+from groupsdk.broker.groups.group import ClassicGroup
 from groupsdk.broker.groups.member import GroupMember
 from groupsdk.broker.groups.registry import MAX_PENDING_BYTES, GroupRegistry
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
+
+
+def created(registry: GroupRegistry, group_id: str) -> ClassicGroup:
+    registry.replay(group_id, GroupMetadataValue())
+    return registry.groups[group_id]
 
 
 def test_a_group_that_goes_takes_its_deadlines_along() -> None:
     registry = GroupRegistry(GroupConfig())
-    group = registry.create("g", 1)
+    group = created(registry, "g")
     member = GroupMember(group, "m", None, "c", "/h", 60_000, 10_000, ())
     group.add(member)
     registry.renew_session(member, 1_000)
@@ -22,20 +29,35 @@ def test_a_group_that_goes_takes_its_deadlines_along() -> None:
     assert registry.groups == {}
 
 
-def test_creating_replaces() -> None:
+def test_a_group_that_is_there_stays_the_same_object() -> None:
     registry = GroupRegistry(GroupConfig())
-    first = registry.create("g", 1)
-    registry.phases.set(first, 5)
+    group = created(registry, "g")
+    registry.add_pending(group, "n", 5_000, 1)
 
-    second = registry.create("g", 2)
+    assert created(registry, "g") is group
+    registry.replay_offset("g")
+    assert registry.groups == {"g": group}
+    assert group.is_pending("n")
 
-    assert registry.groups == {"g": second}
-    assert first.deadline_ms == NEVER
+    registry.replay("g", None)
+    assert registry.groups == {}
+    assert registry.sessions.pop_due(10_000) == []
+
+
+def test_members_that_are_in_the_record_no_more_have_no_session() -> None:
+    registry = GroupRegistry(GroupConfig())
+    registry.replay("g", GroupMetadataValue("work", 1, "p", "m", members=(MemberMetadata("m"),)))
+    member = registry.groups["g"].members["m"]
+    registry.renew_session(member, 1)
+
+    created(registry, "g")
+
+    assert member.deadline_ms == NEVER
 
 
 def test_an_id_is_dropped_once() -> None:
     registry = GroupRegistry(GroupConfig())
-    group = registry.create("g", 1)
+    group = created(registry, "g")
     registry.add_pending(group, "n", 5_000, 1)
 
     assert registry.drop_pending(group, "n")
@@ -45,7 +67,7 @@ def test_an_id_is_dropped_once() -> None:
 
 def test_ids_that_do_not_come_back_hold_bounded_memory() -> None:
     registry = GroupRegistry(GroupConfig())
-    groups = [registry.create(f"g{n}", 1) for n in range(3)]
+    groups = [created(registry, f"g{n}") for n in range(3)]
     size = 32_000
     for number in range(1_000):
         registry.add_pending(groups[number % 3], f"{number:x<{size}}", 5_000, 7)
@@ -62,5 +84,5 @@ def test_ids_that_do_not_come_back_hold_bounded_memory() -> None:
     for group in groups:
         registry.remove(group.group_id)
     for number in range(200):
-        registry.add_pending(registry.create("h", 1), f"{number:x<{size}}", 5_000, 7)
+        registry.add_pending(created(registry, "h"), f"{number:x<{size}}", 5_000, 7)
     assert registry.sessions.pop_due(10) == []

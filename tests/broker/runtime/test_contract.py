@@ -2,7 +2,7 @@
 
 from groupsdk.broker.runtime.contract import (
     NOTHING,
-    CoordinatorRecord,
+    LogRecord,
     ProducerStamp,
     RequestContext,
     Result,
@@ -20,7 +20,7 @@ def test_nothing_is_to_be_done_by_default() -> None:
 
 
 def test_values_are_equal_by_what_they_say() -> None:
-    assert CoordinatorRecord(b"k", None) == CoordinatorRecord(b"k", None)
+    assert LogRecord(b"k", None) == LogRecord(b"k", None)
     assert len({ProducerStamp(1, 2), ProducerStamp(1, 2), ProducerStamp(1, 3)}) == 2
     context = RequestContext(1, 4)
     assert (context.client_host, context.principal) == ("/127.0.0.1", "User:ANONYMOUS")

@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from groupsdk.broker.runtime.contract import (
     NOTHING,
-    CoordinatorRecord,
     CoordinatorShard,
+    LogRecord,
     MarkerPartitions,
     ProducerStamp,
     Reply,
@@ -26,14 +26,21 @@ from groupsdk.broker.runtime.coordinator_runtime import (
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.clock import ManualClock
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import DecodeError, GroupSdkError
+from groupsdk.errors import DecodeError, EncodeError, GroupSdkError
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
 
 
-RECORD = CoordinatorRecord(b"k", b"v")
+class Value(LogRecord):
+    """A record that is written as it is."""
+
+    def encoded(self) -> Sequence[Pair]:
+        return (self,)
+
+
+RECORD = Value(b"k", b"v")
 STAMP = ProducerStamp(7, 1)
 MARKERS = MarkerPartitions("x", 7, 1, True, 3, (("t", 0),))
 
@@ -54,12 +61,23 @@ class Machine(CoordinatorShard):
         )
         self.due: int | None = None
         self.parked: list[int] = []
+        self.follow: list[Result] = []
 
     @override
-    def replay(self, record: CoordinatorRecord, producer: ProducerStamp | None = None) -> None:
-        if record.key == b"bad":
-            raise DecodeError("a record that cannot be read")
+    def decode(self, records: Sequence[Pair]) -> Iterator[Value]:
+        for each in records:
+            if each[0] == b"bad":
+                raise DecodeError("a record that cannot be read")
+            yield Value(*each)
+
+    @override
+    def replay(self, record: Value, producer: ProducerStamp | None = None) -> None:
         self.events.append(("replay", record.key, producer))
+
+    @override
+    def written(self, result: Result, now_ms: int) -> Result:
+        self.events.append(("written", len(result.records)))
+        return self.follow.pop(0) if self.follow else NOTHING
 
     @override
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
@@ -118,9 +136,7 @@ class Log:
         self.full = False
         self.broken = False
 
-    def append(
-        self, records: Sequence[CoordinatorRecord], producer: ProducerStamp | None, now_ms: int
-    ) -> None:
+    def append(self, records: Sequence[Pair], producer: ProducerStamp | None, now_ms: int) -> None:
         """Appends, or fails where it is full; where it is broken, as no log may."""
         if self.broken:
             raise RuntimeError("a bug")
@@ -132,7 +148,7 @@ class Log:
         """Goes through the entries one by one."""
         for entry in self.entries:
             if isinstance(entry, list):
-                yield from (Replayed(CoordinatorRecord(*each), None) for each in entry)
+                yield from (Replayed(LogRecord(*each), None) for each in entry)
             else:
                 yield entry
 
@@ -222,7 +238,7 @@ def test_many_records_of_a_log_come_at_once(caplog: pytest.LogCaptureFixture) ->
 
 def test_a_log_that_cannot_be_read_is_not_served() -> None:
     rig = Rig()
-    rig.log.entries = [Replayed(CoordinatorRecord(b"bad", None), None)]
+    rig.log.entries = [Replayed(LogRecord(b"bad", None), None)]
     rig.runtime.load()
     assert rig.runtime.state is RuntimeState.FAILED
     assert rig.runtime.unavailable() is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -242,10 +258,41 @@ def test_records_are_appended_and_replayed_before_the_reply() -> None:
         ("append", 2, STAMP),
         ("replay", b"k", STAMP),
         ("replay", b"k", STAMP),
+        ("written", 2),
     ]
     assert rig.answers == [reply]
     assert rig.markers == [MARKERS]
     assert rig.runtime.waiting == 0
+
+
+def test_what_follows_the_records_is_done_too() -> None:
+    rig = Rig()
+    rig.runtime.load()
+    first, second = HeartbeatResponse(), HeartbeatResponse(error_code=27)
+    rig.machine.say = lambda token: Result((RECORD,), (Reply(token, first),))
+    rig.machine.follow = [Result((RECORD,)), Result(replies=(Reply(2, second),))]
+    rig.runtime._owed[2] = rig.answers.append
+    rig.events.clear()
+    rig.submit()
+    write = [("append", 1, None), ("replay", b"k", None), ("written", 1)]
+    assert rig.events == [("handle", "c"), *write, *write]
+    assert rig.answers == [first, second]
+
+
+def test_a_record_that_cannot_be_encoded_is_not_written() -> None:
+    class Broken(Value):
+        @override
+        def encoded(self) -> Sequence[Pair]:
+            raise EncodeError("too long")
+
+    rig = Rig()
+    rig.runtime.load()
+    rig.machine.say = lambda token: Result(
+        (Broken(b"k", b"v"),), (Reply(token, HeartbeatResponse()),)
+    )
+    rig.submit()
+    assert rig.codes() == [15]
+    assert rig.events[-1] == ("append_failed", ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def test_what_was_not_appended_is_not_replayed_and_answered_otherwise() -> None:
@@ -442,6 +489,7 @@ def test_commits_of_one_turn_of_the_loop_are_one_append() -> None:
         ("handle_all", 3),
         ("append", 3, None),
         *[("replay", b"k", None)] * 3,
+        ("written", 3),
     ]
     assert rig.codes() == [0, 0, 0, 0]
     assert rig.runtime.waiting == 0
@@ -452,7 +500,8 @@ def test_one_commit_alone_goes_its_usual_way() -> None:
     rig.commit()
     assert not rig.events
     rig.end_turn()
-    assert rig.events == [("handle", "c"), ("append", 1, None), ("replay", b"k", None)]
+    write = [("append", 1, None), ("replay", b"k", None), ("written", 1)]
+    assert rig.events == [("handle", "c"), *write]
     rig.crowded = False
     rig.commit()
     assert not rig.deferred

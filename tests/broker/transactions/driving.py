@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from groupsdk.broker.runtime.contract import (
-    CoordinatorRecord,
+    NOTHING,
+    LogRecord,
     MarkerPartitions,
     RequestContext,
     Result,
 )
 from groupsdk.broker.transactions.config import TransactionConfig
+from groupsdk.broker.transactions.log_records import TransactionRecord
 from groupsdk.broker.transactions.metadata import TransactionMetadata
 from groupsdk.broker.transactions.producer_ids import (
     BlockStore,
@@ -73,11 +75,11 @@ class Coordinator:
         config: TransactionConfig | None = None,
         *,
         store: BlockStore | None = None,
-        log: list[CoordinatorRecord] | None = None,
+        log: list[LogRecord] | None = None,
     ) -> None:
         self.config = config or TransactionConfig()
         self.store = store or MemoryBlockStore()
-        self.log: list[CoordinatorRecord] = list(log or ())
+        self.log: list[LogRecord] = list(log or ())
         self.now_ms = 1_000_000
         self.epoch = 0
         self.failing: ErrorCode | None = None
@@ -95,8 +97,8 @@ class Coordinator:
         self.shard = TransactionCoordinatorShard(
             self.epoch, self.config, ProducerIdAllocator(self.store)
         )
-        for record in self.log:
-            self.shard.replay(record)
+        for value in self.shard.decode(self.log):
+            self.shard.replay(value)
         self.apply(self.shard.loaded(self.now_ms))
         return self.shard
 
@@ -116,13 +118,16 @@ class Coordinator:
                 each.token for each in result.replies
             }
             return self.apply(failed)
-        self.log += result.records
+        self.log += [LogRecord(*pair) for each in result.records for pair in each.encoded()]
         for record in result.records:
+            assert isinstance(record, TransactionRecord)
             self.shard.replay(record)
+        following = self.shard.written(result, self.now_ms)
         for reply in result.replies:
             assert reply.token not in self._replies, "answered twice"
             self._replies[reply.token] = reply.response
         self.markers += result.markers
+        assert following is NOTHING
         return None
 
     def send(self, request: Request[R], version: int) -> R:

@@ -4,18 +4,16 @@ import logging
 
 import pytest
 
-from groupsdk.broker.runtime.contract import NOTHING, CoordinatorRecord, MarkerPartitions
+from groupsdk.broker.runtime.contract import NOTHING, MarkerPartitions
 from groupsdk.broker.transactions.config import TransactionConfig
-from groupsdk.broker.transactions.ledger import TransactionLedger
-from groupsdk.broker.transactions.log_records import write_metadata, write_tombstone
+from groupsdk.broker.transactions.log_records import TransactionRecord
 from groupsdk.broker.transactions.producer_ids import (
     MAX_PRODUCER_ID,
     MemoryBlockStore,
-    ProducerIdAllocator,
 )
 from groupsdk.broker.transactions.state import TransactionState as S
 from groupsdk.error_code import ErrorCode as E
-from tests.broker.transactions.driving import TV1, TV2, Coordinator, metadata
+from tests.broker.transactions.driving import TV1, TV2, Coordinator
 
 
 HOUR = 3_600_000
@@ -187,26 +185,6 @@ def test_memory_only_values_are_lost_in_a_crash(broker: Coordinator) -> None:
     assert broker.view().last_producer_epoch == -1
 
 
-def test_records_of_another_log_win_over_what_was_staged() -> None:
-    ledger = TransactionLedger(1, TransactionConfig(), ProducerIdAllocator(MemoryBlockStore()))
-    ledger.start(0)
-    ledger.stage(metadata(S.EMPTY, producer_epoch=9))
-    ledger.stage(metadata(S.ONGOING, producer_epoch=9))
-    ledger.replay(write_metadata(metadata(S.EMPTY, producer_epoch=5), 2))
-    assert ledger.pending("x") is None
-    known = ledger.metadata("x")
-    assert known is not None
-    assert known.producer_epoch == 5
-
-
-def test_unknown_records_are_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    ledger = TransactionLedger(1, TransactionConfig(), ProducerIdAllocator(MemoryBlockStore()))
-    ledger.replay(CoordinatorRecord(bytes.fromhex("0007000178"), b"\0\0"))
-    ledger.replay(write_tombstone("never known"))
-    assert [*ledger] == []
-    assert "a record of unknown type is skipped: its key is 0007000178" in caplog.text
-
-
 # time
 
 
@@ -270,7 +248,7 @@ def test_ids_that_nobody_uses_are_forgotten(caplog: pytest.LogCaptureFixture) ->
         assert broker.shard.transaction("idle") is not None
         broker.wait(1)
     assert broker.shard.transaction("idle") is None
-    assert broker.log[-1] == write_tombstone("idle")
+    assert [*broker.shard.decode(broker.log)][-1] == TransactionRecord("idle", None)
     assert "transactional id idle: forgotten, as it was not used for too long" in caplog.messages
     assert broker.shard.deadline_ms is None
     broker.restart()
@@ -308,7 +286,7 @@ def test_many_at_once_come_in_batches_of_a_bounded_size() -> None:
     sizes = []
     while broker.shard.deadline_ms == until_ms:
         result = broker.shard.advance(until_ms)
-        sizes.append(sum(len(each.key) for each in result.records))
+        sizes.append(sum(len(each.encoded()[0][0]) for each in result.records))
         broker.apply(result)
     assert len(sizes) == 2
     assert max(sizes) < 600_000

@@ -6,18 +6,28 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.broker.runtime.contract import CoordinatorRecord
+from groupsdk.broker.runtime.contract import LogRecord
 from groupsdk.broker.transactions.log_records import (
+    TransactionRecord,
     by_topic,
-    read_metadata,
-    read_transactional_id,
-    write_metadata,
-    write_tombstone,
+    decode,
+    transaction_record,
 )
 from groupsdk.broker.transactions.metadata import TransactionMetadata
 from groupsdk.broker.transactions.state import STORED, TransactionState as S
 from groupsdk.errors import DecodeError
 from tests.broker.transactions.driving import metadata
+
+
+def write_metadata(known: TransactionMetadata, version: int) -> LogRecord:
+    (pair,) = transaction_record(known, version).encoded()
+    return LogRecord(*pair)
+
+
+def read_metadata(record: LogRecord) -> TransactionMetadata | None:
+    (read,) = decode([record])
+    assert read.metadata is None or read.metadata.transactional_id == read.transactional_id
+    return read.metadata
 
 
 def golden(state: S = S.ONGOING, **changes: Any) -> TransactionMetadata:
@@ -56,7 +66,6 @@ def test_kafkas_own_bytes(known: TransactionMetadata, version: int, value: str) 
     assert record.value is not None
     assert record.value.hex() == value
     assert read_metadata(record) == known
-    assert read_transactional_id(record) == "x"
 
 
 def test_the_old_version_has_no_place_for_the_clients() -> None:
@@ -69,11 +78,18 @@ def test_memory_only_values_are_not_written() -> None:
     assert write_metadata(remembered, 2) == write_metadata(golden(), 2)
 
 
+def test_a_record_holds_what_is_read_of_it() -> None:
+    remembered = golden(last_producer_epoch=0, previous_producer_id=4, next_producer_id=9)
+    for version in (0, 1, 2):
+        record = transaction_record(remembered, version)
+        (read,) = decode(record.encoded())
+        assert read.metadata == record.metadata, f"transaction.version {version}"
+
+
 def test_a_tombstone() -> None:
-    record = write_tombstone("x")
-    assert record == CoordinatorRecord(bytes.fromhex("0000000178"), None)
-    assert read_metadata(record) is None
-    assert read_transactional_id(record) == "x"
+    record = TransactionRecord("x", None)
+    assert record.encoded() == ((bytes.fromhex("0000000178"), None),)
+    assert [*decode(record.encoded())] == [record]
 
 
 def test_ids_that_a_newer_broker_wrote_are_read() -> None:
@@ -82,7 +98,7 @@ def test_ids_that_a_newer_broker_wrote_are_read() -> None:
     assert plain is not None
     assert plain.endswith(bytes.fromhex("0102020002"))
     tagged = plain[:-5] + bytes.fromhex("03 0008 0000000000000004 0108 0000000000000009 02020002")
-    read = read_metadata(CoordinatorRecord(b"\0\0\0\1x", tagged))
+    read = read_metadata(LogRecord(b"\0\0\0\1x", tagged))
     assert read == replace(golden(), previous_producer_id=4, next_producer_id=9)
 
 
@@ -114,14 +130,14 @@ def test_ids_that_a_newer_broker_wrote_are_read() -> None:
 )
 def test_what_cannot_be_read_is_said(key: str, value: str, said: str) -> None:
     with pytest.raises(DecodeError, match=said):
-        read_metadata(CoordinatorRecord(bytes.fromhex(key), bytes.fromhex(value)))
+        read_metadata(LogRecord(bytes.fromhex(key), bytes.fromhex(value)))
 
 
-def test_an_unknown_type_is_told_from_a_broken_one() -> None:
-    newer = CoordinatorRecord(bytes.fromhex("0007000178"), b"\0\0")
-    assert read_transactional_id(newer) is None
-    with pytest.raises(DecodeError, match="not one of a transactional id"):
-        read_metadata(newer)
+def test_unknown_records_are_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    newer = (bytes.fromhex("0007000178"), b"\0\0")
+    known = (bytes.fromhex("0000000178"), None)
+    assert [*decode([newer, known])] == [TransactionRecord("x", None)]
+    assert "a record of unknown type is skipped: its key is 0007000178" in caplog.text
 
 
 def test_partitions_are_sorted_by_topic() -> None:
@@ -154,9 +170,7 @@ def test_everything_that_is_written_is_read(known: TransactionMetadata) -> None:
 @given(st.binary(max_size=60), st.binary(max_size=120) | st.none())
 def test_any_bytes_are_read_or_refused(key: bytes, value: bytes | None) -> None:
     for head, body in ((key, value), (b"\0\0\0\1x", value)):
-        record = CoordinatorRecord(head, body)
         try:
-            read_transactional_id(record)
-            read_metadata(record)
+            list(decode([(head, body)]))
         except DecodeError:
             continue

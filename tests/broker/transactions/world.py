@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from groupsdk.broker.runtime.contract import MarkerPartitions, Result
+from groupsdk.broker.runtime.contract import LogRecord, MarkerPartitions, Result
 from groupsdk.broker.transactions.config import TransactionConfig
+from groupsdk.broker.transactions.log_records import transaction_record
 from groupsdk.broker.transactions.producer_ids import MemoryBlockStore, ProducerIdAllocator
 from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
 from groupsdk.broker.transactions.state import EXPIRABLE
@@ -97,8 +98,9 @@ class World(Coordinator):
     def apply(self, result: Result) -> None:
         if self.failing is None and self.crash_at is not None:
             room = self.crash_at - len(self.log)
-            if len(result.records) >= room:
-                self.log += result.records[:room]
+            written = [LogRecord(*pair) for each in result.records for pair in each.encoded()]
+            if len(written) >= room:
+                self.log += written[:room]
                 self.crash_at = None
                 raise CrashError
         super().apply(result)
@@ -246,32 +248,19 @@ class World(Coordinator):
         self._check_replay()
 
     def _check_replay(self) -> None:
-        """The log alone gives what the running shard has, but for what only memory knows."""
+        """The log alone gives what lasts of the running shard."""
         ids = ProducerIdAllocator(MemoryBlockStore())
         loaded = TransactionCoordinatorShard(99, self.config, ids)
-        for record in self.log:
+        for record in loaded.decode(self.log):
             loaded.replay(record)
-        durable = {
-            view.transactional_id: (
-                *(view.producer_id, view.producer_epoch, view.state, view.partitions),
-                *(view.timeout_ms, view.start_ms, view.last_update_ms),
-            )
-            for view in loaded.transactions
-        }
-        running = {view.transactional_id: view for view in self.shard.transactions}
-        assert durable.keys() == running.keys()
-        for name, view in running.items():
-            transaction = self.shard._ledger.get(name)
-            assert transaction is not None
-            epoch = view.producer_epoch - (
-                transaction.failed_fence and self.config.transaction_version < 2
-            )
-            if transaction.metadata.prepared:
-                epoch = view.producer_epoch
-            assert durable[name] == (
-                *(view.producer_id, epoch, view.state, view.partitions),
-                *(view.timeout_ms, view.start_ms, view.last_update_ms),
-            )
+        running = {each.logged.transactional_id: each.logged for each in self.shard._ledger}
+        assert {each.logged.transactional_id: each.logged for each in loaded._ledger} == running
+        for transaction in self.shard._ledger:
+            if not transaction.failed_fence:
+                version = self.config.transaction_version
+                assert transaction_record(transaction.metadata, version).metadata == (
+                    transaction.logged
+                ), "what counts in memory differs in what a record says"
 
     def settle(self) -> None:
         """Lets everything come to its end without further faults, and checks that it does."""
