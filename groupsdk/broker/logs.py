@@ -144,6 +144,10 @@ class Logs:
         """Tell whether a partition was ever used, so far as that can be told without opening it."""
         return (name, partition) in self._open or (name, partition) in self._directory.found
 
+    def is_open(self, name: str, partition: int) -> bool:
+        """Return whether the log of a partition is open, so that `get` reads no file."""
+        return (name, partition) in self._open
+
     def delete(self, name: str) -> None:
         """Remove the logs of a topic with their files.
 

@@ -13,15 +13,29 @@ from groupsdk.broker.server.call import Route
 from groupsdk.broker.server.connection import Connection
 from groupsdk.broker.server.handlers import metadata as metadata_handlers
 from groupsdk.broker.server.parts import InParts
+from groupsdk.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from groupsdk.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from groupsdk.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from groupsdk.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
+from groupsdk.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from groupsdk.wire.messages.describe_quorum import (
+    DescribeQuorumPartition,
+    DescribeQuorumRequest,
+    DescribeQuorumTopic,
+)
 from groupsdk.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -52,6 +66,11 @@ from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+)
+from groupsdk.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
 )
 from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from groupsdk.wire.schema import Request
@@ -165,6 +184,25 @@ STEPPED: Final[dict[str, Request[Any]]] = {
     "DescribeUserScramCredentials": DescribeUserScramCredentialsRequest(
         tuple(map(UserName, _NAMES))
     ),
+    "DescribeQuorum": DescribeQuorumRequest(
+        (DescribeQuorumTopic("t", tuple(DescribeQuorumPartition(n) for n in range(_MANY))),)
+    ),
+    "Produce": ProduceRequest(
+        None,
+        -1,
+        1_000,
+        (
+            TopicProduceData(
+                "t", partition_data=tuple(PartitionProduceData(n, b"") for n in range(_MANY))
+            ),
+        ),
+    ),
+    "AlterConfigs": AlterConfigsRequest(
+        tuple(AlterConfigsResource(2, name) for name in _NAMES[:4_000])
+    ),
+    "CreatePartitions": CreatePartitionsRequest(
+        tuple(CreatePartitionsTopic(name, 2, None) for name in _NAMES)
+    ),
     "DescribeTopicPartitions": DescribeTopicPartitionsRequest(tuple(map(TopicRequest, _NAMES))),
 }
 """Requests that are answered as a whole, in steps."""
@@ -180,6 +218,39 @@ def test_a_request_that_is_answered_as_a_whole_is_answered_in_steps(
         answer = client.ask(request, min(APIS[request.api.key].max_version, 12))
     assert any(isinstance(each, tuple) and each for each in fields_of(answer))
     assert steps.call_count > _STEPS
+
+
+def test_a_question_for_everything_is_answered_in_steps(mocker: MockerFixture) -> None:
+    topics = {f"topic-{n}": 1 for n in range(1_100)} | {"wide": 3_000}
+    steps = mocker.spy(Connection, "go_on_with")
+    encoded = mocker.spy(Route, "encode_in_steps")
+    with EmbeddedBroker(topics=topics) as broker, connect(broker) as client:
+        for n in range(1_100):
+            commit = OffsetCommitRequest(
+                f"g-{n}",
+                topics=(OffsetCommitRequestTopic("wide", (OffsetCommitRequestPartition(0, 5),)),),
+            )
+            client.send(commit, 8)
+        for _ in range(1_100):
+            client.frame()
+
+        def ask(request: Request[Any], version: int, least: int) -> Any:
+            steps.reset_mock()
+            encoded.reset_mock()
+            answer = client.ask(request, version)
+            assert (steps.call_count > least, encoded.call_count) == (True, 1), request
+            return answer
+
+        found = ask(MetadataRequest(None), 12, 4_100 // 512)
+        assert sum(len(each.partitions) for each in found.topics if not each.is_internal) == 4_100
+        for asked in (
+            None,
+            tuple(DescribableLogDirTopic(t, tuple(range(n))) for t, n in topics.items()),
+        ):
+            (found,) = ask(DescribeLogDirsRequest(asked), 4, 4_100 // 512).results
+            assert sum(len(each.partitions) for each in found.topics) >= 4_100
+        found = ask(ListGroupsRequest(), 5, 1_100 // 512)
+        assert len(found.groups) == 1_100
 
 
 def test_an_answer_that_is_larger_than_its_request_is_written_in_steps(

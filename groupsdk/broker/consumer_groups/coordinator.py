@@ -1,7 +1,7 @@
 """Coordinate the consumer groups of one partition of `__consumer_offsets`: requests, time, administration."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -214,12 +214,12 @@ class ConsumerGroupCoordinator:
 
     # -- administration
 
-    def listed(self) -> list[ListedGroup]:
-        """List the groups as ListGroups does."""
-        return [
+    def listed(self) -> Iterator[ListedGroup]:
+        """List the groups as ListGroups does, those that there are now."""
+        return (
             ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, GROUP_TYPE)
-            for group in self.registry.groups.values()
-        ]
+            for group in tuple(self.registry.groups.values())
+        )
 
     def described(self, group_id: str) -> DescribedGroup:
         """Describe a group as ConsumerGroupDescribe does."""

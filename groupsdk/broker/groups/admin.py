@@ -1,6 +1,8 @@
 """Take what administrators ask: DescribeGroups, ListGroups, DeleteGroups, OffsetDelete."""
 
 import logging
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.groups.group import ClassicGroup
@@ -79,21 +81,25 @@ class Administration:
 
     def list(self, request: ListGroupsRequest) -> ListGroupsResponse:
         """List groups of these states and types; upper and lower case are one, no filter lets all pass."""
+        groups = tuple(each for each in self.listed(request) if each is not None)
+        return ListGroupsResponse(groups=groups)
+
+    def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+        """List groups one by one as `list` does; None stands for one that the filters do not let pass.
+
+        Groups may come and go meanwhile: those are given that were there when it began with their kind.
+        """
         states = {each.lower() for each in request.states_filter}
         types = {each.lower() for each in request.types_filter}
-        classic = [
+        classic = (
             ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
-            for group in self._registry.groups.values()
-        ]
-        listed = [*classic, *self._consumer_groups.listed()]
-        return ListGroupsResponse(
-            groups=tuple(
-                each
-                for each in listed
-                if (not types or each.group_type in types)
-                and (not states or each.group_state.lower() in states)
-            )
+            for group in tuple(self._registry.groups.values())
         )
+        for each in chain(classic, self._consumer_groups.listed()):
+            passes = (not types or each.group_type in types) and (
+                not states or each.group_state.lower() in states
+            )
+            yield each if passes else None
 
     def _described(self, group_id: str, api_version: int) -> DescribedGroup:
         group = self._registry.groups.get(group_id)

@@ -1,6 +1,6 @@
 """Coordinate the groups of one partition of `__consumer_offsets`: the state machine that the runtime drives."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -62,7 +62,7 @@ from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest
-from groupsdk.wire.messages.list_groups import ListGroupsRequest
+from groupsdk.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.messages.offset_delete import OffsetDeleteRequest
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
@@ -389,6 +389,10 @@ class GroupCoordinatorShard:
         return self._hand_out(turn)
 
     # Looking in.
+
+    def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+        """List groups one by one, as ListGroups does: see `Administration.listed`."""
+        return self._admin.listed(request)
 
     @property
     def group_ids(self) -> tuple[str, ...]:

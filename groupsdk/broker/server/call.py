@@ -19,6 +19,8 @@ Steps = Generator[None, None, "Response | None"]
 """Work on a request in steps of some milliseconds, between which others have their turn; returns the answer."""
 _PAUSE_AFTER: Final = 512
 """How many elements of a request are worked on at once: some milliseconds' work."""
+CHANGE_COSTS: Final = 64
+"""Storing a change in the catalogue, or in a directory, costs as much as so many simple elements."""
 Handler = Callable[["Call", Any], "Response | Steps | None"]
 """Answers a request: by its result, in steps, or with None by `Call.answer` later (or `answer_nothing`)."""
 

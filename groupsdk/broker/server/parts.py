@@ -23,7 +23,6 @@ Paths = tuple[tuple[str, str], ...]
 
 _TOPICS: Final = (("topics", "topics"), ("partitions", "partitions"))
 PARTS: Final[Mapping[int, tuple[Paths, ...]]] = {
-    ApiKey.METADATA: ((("topics", "topics"),),),
     ApiKey.OFFSET_FETCH: (
         (("groups", "groups"), ("topics", "topics"), ("partition_indexes", "partitions")),
         (("topics", "topics"), ("partition_indexes", "partitions")),
@@ -32,17 +31,12 @@ PARTS: Final[Mapping[int, tuple[Paths, ...]]] = {
     ApiKey.LEAVE_GROUP: ((("members", "members"),),),
     ApiKey.DESCRIBE_GROUPS: ((("groups", "groups"),),),
     ApiKey.DELETE_GROUPS: ((("groups_names", "results"),),),
-    ApiKey.CREATE_TOPICS: ((("topics", "topics"),),),
-    ApiKey.DELETE_TOPICS: ((("topics", "responses"),), (("topic_names", "responses"),)),
     ApiKey.DELETE_RECORDS: (_TOPICS,),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (_TOPICS,),
     ApiKey.ADD_PARTITIONS_TO_TXN: ((("transactions", "results_by_transaction"),),),
     ApiKey.CREATE_ACLS: ((("creations", "results"),),),
     ApiKey.DELETE_ACLS: ((("filters", "filter_results"),),),
     ApiKey.DESCRIBE_CONFIGS: ((("resources", "results"),),),
-    ApiKey.ALTER_CONFIGS: ((("resources", "responses"),),),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: ((("resources", "responses"),),),
-    ApiKey.CREATE_PARTITIONS: ((("topics", "results"),),),
     ApiKey.ELECT_LEADERS: (
         (("topic_partitions", "replica_election_results"), ("partitions", "partition_result")),
     ),
@@ -51,13 +45,6 @@ PARTS: Final[Mapping[int, tuple[Paths, ...]]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: ((("transactional_ids", "transaction_states"),),),
 }
 """What may be answered part by part: each element for itself, in the order of the request."""
-
-
-def distinct(api_key: int, request: Any) -> Any:
-    """Return a request without what it asks for twice, where such elements are answered once."""
-    if api_key != ApiKey.METADATA:
-        return request
-    return replace(request, topics=tuple(dict.fromkeys(request.topics)))
 
 
 def paths_of(api_key: int, request: Any) -> Paths | None:
@@ -147,7 +134,7 @@ class InParts:
     def __init__(self, call: Call, request: Request[Any], paths: Paths) -> None:
         self._call = call
         self._paths = paths
-        self._parts = parts_of(distinct(call.route.api_key, request), paths)
+        self._parts = parts_of(request, paths)
         self._answers: list[tuple[Any, int]] = []
         self._depth = 0
 

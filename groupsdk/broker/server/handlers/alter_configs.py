@@ -12,7 +12,7 @@ from groupsdk.broker.dynamic_config import problem
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import InvalidLogConfigError
 from groupsdk.broker.server.access import allowed, cluster_allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps
 from groupsdk.broker.server.handlers.configs import BROKER, GROUP, TOPIC, check_broker_name, shown
 from groupsdk.broker.setting_types import LIST, broker_type, topic_type
 from groupsdk.error_code import ErrorCode
@@ -34,10 +34,13 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _CATALOGUE_NAMES: Final = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
 
 
-def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Replace all settings of topics and brokers."""
+def alter_configs(call: Call, request: AlterConfigsRequest) -> Steps:
+    """Replace all settings of topics and brokers, in steps."""
     responses = []
+    pace = Pace()
     for each in request.resources:
+        if pace.due(CHANGE_COSTS):
+            yield
         entries = {entry.name: entry.value for entry in each.configs if entry.value is not None}
         code: int
         text: str | None
@@ -53,12 +56,13 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespo
     return AlterConfigsResponse(responses=tuple(responses))
 
 
-def incremental_alter_configs(
-    call: Call, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
-    """Change single settings of topics and brokers."""
+def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> Steps:
+    """Change single settings of topics and brokers, in steps."""
     responses = []
+    pace = Pace()
     for each in request.resources:
+        if pace.due(CHANGE_COSTS):
+            yield
         code: int
         text: str | None
         try:

@@ -1,9 +1,12 @@
 """Answer DescribeCluster, DescribeQuorum, DescribeLogDirs and DescribeProducers."""
 
+from collections.abc import Generator
 from typing import Final
 
+from groupsdk.broker.catalogue import Topic
+from groupsdk.broker.logs import Logs
 from groupsdk.broker.server.access import allowed, cluster_allowed, operations
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.describe_cluster import (
@@ -38,6 +41,8 @@ from groupsdk.wire.messages.describe_quorum import (
 
 _BROKERS: Final = 1
 _TELLS_NODES: Final = 2
+_OPENING: Final = 64
+"""Opening a log costs as much as so many elements."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 
@@ -67,33 +72,43 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
     )
 
 
-def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """Tell the sizes of the partitions that this node leads."""
+def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
+    """Describe the sizes of the partitions that this node leads, in steps."""
     cluster = call.node.cluster
     if not cluster_allowed(call, "describe"):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    wanted = (
-        None
-        if request.topics is None
-        else {(topic.topic, each) for topic in request.topics for each in topic.partitions}
-    )
+    pace = Pace()
+    wanted: set[tuple[str, int]] = set()
+    for asked in request.topics or ():
+        for index in asked.partitions:
+            if pace.due():
+                yield
+            wanted.add((asked.topic, index))
     topics = []
-    for topic in cluster.catalogue.topics.values():
-        partitions = tuple(
-            DescribeLogDirsPartition(
-                index,
-                cluster.logs.get(topic, index).size
-                if cluster.logs.exists(topic.name, index)
-                else 0,
-            )
-            for index, state in enumerate(topic.partitions)
-            if state.leader == call.node.node_id
-            and (wanted is None or (topic.name, index) in wanted)
-        )
+    for topic in tuple(cluster.catalogue.topics.values()):
+        partitions = []
+        for index, state in enumerate(topic.partitions):
+            if pace.due():
+                call.large = True
+                yield
+            is_asked = request.topics is None or (topic.name, index) in wanted
+            if is_asked and state.leader == call.node.node_id:
+                described = yield from _log_dir_partition(cluster.logs, topic, index, pace)
+                partitions.append(described)
         if partitions:
-            topics.append(DescribeLogDirsTopic(topic.name, partitions))
+            topics.append(DescribeLogDirsTopic(topic.name, tuple(partitions)))
     result = DescribeLogDirsResult(0, cluster.logs.path, tuple(topics))
     return DescribeLogDirsResponse(results=(result,))
+
+
+def _log_dir_partition(
+    logs: Logs, topic: Topic, index: int, pace: Pace
+) -> Generator[None, None, DescribeLogDirsPartition]:
+    if not logs.exists(topic.name, index):
+        return DescribeLogDirsPartition(index, 0)
+    if not logs.is_open(topic.name, index) and pace.due(_OPENING):
+        yield
+    return DescribeLogDirsPartition(index, logs.get(topic, index).size)
 
 
 def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -134,7 +149,7 @@ def _producers(call: Call, name: str, partition: int) -> PartitionResponse:
     )
 
 
-def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Steps:
     """Describe the controller as the one voter of the metadata quorum, and the other nodes as its observers.
 
     The metadata is in the catalogue that all nodes share, so nobody lags; its offset is the number of changes
@@ -147,17 +162,19 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuoru
         topic.topic_name == METADATA_TOPIC and any(p.partition_index == 0 for p in topic.partitions)
         for topic in request.topics
     )
+    pace = Pace()
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        if pace.due():
+            yield
+        for each in topic.partitions:
+            if pace.due():
+                yield
+            partitions.append(_quorum(call, topic.topic_name, each.partition_index))
+        topics.append(DescribeQuorumTopicResponse(topic.topic_name, tuple(partitions)))
     return DescribeQuorumResponse(
-        topics=tuple(
-            DescribeQuorumTopicResponse(
-                topic.topic_name,
-                tuple(
-                    _quorum(call, topic.topic_name, each.partition_index)
-                    for each in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
+        topics=tuple(topics),
         nodes=tuple(
             DescribeQuorumNode(
                 node.node_id,

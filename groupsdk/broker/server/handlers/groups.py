@@ -1,11 +1,11 @@
 """Answer what members and tools ask of groups: most of it is for the coordinator to say."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from groupsdk.broker.features import finalized_levels
 from groupsdk.broker.server.access import allowed, cluster_allowed, operations
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, Pace, Steps
 from groupsdk.broker.server.gather import MAX_FILTERS, gather, submit
 from groupsdk.broker.server.refusals import refuse
 from groupsdk.error_code import ErrorCode
@@ -29,8 +29,16 @@ from groupsdk.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from groupsdk.wire.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from groupsdk.wire.schema import Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.groups.shard import GroupCoordinatorShard
 
 
 def group_request(call: Call, request: Any) -> Response | None:
@@ -154,30 +162,30 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> Response | No
     return gather(call, parts, combine)
 
 
-def list_groups(call: Call, request: ListGroupsRequest) -> Response | None:
-    """Answer ListGroups: what all coordinators of this node have, as far as the client may see it."""
+def list_groups(call: Call, request: ListGroupsRequest) -> Steps:
+    """Answer ListGroups in steps: the groups of all coordinators of this node that the client may see."""
     node = call.node
     if len(request.states_filter) + len(request.types_filter) > MAX_FILTERS:
         return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
     everything = cluster_allowed(call, "describe")
-    parts: list[Any] = []
-    for runtime in node.cluster.groups.led_by(node.node_id):
-        if runtime.unavailable() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if runtime.unavailable() is None:
-            parts.append((runtime, request))
-
-    def combine(answers: list[ListGroupsResponse]) -> ListGroupsResponse:
-        groups = tuple(
-            each
-            for answer in answers
-            for each in answer.groups
-            if everything or allowed(call, "describe", "group", each.group_id)
-        )
-        error = next((each.error_code for each in answers if each.error_code), 0)
-        return ListGroupsResponse(error_code=error, groups=groups)
-
-    return gather(call, parts, combine)
+    runtimes = list(node.cluster.groups.led_by(node.node_id))
+    if any(each.unavailable() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for each in runtimes):
+        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    groups: list[ListedGroup] = []
+    pace = Pace()
+    for runtime in runtimes:
+        if runtime.unavailable() is not None:
+            continue
+        shard = cast("GroupCoordinatorShard", runtime.shard)
+        for each in shard.listed(request):
+            if pace.due():
+                call.large = True
+                yield
+            if each is not None and (
+                everything or allowed(call, "describe", "group", each.group_id)
+            ):
+                groups.append(each)
+    return ListGroupsResponse(groups=tuple(groups))
 
 
 def delete_groups(call: Call, request: DeleteGroupsRequest) -> Response | None:

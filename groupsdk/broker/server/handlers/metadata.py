@@ -1,12 +1,13 @@
 """Answer Metadata and DescribeTopicPartitions: the nodes, and who leads which partition."""
 
+from collections.abc import Generator
 from typing import Final
 from uuid import UUID
 
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic, collision, topic_name_problem
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.server.access import allowed, cluster_allowed, operations
-from groupsdk.broker.server.call import Call, Pace, Steps
+from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -27,21 +28,31 @@ from groupsdk.wire.schema import NO_UUID
 
 
 _MOST_PARTITIONS: Final = 2_000
+_PARTITIONS_AT_ONCE: Final = 256
+
+_Described = Generator[None, None, MetadataResponseTopic]
+"""Describes a topic in steps."""
 
 
-def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """Describe the nodes and the topics asked for; creates topics where that is asked and allowed."""
+def metadata(call: Call, request: MetadataRequest) -> Steps:
+    """Describe the nodes and the topics asked for, in steps; create topics where that is asked and allowed."""
     cluster = call.node.cluster
     everything = request.topics is None or (call.version == 0 and not request.topics)
+    pace = Pace()
+    topics: list[MetadataResponseTopic] = []
     if everything:
-        topics = [
-            _described(call, topic, request)
-            for topic in cluster.catalogue.topics.values()
-            if allowed(call, "describe", "topic", topic.name)
-        ]
+        for topic in tuple(cluster.catalogue.topics.values()):
+            if allowed(call, "describe", "topic", topic.name):
+                described = yield from _described(call, topic, request, pace)
+                topics.append(described)
     else:
         # a topic that is asked for twice is described once, as by Kafka
-        topics = [_topic(call, asked, request) for asked in dict.fromkeys(request.topics or ())]
+        for asked in dict.fromkeys(request.topics or ()):
+            if pace.due():
+                call.large = True
+                yield
+            described = yield from _topic(call, asked, request, pace)
+            topics.append(described)
     return MetadataResponse(
         brokers=tuple(_brokers(call)),
         cluster_id=cluster.cluster_id,
@@ -63,65 +74,73 @@ def _brokers(call: Call) -> list[MetadataResponseBroker]:
 
 
 def _topic(
-    call: Call, asked: MetadataRequestTopic, request: MetadataRequest
-) -> MetadataResponseTopic:
+    call: Call, asked: MetadataRequestTopic, request: MetadataRequest, pace: Pace
+) -> _Described:
     cluster = call.node.cluster
     if asked.topic_id != NO_UUID:
-        return _topic_by_id(call, asked.topic_id, request)
+        return (yield from _topic_by_id(call, asked.topic_id, request, pace))
     name = asked.name or ""
     topic = cluster.catalogue.topics.get(name)
     if not allowed(call, "describe", "topic", name):
         return _no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic is not None:
-        return _described(call, topic, request)
+        return (yield from _described(call, topic, request, pace))
     if not (request.allow_auto_topic_creation and cluster.config.auto_create_topics_enable):
         wrong = topic_name_problem(name) is not None
         code = ErrorCode.INVALID_TOPIC_EXCEPTION if wrong else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _no_topic(name, code)
-    return _created(call, name, request)
+    return (yield from _created(call, name, request, pace))
 
 
-def _topic_by_id(call: Call, topic_id: UUID, request: MetadataRequest) -> MetadataResponseTopic:
+def _topic_by_id(call: Call, topic_id: UUID, request: MetadataRequest, pace: Pace) -> _Described:
     topic = call.node.cluster.catalogue.topics_by_id.get(topic_id)
     # the name of a topic that the client may not see is not given away
     if topic is None or not allowed(call, "describe", "topic", topic.name):
         return MetadataResponseTopic(
             ErrorCode.UNKNOWN_TOPIC_ID, None if call.version >= 12 else "", topic_id
         )
-    return _described(call, topic, request)
+    return (yield from _described(call, topic, request, pace))
 
 
-def _created(call: Call, name: str, request: MetadataRequest) -> MetadataResponseTopic:
+def _created(call: Call, name: str, request: MetadataRequest, pace: Pace) -> _Described:
     cluster = call.node.cluster
     if not cluster_allowed(call, "create") and not allowed(call, "create", "topic", name):
         return _no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic_name_problem(name) is not None or collision(name, cluster.catalogue.topics):
         return _no_topic(name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if pace.due(CHANGE_COSTS):
+        yield
     if name in INTERNAL_TOPICS:
         topic = cluster.internal_topic(name)
     else:
         (topic,) = cluster.create_topics({name: cluster.config.num_partitions})
-    return _described(call, topic, request)
+    return (yield from _described(call, topic, request, pace))
 
 
 def _no_topic(name: str, code: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _described(call: Call, topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
+def _described(call: Call, topic: Topic, request: MetadataRequest, pace: Pace) -> _Described:
     asked = request.include_topic_authorized_operations
+    partitions: list[MetadataResponsePartition] = []
+    for start in range(0, max(len(topic.partitions), 1), _PARTITIONS_AT_ONCE):
+        if pace.due(1 + min(len(topic.partitions) - start, _PARTITIONS_AT_ONCE)):
+            call.large = True
+            yield
+        partitions += _partitions(call.node.cluster, topic, start, start + _PARTITIONS_AT_ONCE)
     return MetadataResponseTopic(
         0,
         topic.name,
         topic.topic_id,
         topic.is_internal,
-        tuple(_partitions(call.node.cluster, topic)),
+        tuple(partitions),
         operations(call, "topic", topic.name, asked=asked),
     )
 
 
 def _partitions(
-    cluster: Cluster, topic: Topic, start: int = 0, stop: int | None = None
+    cluster: Cluster, topic: Topic, start: int, stop: int
 ) -> list[MetadataResponsePartition]:
     running = {node.node_id for node in cluster.running_nodes}
     found = []

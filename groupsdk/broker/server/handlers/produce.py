@@ -69,9 +69,8 @@ def produce(call: Call, request: ProduceRequest) -> Steps:
     writes = []
     pace = Pace()
     for topic in request.topic_data:
-        if pace.due(1 + len(topic.partition_data)):
-            yield
-        writes.append(_prepared(call, topic))
+        prepared = yield from _prepared(call, topic, pace)
+        writes.append(prepared)
     flat = [write for topic in writes for write in topic]
     transactional = [write for write in flat if write.transactional]
     transactional_id = request.transactional_id
@@ -91,8 +90,8 @@ def produce(call: Call, request: ProduceRequest) -> Steps:
     return None
 
 
-def _prepared(call: Call, asked: Any) -> list[_Write]:
-    """Look at the data of one topic; writes that cannot be made get their answer here."""
+def _prepared(call: Call, asked: Any, pace: Pace) -> Generator[None, None, list[_Write]]:
+    """Look at the data of one topic, in steps; writes that cannot be made get their answer here."""
     catalogue = call.connection.node.cluster.catalogue
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if call.route.version >= _BY_ID:
@@ -101,9 +100,15 @@ def _prepared(call: Call, asked: Any) -> list[_Write]:
     else:
         topic = catalogue.topics.get(asked.name)
     name = asked.name if topic is None else topic.name
-    writes = [_Write(topic, each.index, each.records) for each in asked.partition_data]
+    writes = []
     may = allowed(call, "write", "topic", name)
-    for write in writes:
+    if pace.due():
+        yield
+    for each in asked.partition_data:
+        if pace.due():
+            yield
+        write = _Write(topic, each.index, each.records)
+        writes.append(write)
         if not may:
             write.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif topic is None:

@@ -9,7 +9,7 @@ from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.config import FIXED, LogConfig
 from groupsdk.broker.log.errors import InvalidLogConfigError
 from groupsdk.broker.server.access import allowed, cluster_allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.create_partitions import (
@@ -46,13 +46,17 @@ _TOPIC_SOURCE: Final = 1
 _DEFAULT_SOURCE: Final = 5
 
 
-def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create the topics that can be, one answer each."""
+def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
+    """Create the topics that can be, one answer each, in steps."""
     names = Counter(each.name for each in request.topics)
     results = []
     seen: set[str] = set()
     room = MAX_PARTITIONS
+    pace = Pace()
     for asked in request.topics:
+        if pace.due(CHANGE_COSTS):
+            call.large = True
+            yield
         if names[asked.name] > 1:
             if asked.name not in seen:
                 seen.add(asked.name)
@@ -201,14 +205,21 @@ def _created(
     )
 
 
-def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Delete topics by name or, from version 6 on, by id."""
+def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
+    """Delete topics by name or, from version 6 on, by id, in steps."""
     asked: list[tuple[str | None, UUID]] = (
         [(each.name, each.topic_id) for each in request.topics]
         if call.version >= _BY_ID
         else [(name, NO_UUID) for name in request.topic_names]
     )
-    return DeleteTopicsResponse(responses=tuple(_delete(call, *each) for each in asked))
+    responses = []
+    pace = Pace()
+    for each in asked:
+        if pace.due(CHANGE_COSTS):
+            call.large = True
+            yield
+        responses.append(_delete(call, *each))
+    return DeleteTopicsResponse(responses=tuple(responses))
 
 
 def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResult:
@@ -238,10 +249,13 @@ def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResul
     return DeletableTopicResult(name, topic_id, code, None if code is ErrorCode.NONE else code.text)
 
 
-def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Let topics grow."""
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
+    """Let topics grow, in steps."""
     results = []
+    pace = Pace()
     for asked in request.topics:
+        if pace.due(CHANGE_COSTS):
+            yield
         try:
             _grow(call, asked, validate_only=request.validate_only)
             results.append(CreatePartitionsTopicResult(asked.name))
