@@ -350,6 +350,7 @@ def test_types_defaults_and_documentation_are_those_of_kafka(
 
 OURS_ALONE = {
     "allow.everyone.if.no.acl.found",  # of Kafka's authorizer, whose settings its brokers do not describe
+    "group.consumer.assignor.timeout.ms",
     "group.consumer.regex.refresh.interval.ms",  # internal in Kafka
     "group.consumer.release",
     "producer.id.expiration.check.interval.ms",
