@@ -123,8 +123,10 @@ class Settling:
         found = group.metadata_hash
         if bump or self.needs_refresh(group):
             image = self.image()
-            self._seen[group.group_id] = image.version
             found = metadata_hash(group.subscribed_topics(), image)
+            if found == group.metadata_hash:
+                # not before the hash is in the log: a request that fails must not hide that topics changed
+                self._seen[group.group_id] = image.version
         if bump or found != group.metadata_hash:
             draft.write(group_epoch(group.group_id, group.epoch + 1, found))
 
@@ -136,7 +138,6 @@ class Settling:
             found = resolved(regex, image, now_ms)
             draft.write(resolved_regex(group.group_id, regex, found))
         after = {regex: found.topics for regex, found in draft.group.regexes.items()}
-        self._seen[group.group_id] = image.version
         hashed = metadata_hash(draft.group.subscribed_topics(), image)
         if before != after or hashed != group.metadata_hash:
             draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))

@@ -9,11 +9,12 @@ from secrets import randbelow
 from typing import Final
 
 from groupsdk.clock import Deadline, SystemClock
-from groupsdk.testing.simulation.runs import Tally, play
+from groupsdk.testing.simulation.runs import Tally, play, play_consumer_groups
 
 
 _CHUNK: Final = 20
 _HARSH_EVERY: Final = 5
+_MODERN_EVERY: Final = 3
 _MAX_SHOWN: Final = 5
 
 
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--harsh", action="store_true", help="only runs in which requests are read late"
     )
+    parser.add_argument(
+        "--consumer-groups", action="store_true", help="only runs of consumer groups (KIP-848)"
+    )
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     first = randbelow(2**40) if given.seed is None else given.seed
@@ -44,8 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         left = _CHUNK if given.runs is None else min(_CHUNK, given.runs - tally.runs)
         if left <= 0 or deadline.expired:
             break
+        modern = given.consumer_groups or (
+            given.seed is None and not given.harsh and number % _MODERN_EVERY == 1
+        )
         harsh = given.harsh or (given.seed is None and number % _HARSH_EVERY == 0)
-        for violation in play(islice(seeds, left), tally, harsh=harsh):
+        chosen = islice(seeds, left)
+        played = play_consumer_groups(chosen, tally) if modern else play(chosen, tally, harsh=harsh)
+        for violation in played:
             if tally.violations <= _MAX_SHOWN:
                 print(violation, end="\n\n", flush=True)  # noqa: T201
     print(  # noqa: T201

@@ -1,12 +1,13 @@
 """Play many runs, one seed after the other."""
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from groupsdk.testing.simulation.broker_world import InvariantError
+from groupsdk.testing.simulation.consumer_world import random_consumer_run
 from groupsdk.testing.simulation.faults import random_run
-from groupsdk.testing.simulation.world import InvariantError
 
 
 _RUNS_PER_COLLECTION: Final = 25
@@ -30,6 +31,27 @@ def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator
         tally: counts them.
         harsh: see `Simulation`.
     """
+
+    def run(seed: int) -> tuple[int, int]:
+        world = random_run(seed, harsh=harsh)
+        return world.watch.rebalances, world.watch.ledger.count
+
+    return _play(seeds, tally, run)
+
+
+def play_consumer_groups(seeds: Iterable[int], tally: Tally) -> Iterator[InvariantError]:
+    """Play runs of consumer groups (KIP-848) and yield what went wrong; epochs count as rebalances."""
+
+    def run(seed: int) -> tuple[int, int]:
+        world = random_consumer_run(seed)
+        return world.watch.epochs, world.watch.commits
+
+    return _play(seeds, tally, run)
+
+
+def _play(
+    seeds: Iterable[int], tally: Tally, run: Callable[[int], tuple[int, int]]
+) -> Iterator[InvariantError]:
     enabled = gc.isenabled()
     # a run is all garbage when it is over, and next to none before
     gc.disable()
@@ -37,13 +59,13 @@ def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator
         for seed in seeds:
             tally.runs += 1
             try:
-                world = random_run(seed, harsh=harsh)
+                rebalances, commits = run(seed)
             except InvariantError as violation:
                 tally.violations += 1
                 yield violation
             else:
-                tally.rebalances += world.watch.rebalances
-                tally.commits += world.watch.ledger.count
+                tally.rebalances += rebalances
+                tally.commits += commits
             if tally.runs % _RUNS_PER_COLLECTION == 0:
                 gc.collect()
     finally:

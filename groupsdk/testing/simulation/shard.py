@@ -74,6 +74,7 @@ class ObservedShard(GroupCoordinatorShard):
         new_uuid: makes the end of a member id.
         group_id: the group that is observed.
         observer: who is told.
+        **more: what else the coordinator is made of.
     """
 
     def __init__(
@@ -82,8 +83,9 @@ class ObservedShard(GroupCoordinatorShard):
         new_uuid: Callable[[], str],
         group_id: str,
         observer: ShardObserver,
+        **more: Any,
     ) -> None:
-        super().__init__(config, new_uuid)
+        super().__init__(config, new_uuid, **more)
         self.group_id = group_id
         self._observer = observer
         self._live = False

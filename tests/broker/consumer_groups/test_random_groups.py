@@ -4,6 +4,8 @@ import random
 from typing import Any
 
 from groupsdk.broker.consumer_groups.group import ConsumerGroupState
+from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
@@ -170,3 +172,19 @@ def test_a_member_that_must_give_up_and_unsubscribes_owes_both() -> None:
     assert u not in made.assigned
     for topic_id, partitions in owed.items():
         assert partitions <= set(made.pending[topic_id])
+
+
+def test_growth_is_not_missed_where_the_request_that_saw_it_could_not_be_written() -> None:
+    # Found by the simulation: the disk was full, and the members never got the new partitions.
+    rig = Rig(Topics(t=2))
+    member = _Member(rig, "m1", None)
+    assert member.heartbeat() == 0
+    rig.topics.create("t", 3)
+    request = ConsumerGroupHeartbeatRequest(GROUP, "m1", member.epoch)
+    result = rig.shard.handle(request, RequestContext(999, 1, "c"), rig.now_ms)
+    assert result.records
+    failed = rig.shard.append_failed(result, ErrorCode.NOT_ENOUGH_REPLICAS, rig.now_ms)
+    assert [each.token for each in failed.replies] == [999]
+    for _ in range(2):
+        assert member.heartbeat() == 0
+    assert sum(map(len, member.owned.values())) == 3

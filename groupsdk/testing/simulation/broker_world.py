@@ -1,0 +1,247 @@
+"""What may happen to the broker of a run, whoever its members are; and how a run tells what went wrong."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any, Final, NoReturn, Protocol
+
+from groupsdk.broker.catalogue import OFFSETS_TOPIC
+from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.runtime.contract import LogRecord
+from groupsdk.testing.simulation.process import BrokerProcess
+from groupsdk.testing.simulation.timeline import START_MS, Timeline
+from groupsdk.wire.records.batch import batches
+from groupsdk.wire.records.record import read_records
+from groupsdk.wire.schema import Request, Response
+
+
+GROUP: Final = "g"
+NODES: Final = 3
+AFTERMATH_MS: Final = 25_000
+"""For how long after a fault nobody is to be blamed for what follows from it."""
+
+
+class InvariantError(AssertionError):
+    """An invariant was broken; names the run and tells what led to it."""
+
+
+class RunOverError(Exception):
+    """The run is over by rule, though its time is not."""
+
+
+class Connected(Protocol):
+    """A member, as far as the broker's troubles reach it."""
+
+    def break_connection(self, node_id: int | None = None) -> None:
+        """Lose the connection; where a node is given, only one to it."""
+        ...
+
+
+class BrokerWorld:
+    """One run: what happens in it follows from its seed.
+
+    Args:
+        seed: names the run.
+        harsh: see `Simulation`.
+    """
+
+    process: BrokerProcess
+
+    def __init__(self, seed: int, *, harsh: bool = False) -> None:
+        self.seed = seed
+        self.harsh = harsh
+        self.random = Random(seed)
+        self.timeline = Timeline()
+        self.durable_end = 0
+        """Up to where the log was safe when the broker died last."""
+        self._trace: deque[str] = deque(maxlen=400)
+        self._ids = 0
+        self._disturbed_until_ms = 0
+        self._stale_coordinator = 1
+        self._outage_ms = 0
+        self._failure: InvariantError | None = None
+
+    # What a kind of run has of its own.
+
+    @property
+    def connected(self) -> Sequence[Connected]:
+        """The members."""
+        raise NotImplementedError
+
+    def coordinator_lost(self) -> None:
+        """Take note that the coordinator is gone without a word."""
+        raise NotImplementedError
+
+    def make_shard(self, partition: int) -> GroupCoordinatorShard:
+        """Make the state machine of one partition of `__consumer_offsets`."""
+        raise NotImplementedError
+
+    def answered(self, request: Request[Any], response: Response) -> None:
+        """Take note of an answer that is being sent."""
+        raise NotImplementedError
+
+    def happened(self) -> None:
+        """Check what must hold at every step."""
+        raise NotImplementedError
+
+    # What the members see of the world.
+
+    def coordinator(self) -> int | None:
+        """Return what a lookup finds: sometimes the one that was it before."""
+        found = self.process.coordinator(GROUP)
+        if found is not None and self.random.random() < 0.1:
+            return self._stale_coordinator
+        if found is not None and not self.process.is_up(found):
+            return None
+        return found
+
+    def note(self, text: str) -> None:
+        """Add a line to the trace."""
+        self._trace.append(f"{self.timeline.now_ms() - START_MS:>7} {text}")
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return str(self._ids)
+
+    # The group's log.
+
+    def log_end(self) -> int:
+        """Return the end of the group's log; one that is not open yet is not opened for it."""
+        log = self.process.opened_log()
+        return 0 if log is None else log.log_end_offset
+
+    def read_log(self, start: int) -> Iterator[LogRecord]:
+        """Go through the group's log from an offset on."""
+        log = self.process.opened_log()
+        if log is not None and start < log.log_end_offset:
+            data = log.read(start, log.size).data
+            for _, position in batches(data):
+                for record in read_records(data, position):
+                    if record.key is not None and record.offset >= start:
+                        yield LogRecord(record.key, record.value)
+
+    # Blame.
+
+    def disturb(self, duration_ms: int) -> None:
+        """Note that for so long, and for what follows from it, no member can be blamed."""
+        until_ms = self.timeline.now_ms() + duration_ms + AFTERMATH_MS
+        self._disturbed_until_ms = max(self._disturbed_until_ms, until_ms)
+
+    # What happens to the broker.
+
+    def crash_coordinator(self, outage_ms: int) -> None:
+        """Kill the broker; it starts again after the outage."""
+        if self.process.alive:
+            self._outage_ms = outage_ms
+            self.process.kill()
+
+    def lose_power(self, outage_ms: int, *, torn: int = 0, after_writes: int | None = None) -> None:
+        """Let the machine lose power, now or instead of one of the next writes.
+
+        Args:
+            outage_ms: when the broker starts again.
+            torn: how many bytes are kept behind what was synced.
+            after_writes: how many changes to the disk are still made.
+        """
+        if not self.process.alive:
+            return
+        self._outage_ms = outage_ms
+        if after_writes is None:
+            self.process.lose_power(torn)
+        else:
+            self.process.lose_power_at(after_writes, torn)
+
+    def process_died(self, why: str, durable_end: int | None) -> None:
+        """Break all connections, as the broker is gone, and plan its return."""
+        self.note(f"the broker {why}; on the disk: {durable_end}")
+        if durable_end is not None:
+            self.durable_end = durable_end
+        self.coordinator_lost()
+        self.disturb(self._outage_ms)
+        for member in self.connected:
+            member.break_connection()
+        self.timeline.after(self._outage_ms, self._start_process)
+
+    def _start_process(self) -> None:
+        self.note("the broker starts again")
+        self.process.start()
+
+    def move_coordinator(self) -> None:
+        """Have another node take over in good order."""
+        old = self.process.coordinator(GROUP)
+        others = [each for each in self.process.nodes if each != old and self.process.is_up(each)]
+        if old is None or not others:
+            return
+        self._stale_coordinator = old
+        new = self.random.choice(others)
+        self.note(f"node {old} hands the group over to node {new}")
+        self.disturb(0)
+        self.process.move(OFFSETS_TOPIC, 0, new)
+
+    def stop_coordinator(self, outage_ms: int) -> None:
+        """Stop the node of the coordinator as a crash would; another one takes over at once."""
+        node_id = self.process.coordinator(GROUP)
+        up = [each for each in self.process.nodes if self.process.is_up(each)]
+        if node_id not in up or len(up) < 2:
+            return
+        self.note(f"node {node_id} stops")
+        self._stale_coordinator = node_id
+        self.disturb(0)
+        self.process.stop_node(node_id, lambda: self._break_connections_to(node_id))
+        self.timeline.after(outage_ms, lambda: self.process.start_node(node_id))
+
+    def _break_connections_to(self, node_id: int) -> None:
+        for member in self.connected:
+            member.break_connection(node_id)
+
+    def pause_broker(self, duration_ms: int) -> None:
+        """Let nothing of the broker happen for so long."""
+        self.note(f"the broker is paused for {duration_ms} ms")
+        self.disturb(duration_ms)
+        self.process.pause(duration_ms)
+
+    def fill_disk(self, duration_ms: int) -> None:
+        """Let nothing more fit onto the disk for so long."""
+        self.note(f"the disk is full for {duration_ms} ms")
+        self.disturb(duration_ms)
+        self.process.files.capacity_bytes = self.process.files.total_bytes
+        self.timeline.after(duration_ms, self._make_room)
+
+    def _make_room(self) -> None:
+        self.process.files.capacity_bytes = None
+
+    # Time.
+
+    def run(self, duration_ms: int) -> None:
+        """Let time pass.
+
+        Raises:
+            InvariantError: an invariant was broken, or something raised.
+        """
+        try:
+            self.timeline.run_until(self.timeline.now_ms() + duration_ms, self.stepped)
+        except (InvariantError, RunOverError):
+            raise
+        except Exception as error:
+            raise InvariantError(self.report(f"{type(error).__name__}: {error}")) from error
+
+    def stepped(self) -> None:
+        """Do what is to be done after every step."""
+        if self._failure is not None:
+            raise self._failure
+        self.happened()
+
+    def fail(self, invariant: int, what: str) -> NoReturn:
+        """End the run, as an invariant is broken.
+
+        Raises:
+            InvariantError: always.
+        """
+        # the broker goes on whatever happens to it: where this is caught, the next step raises it again
+        self._failure = InvariantError(self.report(f"invariant {invariant}: {what}"))
+        raise self._failure
+
+    def report(self, what: str) -> str:
+        """Tell what led to this, with the seed that leads to it again."""
+        trace = "\n".join(self._trace)
+        return f"{what}\nseed {self.seed}{' harsh' if self.harsh else ''}, what led to it:\n{trace}"
