@@ -243,7 +243,7 @@ def is_brief(options: HistoryOptions) -> bool:
     """Tell whether there is little to read; of what is not in segment files, nobody knows beforehand."""
     from groupsdk.history.session import BRIEF_BYTES
     from groupsdk.history.sources.places import is_known
-    from groupsdk.history.sources.segments import find_segments
+    from groupsdk.history.sources.segment_files import find_segments
 
     if not options.segments or not is_known(options.segments):
         return False
@@ -285,42 +285,19 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
     if options.broker_log:
         reasons = read_broker_log(spark, options.broker_log, zone=options.log_zone)
     if options.segments and not is_known(options.segments):
-        commits, rest = (
-            segments.read_with_spark(spark, options.segments, kind) for kind in ("commits", "rest")
-        )
-        return Inputs(commits, rest, names, ends, reasons)
+        return Inputs(segments.read_with_spark(spark, options.segments), names, ends, reasons)
     if options.segments:
-        spark.dataSource.register(segments.SegmentsDataSource)
-        reader = spark.read.format(segments.FORMAT)
-        return Inputs(
-            reader.option("kind", "commits").load(options.segments),
-            reader.option("kind", "rest").load(options.segments),
-            names,
-            ends,
-            reasons,
-            segments.land_segments(spark, options.segments),
-        )
+        return Inputs(segments.read_segments(spark, options.segments), names, ends, reasons)
     if options.bootstrap_servers:
         kafka = _kafka(options)
-        with TopicReader(kafka) as live:
-            if names is None:
+        if names is None:
+            with TopicReader(kafka) as live:
                 pairs = sorted(live.topic_ids().items())
-                names = spark.createDataFrame(pairs, "topic_id string, topic string")
-            spans = live.spans(segments.TOPIC, live.partitions(segments.TOPIC))
-        spark.dataSource.register(topic.TopicDataSource)
-        # the log goes on: every reading ends where the first one does
-        stop = "{" + ", ".join(f'"{p}": {span.end}' for p, span in spans.items()) + "}"
-        live_reader = spark.read.format(topic.FORMAT).options(**kafka, endingOffsets=stop)
-        return Inputs(
-            live_reader.option("kind", "commits").load(),
-            live_reader.option("kind", "rest").load(),
-            names,
-            ends,
-            reasons,
-        )
+            names = spark.createDataFrame(pairs, "topic_id string, topic string")
+        return Inputs(topic.read_topic(spark, kafka), names, ends, reasons)
     assert options.archive is not None
     raw = read_archive(spark, options.archive)
-    return Inputs(decode.commits(raw), decode.rest(raw), names, ends, reasons)
+    return Inputs(decode.read_raw(raw), names, ends, reasons)
 
 
 def _kafka(options: HistoryOptions) -> dict[str, str]:

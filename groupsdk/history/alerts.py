@@ -13,8 +13,8 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from typing_extensions import override
 
+from groupsdk.history.groups.explaining import STORM_GENERATIONS, STORM_WINDOW_MS
 from groupsdk.history.groups.watching import Alert, Watch, quiet, watch
-from groupsdk.history.tables.storms import GENERATIONS, WINDOW_MS
 
 
 COLUMNS: Final = (
@@ -30,8 +30,8 @@ _GROUP_METADATA: Final = "0002"
 def alerts(
     raw: DataFrame,
     *,
-    storm_generations: int = GENERATIONS,
-    storm_window_ms: int = WINDOW_MS,
+    storm_generations: int = STORM_GENERATIONS,
+    storm_window_ms: int = STORM_WINDOW_MS,
     timers: bool = True,
 ) -> DataFrame:
     """Turn a stream of raw records into a stream of alerts.

@@ -1,44 +1,44 @@
-"""Decode raw records that are in Spark already: from an archive, or from Spark's own Kafka connector."""
+"""Read raw records that are in Spark already: from an archive, or from Spark's own Kafka connector."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, functions as f
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
 
 from groupsdk.history.kernel.rows import from_arrow
-from groupsdk.history.sources.kinds import COMMITS_KIND, REST_KIND, cut, shape_of, spark_ddl
-from groupsdk.history.tables.shape import Step, shaped
+from groupsdk.history.reading import Made, Reader
+from groupsdk.history.sources.kinds import Reading, given, land_frame
+from groupsdk.history.tables.shape import shaped
 
 
-def commits(raw: DataFrame) -> DataFrame:
-    """Take the committed offsets out of raw records; gives records of the kind "commits"."""
-    kind = f.hex(f.substring("key", 1, 2))
-    mine = raw.filter(kind.isin("0000", "0001") & ~f.col("control"))
-    return mine.transform(_of_kind(COMMITS_KIND))
+def read_raw(raw: DataFrame) -> Reading:
+    """Return what reads raw records, for `job.Inputs`: rows with the columns of the table `raw_records`."""
+    records = raw.transform(shaped("raw_records"))
+
+    def read(land: str | None) -> DataFrame:
+        def run(batches: Iterable[Any]) -> Iterator[Any]:
+            context = TaskContext.get()
+            assert context is not None
+            return given(made_of(batches), land, f"part-{context.partitionId():05}-raw")
+
+        return land_frame(records, run)
+
+    return read
 
 
-def rest(raw: DataFrame) -> DataFrame:
-    """Take all but the committed offsets out of raw records, and what cannot be decoded of those."""
-    return raw.transform(_of_kind(REST_KIND))
+def made_of(batches: Iterable[Any]) -> Made:
+    """Read raw records by the rules of `groupsdk.history.reading`.
 
-
-def _of_kind(kind: str) -> Step:
-    run = _in_worker(kind)
-    ddl = spark_ddl(shape_of(kind))
-
-    def step(raw: DataFrame) -> DataFrame:
-        return raw.transform(shaped("raw_records")).mapInArrow(run, ddl)
-
-    return step
-
-
-def _in_worker(kind: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    def run(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            # partitions may be mixed: as a rule they are not
-            for partition in pc.unique(batch.column("src_partition")).to_pylist():
-                mine = batch.filter(pc.equal(batch.column("src_partition"), partition))
-                yield from cut(kind, from_arrow(mine), partition, f"partition {partition}")
-
-    return run
+    Args:
+        batches: of the schema `kernel.rows.RAW`, in any order.
+    """
+    reader = Reader(has_holes=True)
+    for batch in batches:
+        # partitions may be mixed: as a rule they are not
+        for partition in pc.unique(batch.column("src_partition")).to_pylist():
+            mine = batch.filter(pc.equal(batch.column("src_partition"), partition))
+            mine = mine.sort_by("src_offset")
+            yield from reader.take(from_arrow(mine), partition, f"partition {partition}")
+    yield from reader.close()

@@ -1,49 +1,50 @@
-"""Run the whole pipeline: read a log, make every table, and write them as Parquet."""
+"""Make the tables with Spark: its tasks read the log and walk over the groups, and write what they make as Arrow."""
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from threading import Lock
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from groupsdk.errors import ConfigError
-from groupsdk.history import decode
-from groupsdk.history.groups.landing import TABLES as LANDED, folders
-from groupsdk.history.groups.replaying import AssignorLike, resolve
-from groupsdk.history.kernel.spans import SPANS
+from groupsdk.history.groups.explaining import SIZES, Context
+from groupsdk.history.groups.families import BY_TYPE
+from groupsdk.history.groups.table_rows import (
+    GROUP_TABLES,
+    TOLD_PARTITION,
+    sizes_of,
+    tables_of,
+)
+from groupsdk.history.pipeline import (
+    Options,
+    Progress,
+    make_tables,
+    silent,
+)
 from groupsdk.history.publishing import STAGING, begin, finish, publish
-from groupsdk.history.replay import DEFAULT_ASSIGNORS, summary
+from groupsdk.history.reading import DEFERRED, RECORD_ROWS, RECORDS, TALLY, Made, settle
 from groupsdk.history.schemas import TABLES, Table
-from groupsdk.history.sources.kinds import spark_ddl
-from groupsdk.history.sources.landing import COMMITS_FOLDER, PARTS_FOLDER
-from groupsdk.history.sources.places import Store, made_empty
-from groupsdk.history.tables import storms as storm_defaults
-from groupsdk.history.tables.causes import generations
-from groupsdk.history.tables.commits import commit_parts, commit_spans, offset_commits
-from groupsdk.history.tables.departures import departures
-from groupsdk.history.tables.following import GENERATION, NAMES, events, land_events, of_kind
+from groupsdk.history.sources.kinds import Reading, given, land_frame, spark_ddl
+from groupsdk.history.sources.places import Store, file_system, made_empty
+from groupsdk.history.stage_files import (
+    READ_TABLES,
+    STAGES,
+    StageFiles,
+    envelope_schema,
+    enveloped,
+    folder_of,
+    schema_of,
+)
+from groupsdk.history.stage_tables import FOLDERS, MADE, Staged, StageTables, highest
 from groupsdk.history.tables.lag import lower_bounds, sampled
-from groupsdk.history.tables.memberships import memberships
-from groupsdk.history.tables.moves import moves
-from groupsdk.history.tables.quality import quality, rejects
-from groupsdk.history.tables.restarts import restarts
-from groupsdk.history.tables.shape import shaped
-from groupsdk.history.tables.storms import storms
-from groupsdk.history.tables.topics import topics, with_inferred
-from groupsdk.history.tables.transactions import outcomes, split_deferred
 
 
-logger = logging.getLogger(__name__)
+__all__ = ["Inputs", "Options", "SparkEngine", "create_views", "read_tables", "run"]
 
-STAGES: Final = "_stages"
-"""The directory of what is written between the steps."""
-_MADE: Final = tuple(name for name in TABLES if name != "raw_records")
-
-Progress = Callable[[str, int, int], None]
-"""Told before each step: its name, how many are done, and how many there are."""
+WALK_TABLES: Final = (*GROUP_TABLES, TALLY)
+"""What the walk over the groups makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,142 +52,18 @@ class Inputs:
     """What a run reads.
 
     Attributes:
-        commits: records of the kind "commits"; see `sources.kinds`.
-        rest: records of the kind "rest".
+        records: reads the log: `sources.segments.read_segments`, `sources.topic.read_topic`, `decode.read_raw`.
         topics: names of topics by their ids: `topic_id`, `topic`.
         end_offsets: samples of partitions' ends: `topic`, `partition`, `ts`, `end_offset`.
         reasons: why there were rebalances, of `sources.broker_log`.
-        land: reads all of it at once: takes a directory, has the tasks write the committed offsets there
-            (see `sources.landing`), and returns the other records. Several times as fast as `commits` and
-            `rest`, which are read where it cannot be used: it writes Parquet, with pyarrow.
         ends: why members are gone, of `sources.broker_log`.
     """
 
-    commits: DataFrame
-    rest: DataFrame
+    records: Reading
     topics: DataFrame | None = None
     end_offsets: DataFrame | None = None
     reasons: DataFrame | None = None
-    land: Callable[[str], DataFrame] | None = None
     ends: DataFrame | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a run can be told.
-
-    Attributes:
-        assignors: what is replayed.
-        storm_generations: so many generations within `storm_window_ms` make a storm.
-        storm_window_ms: milliseconds.
-        session_timeout_ms: of members whose records do not say, in milliseconds; None: see
-            `tables.departures`.
-        format: of the tables: "parquet", or one that the session has besides ("delta", "iceberg").
-    """
-
-    assignors: Sequence[AssignorLike] = DEFAULT_ASSIGNORS
-    storm_generations: int = storm_defaults.GENERATIONS
-    storm_window_ms: int = storm_defaults.WINDOW_MS
-    session_timeout_ms: int | None = None
-    format: str = "parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    rest: DataFrame
-    commits: DataFrame
-    """The table `offset_commits`."""
-    parts: DataFrame
-    """Of the spans of commits."""
-
-
-@dataclass(slots=True)
-class _Run:
-    """One run; it writes Parquet into a directory of its own, and puts all tables in their places in the end."""
-
-    spark: SparkSession
-    out: str
-    """The directory of the run."""
-    options: Options
-    progress: Progress
-    written: dict[str, DataFrame] = field(default_factory=dict)
-    steps: int = 0
-    telling: Lock = field(default_factory=Lock)
-
-    def stage(self, name: str, frame: DataFrame) -> DataFrame:
-        """Write what several tables are made from, so that it is made once."""
-        self._tell(name)
-        path = f"{self.out}/{STAGES}/{name}"
-        frame.write.mode("overwrite").parquet(path)
-        return self.spark.read.schema(frame.schema).parquet(path)
-
-    def write(self, name: str, frame: DataFrame) -> DataFrame:
-        """Write a table."""
-        self._tell(name)
-        table = TABLES[name]
-        _save(frame, table, "parquet", f"{self.out}/{name}")
-        return self._load(name)
-
-    def read(self, inputs: Inputs) -> _Read:
-        """Read the log: at once where the tasks can write what they read, or else once for each kind."""
-        root = None
-        if inputs.land is not None:
-            root = made_empty(self.out, (COMMITS_FOLDER, PARTS_FOLDER))
-        if inputs.land is None or root is None:
-            rest = self.stage("rest", inputs.rest)
-            ends = self.stage("outcomes", outcomes(rest))
-            commits = self.write("offset_commits", inputs.commits.transform(offset_commits(ends)))
-            return _Read(rest, commits, commit_parts(commits))
-        late, rest = split_deferred(self.stage("rest", inputs.land(root)))
-        ends = self.stage("outcomes", outcomes(rest))
-        self._tell("offset_commits")
-        parts = self.spark.read.schema(spark_ddl(SPANS)).parquet(f"{self.out}/{PARTS_FOLDER}")
-        if not late.isEmpty():
-            path = f"{self.out}/{STAGES}/late"
-            decoded = decode.commits(late).transform(offset_commits(ends))
-            decoded.write.mode("overwrite").parquet(path)
-            decoded = self.spark.read.schema(decoded.schema).parquet(path)
-            table = decoded.write.mode("append").partitionBy(*TABLES["offset_commits"].partition_by)
-            table.parquet(f"{self.out}/{COMMITS_FOLDER}")
-            parts = parts.unionByName(commit_parts(decoded))
-        return _Read(rest, self._load("offset_commits"), parts)
-
-    def follow(self, rest: DataFrame, names: DataFrame) -> DataFrame:
-        """Go through all groups once; writes what is done with that, and gives the events."""
-        # those that go by ids are no more than a cluster has topics
-        known = {row.topic_id: row.topic for row in names.collect()}
-        root = made_empty(self.out, folders())
-        if root is None:
-            followed = self.stage("events", events(rest, known, self.options.assignors))
-            for kind, name in LANDED.items():
-                self.write(name, followed.transform(of_kind(kind)).transform(shaped(name)))
-            return followed
-        self._tell("events")
-        followed = land_events(rest, root, known, self.options.assignors)
-        for name in LANDED.values():
-            self._tell(name)
-            self._load(name)
-        return followed
-
-    def _load(self, name: str) -> DataFrame:
-        self.written[name] = _load(self.spark, name, "parquet", self.out)
-        return self.written[name]
-
-    def _tell(self, name: str) -> None:
-        with self.telling:
-            logger.info("history: %s", name)
-            self.progress(name, self.steps, STEPS)
-            self.steps += 1
-
-
-STEPS: Final = 18
-"""How many steps a run has."""
-LANES: Final = 2
-"""How many steps are run beside the one after the other."""
-
-
-def _silent(name: str, done: int, steps: int) -> None:
-    """Tell nobody."""
 
 
 def run(
@@ -195,7 +72,7 @@ def run(
     out: str,
     options: Options | None = None,
     *,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Mapping[str, DataFrame]:
     """Make every table and write it below `out`, in the place of what is there.
 
@@ -216,74 +93,197 @@ def run(
         ConfigError: an assignor is not known.
     """
     options = options or Options()
-    for assignor in options.assignors:
-        # before the log is read
-        resolve(assignor)
+    options.check()
     store = Store(spark, out)
-    begin(store, _MADE)
-    job = _Run(spark, f"{store.root}/{STAGING}", options, progress)
+    begin(store, MADE)
+    engine = SparkEngine(spark, inputs, f"{store.root}/{STAGING}")
     try:
-        _make(job, inputs)
+        make_tables(engine, options, engine.topics, progress)
+        engine.fill()
         if options.format == "parquet":
-            publish(store, _MADE)
+            publish(store, MADE)
         else:
-            for name in _MADE:
-                _save(job.written[name], TABLES[name], options.format, f"{store.root}/{name}")
+            for name in MADE:
+                made = _load(spark, name, "parquet", engine.root)
+                _save(made, TABLES[name], options.format, f"{store.root}/{name}")
     finally:
         store.delete(STAGING)
-    return {name: _load(spark, name, options.format, store.root) for name in _MADE}
+    return {name: _load(spark, name, options.format, store.root) for name in MADE}
 
 
-def _make(job: _Run, inputs: Inputs) -> None:
-    options = job.options
-    found = job.read(inputs)
-    rest, commits = found.rest, found.commits
-    naming = events(rest.filter(f.col("record_type") == NAMES))
-    told = topics(naming, commits, inputs.topics)
-    names = job.write("topics", told.transform(with_inferred(rest, commits)))
-    followed = job.follow(rest, names)
-    counted = followed.transform(of_kind(GENERATION))
-    with ThreadPoolExecutor(LANES, "history") as lanes:
-        # what nothing else waits for is made beside the rest, or cores would idle at every step's end
-        beside = [lanes.submit(job.write, "replay_summary", summary(job.written["replay"]))]
-        refused = lanes.submit(job.write, "rejects", rejects(rest, followed))
-        spans = job.write("commit_spans", found.parts.transform(commit_spans(counted)))
-        behind = lower_bounds(spans)
-        if inputs.end_offsets is not None:
-            behind = behind.unionByName(commits.transform(sampled(inputs.end_offsets)))
-        beside.append(lanes.submit(job.write, "lag", behind))
-        gone = job.stage(
-            "departures",
-            followed.transform(
-                departures(
-                    names,
-                    spans,
-                    counted,
-                    session_timeout_ms=options.session_timeout_ms,
-                    told=inputs.ends,
-                )
-            ),
+class SparkEngine:
+    """Carries the steps out in Spark's tasks.
+
+    They write what they make themselves, with pyarrow: taking rows through the JVM costs several times what making them
+    does. Where pyarrow does not know the file system, Spark writes all tables of a stage as one, and splits that.
+
+    Args:
+        spark: the session.
+        inputs: what to read.
+        root: the directory of the run.
+    """
+
+    def __init__(self, spark: SparkSession, inputs: Inputs, root: str) -> None:
+        self.root = root
+        self._spark = spark
+        self._inputs = inputs
+        self._land = made_empty(root, FOLDERS)
+        self._tables: StageTables | None = None
+        self.staged: Staged = _SparkTables(spark, root)
+        if self._land is not None:
+            self.staged = self._tables = StageTables(*file_system(self._land))
+
+    def topics(self) -> list[tuple[str, str]]:
+        """Return the names of topics that the user gives."""
+        if self._inputs.topics is None:
+            return []
+        rows = self._inputs.topics.select("topic_id", "topic").collect()
+        return [(row["topic_id"], row["topic"]) for row in rows]
+
+    def read(self) -> None:
+        """Read the log."""
+        self._write(self._inputs.records(self._land), READ_TABLES, "read")
+
+    def settle(self) -> None:
+        """Tell what became of commits within transactions."""
+        deferred = self._stage(DEFERRED).repartition("src_partition")
+        ordered = deferred.sortWithinPartitions("src_partition", "src_offset")
+        land = self._land
+
+        def run(batches: Iterable[Any]) -> Iterator[Any]:
+            return given(settle(batches), land, f"late-{_task():05}")
+
+        self._write(land_frame(ordered, run), READ_TABLES, "settle")
+
+    def learn(self, context: Context) -> None:
+        """Learn how long sessions last, from the groups of the newer protocols."""
+        records = self._stage(RECORDS)
+        kind = f.conv(f.hex(f.substring("key", 1, 2)), 16, 10).cast("int")
+        modern = records.filter(kind.isin(*BY_TYPE)).select("group_id").distinct()
+        mine = records.join(modern, "group_id", "left_semi").select(*RECORD_ROWS.names)
+        self._walk(mine, partial(sizes_of, context=context), (SIZES,), "learn")
+
+    def walk(self, context: Context) -> None:
+        """Go through all groups once."""
+        records = self._stage(RECORDS).withColumn("group_id", f.coalesce("group_id", f.lit("")))
+        for told in (self._inputs.reasons, self._inputs.ends):
+            if told is not None:
+                records = records.unionByName(_told_rows(told), allowMissingColumns=True)
+        self._walk(records, partial(tables_of, context=context), WALK_TABLES, "walk")
+
+    def lag(self) -> None:
+        """Compare the groups' commits."""
+        behind = lower_bounds(self._stage("commit_spans"))
+        if self._inputs.end_offsets is not None:
+            commits = _load(self._spark, "offset_commits", "parquet", self.root)
+            behind = behind.unionByName(commits.transform(sampled(self._inputs.end_offsets)))
+        _save(behind, TABLES["lag"], "parquet", f"{self.root}/lag")
+
+    def fill(self) -> None:
+        """Give the tables that have no rows a file, so that other tools find their columns."""
+        if self._tables is not None:
+            self._tables.fill()
+
+    def _walk(
+        self,
+        records: DataFrame,
+        follow: Callable[[Iterable[Any]], Made],
+        names: Sequence[str],
+        stage: str,
+    ) -> None:
+        """Follow the groups in Spark's workers; sorting before, which spills to disk, is what takes room."""
+        land = self._land
+
+        def run(batches: Iterable[Any]) -> Iterator[Any]:
+            if land is None:
+                yield from enveloped(follow(batches), names)
+                return
+            system, inner = file_system(land)
+            StageFiles(system, inner, f"{stage}-{_task():05}").write(follow(batches))
+
+        ordered = records.repartition(self._tasks(), "group_id").sortWithinPartitions(
+            "group_id", "src_partition", "src_offset"
         )
-        lost = job.stage("restarts", followed.transform(restarts(commits, rest)))
-        stays = lanes.submit(job.write, "memberships", followed.transform(memberships(gone, lost)))
-        moved = job.write("moves", followed.transform(moves(spans)))
-        made = job.write(
-            "generations", followed.transform(generations(gone, moved, spans, inputs.reasons, lost))
+        self._write(ordered.mapInArrow(run, spark_ddl(envelope_schema(names))), names, stage)
+
+    def _tasks(self) -> int:
+        """Return in how many tasks to do what takes much time for few bytes: Spark goes by bytes, and would do it in one.
+
+        Groups differ, so more tasks than cores keep the cores busy to the end.
+        """
+        return 2 * self._spark.sparkContext.defaultParallelism
+
+    def _write(self, frame: DataFrame, names: Sequence[str], stage: str) -> None:
+        if self._land is not None:
+            frame.write.format("noop").mode("overwrite").save()
+            return
+        path = f"{self.root}/{STAGES}/_{stage}"
+        frame.write.mode("overwrite").parquet(path)
+        together = self._spark.read.schema(frame.schema).parquet(path)
+        for name in names:
+            rows = together.filter(f.col(name).isNotNull()).select(f"{name}.*")
+            declared = TABLES.get(name)
+            writer = rows.write.mode("append")
+            if declared is not None and declared.partition_by:
+                writer = writer.partitionBy(*declared.partition_by)
+            writer.parquet(f"{self.root}/{folder_of(name)}")
+
+    def _stage(self, name: str) -> DataFrame:
+        reader = self._spark.read.schema(spark_ddl(schema_of(name)))
+        return reader.parquet(f"{self.root}/{folder_of(name)}")
+
+
+class _SparkTables:
+    """The tables and stages of a run, in a place that Spark alone knows."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self._root = root
+
+    def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
+        """Read a small stage, or some columns of it, as an Arrow table."""
+        frame = self._frame(name)
+        return (frame if columns is None else frame.select(*columns)).toArrow()
+
+    def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
+        """Return the highest partition that each of some groups has committed of each topic."""
+        mine = self._frame(RECORDS).filter((f.col("commits") > 0) & f.col("group_id").isin(*groups))
+        return highest(
+            mine.groupBy("group_id", "topic").agg(f.max("partition").alias("partition")).toArrow()
         )
-        counts = quality(commits, rest, refused.result(), made)
-        beside.append(lanes.submit(job.write, "quality", counts))
-        job.write(
-            "storms",
-            made.transform(
-                storms(
-                    stays.result(),
-                    generations=options.storm_generations,
-                    window_ms=options.storm_window_ms,
-                )
-            ),
-        )
-        for each in beside:
-            each.result()
+
+    def write(self, name: str, table: Any) -> None:
+        """Write a table that was made on the driver."""
+        rows = [tuple(map(_plain, row.values())) for row in table.to_pylist()]
+        frame = self._spark.createDataFrame(rows, TABLES[name].ddl)
+        _save(frame, TABLES[name], "parquet", f"{self._root}/{name}")
+
+    def _frame(self, name: str) -> DataFrame:
+        reader = self._spark.read.schema(spark_ddl(schema_of(name)))
+        return reader.parquet(f"{self._root}/{folder_of(name)}")
+
+
+def _plain(value: Any) -> Any:
+    """Turn the pairs of a map into what Spark takes for one."""
+    return dict(value) if isinstance(value, list) else value
+
+
+def _task() -> int:
+    context = TaskContext.get()
+    assert context is not None
+    return context.partitionId()
+
+
+def _told_rows(told: DataFrame) -> DataFrame:
+    """Lay what brokers' logs say out as rows that stand before the records of their groups."""
+    ts_ms = f.unix_millis("ts").alias("ts_ms")
+    said = f.struct(ts_ms, *(each for each in told.columns if each not in ("group_id", "ts")))
+    return told.select(
+        "group_id",
+        f.lit(TOLD_PARTITION).alias("src_partition"),
+        f.lit(0).cast("bigint").alias("src_offset"),
+        f.to_json(said).cast("binary").alias("value"),
+    )
 
 
 def _save(frame: DataFrame, table: Table, table_format: str, path: str) -> None:
@@ -311,12 +311,12 @@ def read_tables(
         ConfigError: there are none.
     """
     store = Store(spark, out)
-    finish(store, _MADE)
+    finish(store, MADE)
     if not store.exists("generations"):
         raise ConfigError(
             f"{out} has no tables of a history: make them with `groupsdk history run`"
         )
-    return {name: _load(spark, name, table_format, store.root) for name in _MADE}
+    return {name: _load(spark, name, table_format, store.root) for name in MADE}
 
 
 def create_views(tables: Mapping[str, DataFrame]) -> None:

@@ -133,6 +133,22 @@ _EVERY: Final = (
         ("group_id", "member_id", "first_seq"),
     ),
     Table(
+        "departures",
+        "a member that is gone and has no successor, with the reason",
+        {
+            "group_id": "string",
+            "seq": "bigint",
+            "generation": "int",
+            "ts": "timestamp",
+            "member_id": "string",
+            "client_id": "string",
+            "reason": "string",
+            "confidence": "double",
+            "silence_ms": "bigint",
+        },
+        ("group_id", "seq", "member_id"),
+    ),
+    Table(
         "assignments",
         "a partition that a member has in a generation",
         {
@@ -223,6 +239,22 @@ _EVERY: Final = (
             "downtime_ms": "bigint",
         },
         ("group_id", "start_ts"),
+    ),
+    Table(
+        "advice",
+        "what a change would have spared a group",
+        {
+            "group_id": "string",
+            "advice": "string",
+            "setting": "string",
+            "rebalances": "bigint",
+            "moves": "bigint",
+            "revoked": "bigint",
+            "downtime_ms": "bigint",
+            "of_rebalances": "bigint",
+            "evidence": "array<bigint>",
+        },
+        ("group_id", "advice"),
     ),
     Table(
         "replay",

@@ -162,26 +162,20 @@ def spark_session(master: str = "local[2]", more: Mapping[str, str] | None = Non
 
 def to_parquet(spark: Any, root: Path, out: Path) -> None:
     """Write committed offsets and all other records as Parquet."""
-    from groupsdk.history.sources.landing import COMMITS_FOLDER, PARTS_FOLDER
     from groupsdk.history.sources.places import made_empty
-    from groupsdk.history.sources.segments import land_segments
+    from groupsdk.history.sources.segments import read_segments
+    from groupsdk.history.stage_tables import FOLDERS
 
-    place = made_empty(str(out), (COMMITS_FOLDER, PARTS_FOLDER))
-    assert place is not None
-    rest = land_segments(spark, str(root))(place)
-    rest.write.mode("overwrite").parquet(f"{out}/rest")
+    place = made_empty(str(out), FOLDERS)
+    read_segments(spark, str(root))(place).write.format("noop").mode("overwrite").save()
 
 
 def every_table(spark: Any, root: Path, out: Path) -> None:
     """Make every table."""
     from groupsdk.history.job import Inputs, run as run_job
-    from groupsdk.history.sources.segments import FORMAT, land_segments
+    from groupsdk.history.sources.segments import read_segments
 
-    land = land_segments(spark, str(root))
-    reader = spark.read.format(FORMAT)
-    commits = reader.option("kind", "commits").load(str(root))
-    rest = reader.option("kind", "rest").load(str(root))
-    run_job(spark, Inputs(commits, rest, land=land), str(out))
+    run_job(spark, Inputs(read_segments(spark, str(root))), str(out))
 
 
 def run(options: list[str], *, quick: bool) -> Result:

@@ -79,12 +79,12 @@ def sample_tables(
     """Every table of the sample, made with the broker's log beside it; leave them as they are."""
     from groupsdk.history.job import Inputs, run
     from groupsdk.history.sources.broker_log import read_broker_log
+    from groupsdk.history.sources.segments import read_segments
     from tests.history.sample import BROKER_LOG, SEGMENTS
-    from tests.spark.reading import read_segments, topic_names
+    from tests.spark.reading import topic_names
 
     inputs = Inputs(
-        read_segments(spark, SEGMENTS, "commits"),
-        read_segments(spark, SEGMENTS, "rest"),
+        read_segments(spark, str(SEGMENTS)),
         topics=topic_names(spark),
         reasons=read_broker_log(spark, str(BROKER_LOG)),
     )

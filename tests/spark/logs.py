@@ -9,32 +9,25 @@ from pyspark.sql import SparkSession
 
 from groupsdk.history.job import Inputs, run
 from groupsdk.history.sources.broker_log import read_broker_log, read_ends
-from groupsdk.history.sources.segments import land_segments
-from tests.history.sample import DATA, partition_of
-from tests.spark.reading import read_segments
+from groupsdk.history.sources.segments import read_segments
+from tests.history import expected_tables
+from tests.history.sample import DATA
 
 
 LOGS: Final = (("protocols",), ("recorded", "scenes"))
 """By their directories, those together that share no group; the sample has fixtures of its own."""
-_APART: Final = 10
-"""By how much the partitions of each further log are moved, to lie beside those before."""
 COORDINATOR_LOG: Final = "coordinator-log.txt"
 
 
 def unpack(names: Sequence[str], root: Path) -> Path:
-    """Unpack logs into one below a directory; returns where its segments are."""
+    """Unpack logs into one below a directory, with what the coordinators said; returns where the segments are."""
     said = b""
-    for place, name in enumerate(names):
-        for packed in sorted((DATA / name).glob("*/*.log.gz")):
-            number = partition_of(packed.parent) + _APART * place
-            file = root / "segments" / f"__consumer_offsets-{number}" / packed.stem
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(gzip.decompress(packed.read_bytes()))
+    for name in names:
         log = DATA / name / f"{COORDINATOR_LOG}.gz"
         if log.exists():
             said += gzip.decompress(log.read_bytes())
     (root / COORDINATOR_LOG).write_bytes(said)
-    return root / "segments"
+    return expected_tables.unpack(names, root)
 
 
 def explain(spark: SparkSession, names: Sequence[str], root: Path) -> dict[str, Any]:
@@ -42,10 +35,8 @@ def explain(spark: SparkSession, names: Sequence[str], root: Path) -> dict[str, 
     segments = unpack(names, root)
     log = str(root / COORDINATOR_LOG)
     inputs = Inputs(
-        read_segments(spark, segments, "commits"),
-        read_segments(spark, segments, "rest"),
+        read_segments(spark, str(segments)),
         reasons=read_broker_log(spark, log),
         ends=read_ends(spark, log),
-        land=land_segments(spark, str(segments)),
     )
     return dict(run(spark, inputs, str(root / "tables")))

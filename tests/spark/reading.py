@@ -9,10 +9,10 @@ from groupsdk.history.schemas import TABLES
 from groupsdk.history.sources.segments import FORMAT, SegmentsDataSource
 
 
-def read_segments(spark: SparkSession, path: Path, kind: str = "raw") -> DataFrame:
-    """Read segment files."""
+def read_raw_segments(spark: SparkSession, path: Path) -> DataFrame:
+    """Read the records of segment files as they stand there."""
     spark.dataSource.register(SegmentsDataSource)
-    return spark.read.format(FORMAT).option("kind", kind).load(str(path))
+    return spark.read.format(FORMAT).load(str(path))
 
 
 TOPIC_NAMES = [("5Lg8OeAMQFCUaUVBd20FiA", "jobs"), ("CaotL4xPQ2OKVZ8FhT8vWQ", "events")]

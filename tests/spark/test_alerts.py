@@ -6,7 +6,7 @@ from typing import Any
 from examples.history_log import LogWriter, Seat, generation
 from groupsdk.history.alerts import COLUMNS, alerts
 from groupsdk.history.schemas import TABLES
-from tests.spark.reading import plain, read_segments
+from tests.spark.reading import plain, read_raw_segments
 
 
 def test_alerts_come_once_over_two_runs(spark: Any, tmp_path: Path) -> None:
@@ -15,7 +15,9 @@ def test_alerts_come_once_over_two_runs(spark: Any, tmp_path: Path) -> None:
         for number in range(1, 4):
             log.append(1000 * number, generation("g", number, {"m": Seat("c", {"t": [0]})}))
         log.append(4000, generation("calm", 1, {"m": Seat("c", {"t": [0]})}))
-    read_segments(spark, tmp_path / "one").drop("day").write.mode("append").parquet(str(landing))
+    read_raw_segments(spark, tmp_path / "one").drop("day").write.mode("append").parquet(
+        str(landing)
+    )
 
     def run() -> Any:
         ddl = TABLES["raw_records"].ddl
@@ -43,7 +45,9 @@ def test_alerts_come_once_over_two_runs(spark: Any, tmp_path: Path) -> None:
     with LogWriter(tmp_path / "two", 0, batch_records=1) as log:
         log.offset = 4
         log.append(60_000, generation("g", 4, {"n": Seat("d", {"t": [0]})}))
-    read_segments(spark, tmp_path / "two").drop("day").write.mode("append").parquet(str(landing))
+    read_raw_segments(spark, tmp_path / "two").drop("day").write.mode("append").parquet(
+        str(landing)
+    )
     assert plain(run(), *columns) == sorted(
         [
             *first,

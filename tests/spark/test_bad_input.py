@@ -1,65 +1,21 @@
 """A log with everything that can be wrong with one: the tables are made all the same, and say what is missing."""
 
-import gzip
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from examples.history_log import LogWriter, Seat, commit, deletion, generation
 from groupsdk.history.job import Inputs, Options, run
-from tests.spark.reading import plain, read_segments
-
-
-ONE = Seat("one", {"t": [0, 1]})
-TWO = Seat("two", {"t": [1]})
-NEWER_TYPE = (b"\x00\x63\x00\x01g", b"\x00\x00")
-NEWER_VALUE = (b"\x00\x02\x00\x05newer", b"\x00\x4d\x00\x00")
-NO_KEY = (b"", b"x")
-
-
-def write_log(root: Path) -> None:
-    """Write partitions that are each wrong in another way."""
-    with LogWriter(root, 0, batch_records=1) as log:
-        log.append(5_000, generation("holes", 1, {"a": ONE}))
-        log.append(6_000, NEWER_TYPE, NEWER_VALUE, NO_KEY)
-        # what compaction leaves: offsets and generations are missing
-        log.offset += 10
-        log.append(7_000, generation("holes", 5, {"a": ONE, "b": TWO}))
-        # the clock goes back by more than the log lasts, and before 1970
-        log.append(1_000, generation("back", 1, {"a": ONE}))
-        log.append(500, commit("back", "t", 0, 7, 500))
-        log.append(-1, generation("back", 2, {"a": ONE, "b": TWO}))
-        log.append(2_000, generation("again", 1, {"a": ONE}), deletion("again"))
-        log.append(9_000, generation("again", 1, {"b": TWO}))
-    with LogWriter(root, 1, batch_records=1) as log:
-        for number in range(1, 5):
-            log.append(number * 1_000, generation("torn", number, {"a": ONE}))
-    damage(root / "__consumer_offsets-1" / f"{0:020}.log")
-    foreign = root / "__consumer_offsets-2" / f"{0:020}.log"
-    foreign.parent.mkdir()
-    foreign.write_bytes(gzip.compress(b"no log at all" * 50))
-    empty = root / "__consumer_offsets-3" / f"{0:020}.log"
-    empty.parent.mkdir()
-    empty.write_bytes(b"")
-
-
-def damage(path: Path) -> None:
-    """Turn a bit of the second batch, and cut the last one short."""
-    data = bytearray(path.read_bytes())
-    first = 12 + int.from_bytes(data[8:12])
-    data[first + 80] ^= 1
-    path.write_bytes(data[:-3])
+from groupsdk.history.sources.segments import read_segments
+from tests.history.made_logs import write_bad_input
+from tests.spark.reading import plain
 
 
 @pytest.fixture(scope="module")
 def tables(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the job makes of it."""
     root = tmp_path_factory.mktemp("bad")
-    write_log(root / "data")
-    inputs = Inputs(
-        read_segments(spark, root / "data", "commits"), read_segments(spark, root / "data", "rest")
-    )
+    write_bad_input(root / "data")
+    inputs = Inputs(read_segments(spark, str(root / "data")))
     return dict(run(spark, inputs, str(root / "tables"), Options(assignors=("range",))))
 
 

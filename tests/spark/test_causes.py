@@ -7,18 +7,14 @@ from typing import Any
 import pytest
 
 from groupsdk.history.groups.causes import Cause
-from groupsdk.history.schemas import TABLES
+from groupsdk.history.groups.verdicts import BROKER_LOG
+from groupsdk.history.job import Inputs, run
+from groupsdk.history.pipeline import Options
 from groupsdk.history.sources.broker_log import read_broker_log, read_ends
-from groupsdk.history.tables import causes, departures
-from groupsdk.history.tables.commits import commit_parts, commit_spans, offset_commits
-from groupsdk.history.tables.following import GENERATION, events, of_kind
-from groupsdk.history.tables.restarts import restarts
-from groupsdk.history.tables.topics import topics
-from groupsdk.history.tables.transactions import outcomes
+from groupsdk.history.sources.segments import read_segments
 from tests.history.simulated import write_groups
 from tests.history.truth import Truths
 from tests.spark.logs import COORDINATOR_LOG, unpack
-from tests.spark.reading import read_segments
 
 
 SCENES = (
@@ -61,27 +57,23 @@ def told(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Told:
     segments = unpack(("recorded", "scenes"), root)
     said = root / COORDINATOR_LOG
     made_up = dict(write_groups(segments, 5))
-    rest = read_segments(spark, segments, "rest").localCheckpoint()
-    followed = rest.transform(events).localCheckpoint()
-    counted = followed.transform(of_kind(GENERATION))
-    commits = read_segments(spark, segments, "commits").transform(offset_commits(outcomes(rest)))
-    spans = commit_parts(commits).transform(commit_spans(counted)).localCheckpoint()
-    names = topics(followed, commits, None).localCheckpoint()
-    moves = spark.createDataFrame([], TABLES["moves"].ddl)
-    lost = followed.transform(restarts(commits, rest)).localCheckpoint()
-
-    def judge(ends: Any, reasons: Any) -> tuple[list[Any], list[Any]]:
-        gone = followed.transform(
-            departures.departures(names, spans, counted, told=ends)
-        ).localCheckpoint()
-        made = followed.transform(causes.generations(gone, moves, spans, reasons, lost))
-        return made.collect(), gone.collect()
-
-    alone, departed = judge(None, None)
-    exact, departed_exact = judge(
-        read_ends(spark, str(said)), read_broker_log(spark, str(said)).localCheckpoint()
+    records = read_segments(spark, str(segments))
+    options = Options(assignors=())
+    alone = run(spark, Inputs(records), str(root / "alone"), options)
+    told = Inputs(
+        records,
+        reasons=read_broker_log(spark, str(said)),
+        ends=read_ends(spark, str(said)),
     )
-    return Told(alone, exact, departed, departed_exact, made_up, Truths(said))
+    exact = run(spark, told, str(root / "exact"), options)
+    return Told(
+        alone["generations"].collect(),
+        exact["generations"].collect(),
+        alone["departures"].collect(),
+        exact["departures"].collect(),
+        made_up,
+        Truths(said),
+    )
 
 
 def share(right: Iterable[bool]) -> float:
@@ -117,7 +109,7 @@ def test_the_brokers_log_makes_them_exact(told: Told) -> None:
     assert all(each.is_right for each in judged), [each for each in judged if not each.is_right]
     known = told.known(told.departed_with_reasons)
     assert [(row, said) for row, said in known if row.reason not in said] == []
-    protocols = {row.protocol for row in told.with_reasons if row.evidence == causes.BROKER_LOG}
+    protocols = {row.protocol for row in told.with_reasons if row.evidence == BROKER_LOG}
     assert protocols == {"classic", "consumer"}
 
 

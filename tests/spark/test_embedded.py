@@ -11,9 +11,10 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import Deadline, SystemClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.history.job import Inputs, read_tables, run
+from groupsdk.history.sources.segments import read_segments
 from groupsdk.types import GroupMembershipOperation
 from tests.examples.process import ExampleProcess
-from tests.spark.reading import plain, read_segments
+from tests.spark.reading import plain
 
 
 TOPIC = "orders"
@@ -159,9 +160,7 @@ def tables(
     spark: Any, story: Story, data_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """The tables that the job makes of the directory once the broker has stopped."""
-    inputs = Inputs(
-        read_segments(spark, data_dir, "commits"), read_segments(spark, data_dir, "rest")
-    )
+    inputs = Inputs(read_segments(spark, str(data_dir)))
     return dict(run(spark, inputs, str(tmp_path_factory.mktemp("history") / "tables")))
 
 

@@ -8,7 +8,8 @@ from pyspark.sql import functions as f
 from pyspark.testing import assertSchemaEqual
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.job import STEPS, create_views, read_tables
+from groupsdk.history.job import create_views, read_tables
+from groupsdk.history.pipeline import STEPS
 from groupsdk.history.schemas import TABLES
 from tests.history.sample import expected_counts, expected_generations
 from tests.history.truth import REJOINED
@@ -167,9 +168,8 @@ def test_a_run_takes_the_place_of_the_one_before(sample_tables: Tables, spark: A
 def test_the_run_told_of_each_of_its_steps(
     progress: list[tuple[str, int, int]], sample_tables: Tables
 ) -> None:
-    assert [done for _, done, _ in progress] == list(range(STEPS))
-    assert {steps for _, _, steps in progress} == {STEPS}
-    assert {name for name, _, _ in progress} >= set(sample_tables)
+    assert sample_tables
+    assert progress == [(name, done, len(STEPS)) for done, name in enumerate(STEPS)]
 
 
 def test_tables_are_read_again_and_asked_with_sql(

@@ -11,10 +11,12 @@ from confluent_kafka.cimpl import NewTopic
 from groupsdk.errors import BrokerError, ConfigError
 from groupsdk.history import decode
 from groupsdk.history.archive import archive, read_archive, read_stream
+from groupsdk.history.job import Inputs, Options, run
 from groupsdk.history.sources.broker import DataLossError, TopicReader
-from groupsdk.history.sources.topic import FORMAT, TopicDataSource
+from groupsdk.history.sources.segments import read_segments
+from groupsdk.history.sources.topic import FORMAT, TopicDataSource, read_topic
 from groupsdk.testing import LocalKafka
-from tests.spark.reading import read_segments
+from tests.spark.reading import read_raw_segments
 
 
 PARTITIONS = 3
@@ -92,30 +94,28 @@ def test_a_topic_is_read_whole_and_nothing_is_written_to_it(spark: Any, broker: 
 
 
 def test_the_files_of_the_broker_hold_the_same(spark: Any, broker: LocalKafka) -> None:
-    files = read_segments(spark, Path(broker.directory))
+    files = read_raw_segments(spark, Path(broker.directory))
     assert rows(batch(spark, broker)) == rows(files)
 
 
-def test_live_records_are_decoded_as_those_of_files_are(spark: Any, broker: LocalKafka) -> None:
-    raw = batch(spark, broker)
-    for kind, decoded in (("commits", decode.commits(raw)), ("rest", decode.rest(raw))):
-        direct = batch(spark, broker, kind=kind)
-        columns = [column for column in direct.columns if column != "place"]
-        first, second = direct.select(columns), decoded.select(columns)
-        assert first.exceptAll(second).count() == second.exceptAll(first).count() == 0
-        assert first.count() > 0
-
-
-def test_aborted_offsets_are_told_from_committed_ones(spark: Any, broker: LocalKafka) -> None:
-    from groupsdk.history.tables.commits import offset_commits
-    from groupsdk.history.tables.transactions import outcomes
-
-    table = batch(spark, broker, kind="commits").transform(
-        offset_commits(outcomes(batch(spark, broker, kind="rest")))
-    )
-    states = {
-        row.committed_offset: row.state for row in table.filter("committed_offset >= 100").collect()
+def test_a_live_topic_its_archive_and_its_files_make_the_same_tables(
+    spark: Any, broker: LocalKafka, tmp_path: Path
+) -> None:
+    ways = {
+        "live": read_topic(spark, options(broker)),
+        "raw": decode.read_raw(batch(spark, broker)),
+        "files": read_segments(spark, str(broker.directory)),
     }
+    made = {
+        name: run(spark, Inputs(records), str(tmp_path / name), Options(assignors=("range",)))
+        for name, records in ways.items()
+    }
+    for name in ("offset_commits", "generations", "memberships", "commit_spans"):
+        first = rows(made["live"][name])
+        assert first
+        assert rows(made["raw"][name]) == rows(made["files"][name]) == first
+    commits = made["live"]["offset_commits"].filter("committed_offset >= 100").collect()
+    states = {row.committed_offset: row.state for row in commits}
     assert states == {100: "committed", 200: "aborted"}
 
 
@@ -160,7 +160,7 @@ def make_more(kafka: LocalKafka) -> None:
         ({"partitions": "0,99"}, "no partitions"),
         ({"partitions": "first"}, "say their numbers"),
         ({"startingOffsets": "yesterday"}, "earliest"),
-        ({"kind": "cooked"}, "raw, commits, rest"),
+        ({"kind": "cooked"}, "raw, read"),
         ({"kafka.sesion.timeout.ms": "5"}, "session.timeout.ms"),
     ],
 )

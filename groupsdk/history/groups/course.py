@@ -33,6 +33,11 @@ class Course:
         self._seq = 0
         self._leader_epoch = -1
 
+    @property
+    def generations(self) -> int:
+        """How many generations have begun."""
+        return self._seq
+
     def next_seq(self) -> int:
         """Return the place of the next generation."""
         self._seq += 1

@@ -41,13 +41,13 @@ def derive(
     """
     for assignor in assignors:
         resolve(assignor)
-    group: _Group | None = None
+    group: Consequences | None = None
     for row in rows:
         if isinstance(row, GenerationRow):
             if group is not None:
                 yield from group.close()
             if group is None or group.group_id != row.group_id:
-                group = _Group(row.group_id, names, assignors)
+                group = Consequences(row.group_id, names, assignors)
             group.begin(row)
             yield row
         elif isinstance(row, MemberRow):
@@ -60,7 +60,9 @@ def derive(
         yield from group.close()
 
 
-class _Group:
+class Consequences:
+    """What follows of the generations of one group; holds one of them, and who had each partition last."""
+
     def __init__(
         self, group_id: str, names: Mapping[str, str], assignors: Sequence[AssignorLike]
     ) -> None:

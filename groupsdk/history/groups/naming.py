@@ -47,6 +47,19 @@ def told_by(record_type: int, key: bytes, value: bytes | None) -> Iterator[Told]
         yield Told(None, None, -1, True)
 
 
+def names_in(key: bytes, value: bytes | None) -> Iterator[Told]:
+    """Tell the names of topic ids in a record of the topics that a group subscribes to (until Kafka 4.0)."""
+    if value is None:
+        return
+    try:
+        of_what: Any = read_key(key)
+        found: Any = read_value(of_what, value)
+    except DecodeError:
+        return
+    for topic in found.topics:
+        yield Told(topic.topic_name, topic_id_text(topic.topic_id), -1, False)
+
+
 def told_by_all(
     records: Iterable[tuple[str, int, bytes, bytes | None]],
 ) -> Iterator[tuple[str, Told]]:

@@ -104,6 +104,18 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
     return resolved
 
 
+def cooperative_names(assignors: Iterable[AssignorLike]) -> frozenset[str]:
+    """Return the names of those assignors whose members keep what does not move.
+
+    Raises:
+        ConfigError: an assignor is not known.
+    """
+    found = map(resolve, assignors)
+    return frozenset(
+        each.name for each in found if RebalanceProtocol.COOPERATIVE in each.supported_protocols
+    )
+
+
 def replay(
     generations: Iterable[PastGeneration], assignors: Sequence[AssignorLike]
 ) -> Iterator[ReplayRow]:
@@ -125,6 +137,68 @@ def replay(
         if group is None or group.group_id != generation.group_id:
             group = GroupReplay(generation.group_id, assignors)
         yield from group.take(generation)
+
+
+class ReplaySums:
+    """What each assignor made of one group's whole history."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._sums: dict[str, _Sums] = {}
+
+    def add(self, row: ReplayRow) -> None:
+        """Take what an assignor made of a generation."""
+        sums = self._sums.setdefault(row.assignor, _Sums())
+        sums.generations += 1
+        sums.moves += row.moved
+        sums.revoked += row.revoked
+        sums.worst = max(sums.worst, row.max_load - row.min_load)
+        if row.problem is None:
+            sums.deviations += row.stddev
+        else:
+            sums.problems += 1
+
+    def totals(self) -> Iterator[tuple[str, int, int]]:
+        """Give the moves and revocations of each that had no problem."""
+        for name, sums in self._sums.items():
+            if not sums.problems:
+                yield name, sums.moves, sums.revoked
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Give a row for each assignor: the one that moves least has rank 1; among equals, the one that is more even."""
+        keys = {name: sums.key for name, sums in self._sums.items()}
+        for name, sums in self._sums.items():
+            yield (
+                self._group_id,
+                name,
+                sums.generations,
+                sums.moves,
+                sums.revoked,
+                sums.mean,
+                sums.worst,
+                sums.problems,
+                1 + sum(key < keys[name] for key in keys.values()),
+            )
+
+
+@dataclass(slots=True)
+class _Sums:
+    generations: int = 0
+    moves: int = 0
+    revoked: int = 0
+    deviations: float = 0.0
+    worst: int = 0
+    problems: int = 0
+
+    @property
+    def mean(self) -> float | None:
+        done = self.generations - self.problems
+        return self.deviations / done if done else None
+
+    @property
+    def key(self) -> tuple[int, int, float, int]:
+        mean = self.mean
+        return self.problems, self.moves, -1.0 if mean is None else mean, self.revoked
 
 
 @dataclass(slots=True)

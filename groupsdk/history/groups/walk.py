@@ -29,13 +29,13 @@ def walk(records: Iterable[GroupRecord]) -> Iterator[Row]:
         records: those of a group together, in the order of the log. One that stands in twice, as from two
             copies of a segment, counts once.
     """
-    group: _Group | None = None
+    group: Group | None = None
     last: GroupRecord | None = None
     for record in records:
         if group is None or last is None or record.group_id != last.group_id:
             if group is not None:
                 yield from group.close()
-            group = _Group()
+            group = Group()
         elif (record.partition, record.offset) == (last.partition, last.offset):
             continue
         last = record
@@ -44,7 +44,7 @@ def walk(records: Iterable[GroupRecord]) -> Iterator[Row]:
         yield from group.close()
 
 
-class _Group:
+class Group:
     """One group, which may change from one protocol to another (KIP-848's online migration)."""
 
     def __init__(self) -> None:
@@ -55,7 +55,13 @@ class _Group:
         self._handed: Handover | None = None
         self._ended_ms = -1
 
+    @property
+    def generations(self) -> int:
+        """How many generations have begun; the last of them goes on."""
+        return self._course.generations
+
     def take(self, record: GroupRecord) -> Iterator[Row]:
+        """Take the next record; gives what it completes."""
         record_type = -1
         try:
             data = record.key or b""
@@ -117,6 +123,7 @@ class _Group:
         yield from self._course.stays.end(GROUP_DELETED, self._ended_ms)
 
     def close(self) -> Iterator[Row]:
+        """End; gives what is left to tell."""
         if self._phase is not None:
             yield from self._phase.flush()
         if self._handed is not None:

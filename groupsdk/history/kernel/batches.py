@@ -97,6 +97,24 @@ class Records:
         found: Flags = (self.attributes & TRANSACTIONAL) != 0
         return found
 
+    def take(self, chosen: Flags) -> "Records":
+        """Return some of the records; what could not be read stays with them."""
+        return Records(
+            data=self.data,
+            offsets=self.offsets[chosen],
+            timestamps=self.timestamps[chosen],
+            key_starts=self.key_starts[chosen],
+            key_sizes=self.key_sizes[chosen],
+            value_starts=self.value_starts[chosen],
+            value_sizes=self.value_sizes[chosen],
+            leader_epochs=self.leader_epochs[chosen],
+            producer_ids=self.producer_ids[chosen],
+            producer_epochs=self.producer_epochs[chosen],
+            attributes=self.attributes[chosen],
+            bad=self.bad,
+            end=self.end,
+        )
+
     def key_types(self) -> Longs:
         """Read the number that every key starts with; -1 where there is no key to speak of."""
         return np.where(self.key_sizes >= 2, big_endian(self.data, "i2", self.key_starts), -1)

@@ -9,6 +9,28 @@ import pyarrow as pa
 from pyarrow import parquet
 
 
+_TYPES: Final[Mapping[str, Any]] = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "smallint": pa.int16(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": pa.list_(pa.string()),
+    "array<bigint>": pa.list_(pa.int64()),
+    "map<string,int>": pa.map_(pa.string(), pa.int32()),
+    "map<int,bigint>": pa.map_(pa.int32(), pa.int64()),
+}
+
+
+def arrow_schema(columns: Mapping[str, str]) -> Any:
+    """Return the Arrow schema of columns that are declared with Spark's types."""
+    return pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
+
+
 GROUP_ROWS: Final = 250_000
 """How many rows stand in memory until they are written, unless a file says otherwise."""
 
@@ -27,6 +49,7 @@ class TableFile:
         schema: of the batches.
         options: of `pyarrow.parquet.ParquetWriter`.
         group_rows: how many rows are written at once.
+        group_bytes: how many bytes, in memory, are written at once; None: any number.
     """
 
     system: Any
@@ -35,8 +58,10 @@ class TableFile:
     schema: Any
     options: Mapping[str, Any] = field(default_factory=dict)
     group_rows: int | None = None
+    group_bytes: int | None = None
     batches: list[Any] = field(default_factory=list)
     rows: int = 0
+    bytes: int = 0
     hidden: str = ""
     """Its path while it is written: Spark passes over names with a point before them."""
     writer: Any = None
@@ -46,7 +71,10 @@ class TableFile:
         if batch.num_rows:
             self.batches.append(batch)
             self.rows += batch.num_rows
-        if self.rows >= (self.group_rows or GROUP_ROWS):
+            if self.group_bytes is not None:
+                self.bytes += batch.nbytes
+        full = self.group_bytes is not None and self.bytes >= self.group_bytes
+        if full or self.rows >= (self.group_rows or GROUP_ROWS):
             self._flush()
 
     def close(self) -> None:
@@ -90,4 +118,4 @@ class TableFile:
         limit = self.group_rows or GROUP_ROWS
         self.writer.write_table(pa.Table.from_batches(self.batches), row_group_size=limit)
         self.batches.clear()
-        self.rows = 0
+        self.rows = self.bytes = 0

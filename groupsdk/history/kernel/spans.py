@@ -26,16 +26,20 @@ SPANS: Final = pa.schema(
         ("commits", pa.int64()),
         ("src_partition", pa.int32()),
         ("src_offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
     ]
 )
 """What a group committed of a partition between two of its own records, or a part of that.
 
-`src_offset` is that of the last of the commits: no record of the group stands between them.
+`src_offset` is that of the last of the commits: no record of the group stands between them, and all were written under
+one leader of the log's partition.
 """
 
 
-def commit_parts(records: Records, commits: Commits, chosen: Flags, partition: int) -> Any:
-    """Sum up the chosen commits of some records that follow each other in the log.
+def commit_parts(
+    records: Records, commits: Commits, chosen: Flags, partition: int, *, has_holes: bool = False
+) -> Any:
+    """Sum up the chosen commits of some records, which are in the order of the log.
 
     A tenth or less of the commits themselves is left to be sorted, as members commit many times in a generation.
 
@@ -44,6 +48,7 @@ def commit_parts(records: Records, commits: Commits, chosen: Flags, partition: i
         commits: what is committed in it.
         chosen: which of the commits count; tombstones never do.
         partition: of the log.
+        has_holes: records between these may be elsewhere, group records among them: nothing is summed up over a hole.
 
     Returns:
         A record batch of the schema `SPANS`; no two of its rows are of the same group, partition and time
@@ -58,6 +63,12 @@ def commit_parts(records: Records, commits: Commits, chosen: Flags, partition: i
     since = _since(records, commits, rows, groups)
     partitions, numbers = np.unique(commits.partition[taken], return_inverse=True)
     places = topics.indices.to_numpy().astype(np.int64) * len(partitions) + numbers
+    epochs, of_epoch = np.unique(records.leader_epochs[rows], return_inverse=True)
+    if len(epochs) > 1:
+        places = places * len(epochs) + of_epoch
+    if has_holes:
+        runs = np.cumsum(np.diff(records.offsets, prepend=records.offsets[:1]) != 1)[rows]
+        places = places * (int(runs[-1]) + 1) + runs
     order = np.lexsort((places, since))
     since, places = since[order], places[order]
     begins = np.flatnonzero(
@@ -79,6 +90,7 @@ def commit_parts(records: Records, commits: Commits, chosen: Flags, partition: i
         pa.array(ends - begins + 1),
         pa.array(np.full(len(last), partition, dtype=np.int32)),
         pa.array(records.offsets[commits.rows[last]]),
+        pa.array(records.leader_epochs[commits.rows[last]].astype(np.int32)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SPANS)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pyspark.sql import DataFrame, Row, Window, functions as f
 
 from groupsdk.history.groups.causes import Cause
-from groupsdk.history.tables.assignments import owned
+from groupsdk.history.groups.owners import OWNED, SHARE
 
 
 T = TypeVar("T")
@@ -389,7 +389,10 @@ def _stretches(
     """Take who had what from generation to generation; of groups with many partitions the share of topics."""
     drawn = f.create_map(*(f.lit(part) for pair in firsts.items() for part in pair))
     mine = _of(assignments, list(firsts)).filter(
-        owned() & (f.col("seq") >= drawn[f.col("group_id")])
+        # the partitions of share groups have no owner
+        f.col("phase").isin(*OWNED)
+        & (f.col("protocol") != SHARE)
+        & (f.col("seq") >= drawn[f.col("group_id")])
     )
     totals = mine.groupBy("group_id", "topic").agg(f.countDistinct("partition").alias("total"))
     sizes = totals.groupBy("group_id").agg(f.sum("total").alias("size"))

@@ -6,7 +6,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
-from groupsdk.history.sources.segments import TOPIC
+from groupsdk.history.sources.segment_files import TOPIC
 from groupsdk.history.tables.shape import shaped
 
 

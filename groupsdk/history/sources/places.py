@@ -79,14 +79,24 @@ class Store:
     """A directory, of this machine or on any file system that Spark's session knows; for the driver.
 
     Args:
-        spark: the session, for what is not on this machine.
+        spark: the session, for what is not on this machine; None: the directory is on this machine.
         root: its path or URI.
 
     Raises:
-        ConfigError: Spark knows no such file system either.
+        ConfigError: Spark knows no such file system either, or there is no session and it is not on this machine.
     """
 
-    def __init__(self, spark: "SparkSession", root: str) -> None:
+    def __init__(self, spark: "SparkSession | None", root: str) -> None:
+        self._system: Any
+        self._local: Path | None
+        if spark is None:
+            self._local = local_path(root)
+            if self._local is None:
+                raise ConfigError(
+                    f"{root} is not a directory of this machine: without Spark (--engine local) it has to be"
+                )
+            self.root, self._system = str(self._local), None
+            return
         self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to Hadoop's file systems
         self._settings: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
         self.root = root.rstrip("/") or "/"
@@ -94,7 +104,7 @@ class Store:
             # without a scheme it is on Spark's own default, which everything is written to
             self.root = self._system_of(root).makeQualified(self._path("")).toString()
         self._local = local_path(self.root)
-        self._system: Any = None if self._local is not None else self._system_of(root)
+        self._system = None if self._local is not None else self._system_of(root)
 
     def _default_scheme(self) -> str:
         return str(

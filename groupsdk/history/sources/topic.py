@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -15,15 +14,24 @@ from pyspark.sql.datasource import (
 from typing_extensions import override
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.kernel.rows import Reject, reject_rows
+from groupsdk.history.kernel.batches import Records
+from groupsdk.history.kernel.rows import Reject, raw_rows
+from groupsdk.history.reading import Made, Reader
 from groupsdk.history.sources.admission import (
     SupportsTriggerAvailableNow,
     is_limited,
     limit_of,
 )
 from groupsdk.history.sources.broker import FETCH_BYTES, Fetched, Span, TopicReader
-from groupsdk.history.sources.kinds import RAW_KIND, REST_KIND, cut, shape_of, spark_ddl
-from groupsdk.history.sources.segments import TOPIC
+from groupsdk.history.sources.kinds import (
+    READ_KIND,
+    Reading,
+    given,
+    kind_of,
+    shape_of,
+    spark_ddl,
+)
+from groupsdk.history.sources.segment_files import TOPIC
 
 
 FORMAT: Final = "groupsdk-topic"
@@ -31,6 +39,7 @@ _OWN: Final = frozenset(
     {
         "topic",
         "kind",
+        "land",
         "partitions",
         "startingoffsets",
         "endingoffsets",
@@ -64,7 +73,8 @@ class TopicDataSource(DataSource):
 
     Options:
         bootstrap.servers: where to ask first.
-        kind: "raw", "commits" or "rest": see `groupsdk.history.sources.kinds`.
+        kind: "raw" or "read": see `groupsdk.history.sources.kinds`. A stream gives "raw" only.
+        land: with the kind "read", a directory of tables into which the tasks write what they read.
         topic: `__consumer_offsets` unless given.
         partitions: some of them, such as "0,7"; all unless given.
         startingOffsets: "earliest" (the default), "latest", or offsets by partition as JSON: {"7": 120}.
@@ -83,7 +93,7 @@ class TopicDataSource(DataSource):
 
     @override
     def schema(self) -> str:
-        return spark_ddl(shape_of(self.options.get("kind", RAW_KIND)))
+        return spark_ddl(shape_of(kind_of(self.options)))
 
     @override
     def reader(self, schema: Any) -> "TopicBatchReader":
@@ -98,20 +108,20 @@ class _Settings:
     """The options of one source, checked."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        given = {key.lower(): value for key, value in options.items()}
-        self.topic = given.get("topic", TOPIC)
-        self.kind = given.get("kind", RAW_KIND)
-        shape_of(self.kind)
-        self.only = _numbers(given.get("partitions"))
-        self.starting = given.get("startingoffsets", EARLIEST)
-        self.ending = given.get("endingoffsets", LATEST)
-        self.fetch_bytes = int(given.get("fetch_bytes", str(FETCH_BYTES)))
-        limit = given.get("max_offsets")
+        own = {key.lower(): value for key, value in options.items()}
+        self.topic = own.get("topic", TOPIC)
+        self.kind = kind_of(own)
+        self.land = own.get("land")
+        self.only = _numbers(own.get("partitions"))
+        self.starting = own.get("startingoffsets", EARLIEST)
+        self.ending = own.get("endingoffsets", LATEST)
+        self.fetch_bytes = int(own.get("fetch_bytes", str(FETCH_BYTES)))
+        limit = own.get("max_offsets")
         self.max_offsets = None if limit is None else int(limit)
         if self.max_offsets is not None and self.max_offsets < 1:
             raise ConfigError(f"max_offsets is {limit}; at least one has to be read at once")
         self.kafka = {
-            key.removeprefix(_KAFKA): value for key, value in given.items() if key not in _OWN
+            key.removeprefix(_KAFKA): value for key, value in own.items() if key not in _OWN
         }
         if "bootstrap.servers" not in self.kafka and "bootstrap_servers" not in self.kafka:
             raise ConfigError(f'{FORMAT} needs the option "bootstrap.servers": "host:port"')
@@ -143,11 +153,36 @@ class _Settings:
         }
 
     def read(self, part: TopicRange) -> Iterator[Any]:
+        if self.kind == READ_KIND:
+            name = f"part-{part.partition:05}-{part.start:020}"
+            return given(self.made(part), self.land, name)
+        return self.raw(part)
+
+    def raw(self, part: TopicRange) -> Iterator[Any]:
+        """Give the records as they stand in the log."""
+        for fetched in self._fetched(part):
+            records = within(fetched.records, part)
+            if len(records):
+                yield raw_rows(records, part.partition)
+
+    def made(self, part: TopicRange) -> Made:
+        """Read the records by the rules of `groupsdk.history.reading`."""
+        place = f"{self.topic}-{part.partition}"
+        reader = Reader()
+        for fetched in self._fetched(part):
+            yield from reader.take(within(fetched.records, part), part.partition, place)
+            rejects = [
+                Reject(bad.base_offset, place, bad.reason, bad.records_count)
+                for bad in fetched.records.bad
+            ]
+            yield from reader.refuse(rejects, part.partition)
+        yield from reader.close()
+
+    def _fetched(self, part: TopicRange) -> Iterator[Fetched]:
         with self.open() as reader:
-            for fetched in reader.read(
+            yield from reader.read(
                 self.topic, part.partition, part.start, part.end, fetch_bytes=self.fetch_bytes
-            ):
-                yield from rows(fetched, self.kind, self.topic, part)
+            )
 
 
 class TopicBatchReader(DataSourceReader):
@@ -222,21 +257,21 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Commit nothing: Spark's checkpoint holds how far the stream is."""
 
 
-def rows(fetched: Fetched, kind: str, topic: str, part: TopicRange) -> Iterator[Any]:
-    """Give the rows of one kind that are within the range: batches are fetched as a whole."""
-    place = f"{topic}-{part.partition}"
-    for batch in cut(kind, fetched.records, part.partition, place):
-        offsets = batch.column("src_offset")
-        within = pc.and_(pc.greater_equal(offsets, part.start), pc.less(offsets, part.end))
-        kept = batch.filter(within)
-        if kept.num_rows:
-            yield pa.RecordBatch.from_arrays(kept.columns, schema=batch.schema)
-    if kind == REST_KIND and fetched.records.bad:
-        rejects = [
-            Reject(bad.base_offset, place, bad.reason, bad.records_count)
-            for bad in fetched.records.bad
-        ]
-        yield reject_rows(rejects, part.partition)
+def within(records: Records, part: TopicRange) -> Records:
+    """Keep the records of the range: batches are fetched as a whole."""
+    chosen = (records.offsets >= part.start) & (records.offsets < part.end)
+    return records if chosen.all() else records.take(chosen)
+
+
+def read_topic(spark: SparkSession, options: Mapping[str, str]) -> Reading:
+    """Return what reads a live topic, for `job.Inputs`; see `TopicDataSource` for the options."""
+    spark.dataSource.register(TopicDataSource)
+
+    def read(land: str | None) -> DataFrame:
+        reader = spark.read.format(FORMAT).options(**options).option("kind", READ_KIND)
+        return (reader if land is None else reader.option("land", land)).load()
+
+    return read
 
 
 def _texts(offsets: Mapping[int, int]) -> dict[str, int]:

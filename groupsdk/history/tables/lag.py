@@ -2,14 +2,10 @@
 
 from pyspark.sql import DataFrame, Window, functions as f
 
+from groupsdk.history.overall import LOWER_BOUND, SAMPLED
+from groupsdk.history.reading import COMMITTED
 from groupsdk.history.tables.shape import Step, shaped
-from groupsdk.history.tables.transactions import COMMITTED
 
-
-SAMPLED = "sampled"
-"""Against the ends of the partitions, as they were asked for at the time."""
-LOWER_BOUND = "lower_bound"
-"""Against the highest offset that any group had committed by then: the lag is that, or more."""
 
 _PLACE = ("topic", "partition")
 

@@ -1,40 +1,39 @@
 """The shapes in which a source gives its records."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
-from examples.history_log import commit, generation
 from groupsdk.errors import ConfigError
-from groupsdk.history.groups.arrow import EVENTS
-from groupsdk.history.kernel.batches import read_batches
-from groupsdk.history.sources.kinds import SHAPES, cut, shape_of, spark_ddl, spark_type
-from groupsdk.wire.records.record import Record, build_batch
+from groupsdk.history.groups.table_rows import GROUP_TABLES
+from groupsdk.history.sources.kinds import SHAPES, given, kind_of, shape_of, spark_ddl, spark_type
+from groupsdk.history.sources.segment_files import segment_tasks
+from groupsdk.history.stage_files import envelope_schema
+from tests.history.sample import SEGMENTS
 
 
-def test_records_are_cut_into_the_shape_that_is_asked_for() -> None:
-    pairs = [commit("g", "t", 0, 5), generation("g", 1, {})]
-    (records,) = read_batches(build_batch([Record(n, 1, *pair) for n, pair in enumerate(pairs)]))
-    found = {
-        kind: [
-            row["src_offset"] for batch in cut(kind, records, 1, "") for row in batch.to_pylist()
-        ]
-        for kind in SHAPES
-    }
-    assert found == {"raw": [0, 1], "commits": [0], "rest": [1]}
-    (only,) = read_batches(build_batch([Record(0, 1, *pairs[0])]))
-    assert list(cut("rest", only, 1, "")) == []
+def test_a_task_writes_what_it_reads_or_gives_it(tmp_path: Path) -> None:
+    task = segment_tasks(str(SEGMENTS))[0]
+    rows = list(given(task.read(), None, task.name))
+    assert {batch.schema for batch in rows} == {SHAPES["read"]}
+    assert list(given(task.read(), str(tmp_path), task.name)) == []
+    assert list(tmp_path.rglob("*.parquet"))
 
 
 def test_a_kind_that_is_none_says_which_there_are() -> None:
-    with pytest.raises(ConfigError, match="raw, commits, rest"):
+    with pytest.raises(ConfigError, match="raw, read"):
         shape_of("cooked")
+    assert kind_of({}) == "raw"
+    with pytest.raises(ConfigError, match=r"land=.* needs kind='read', not 'raw'"):
+        kind_of({"land": "out"})
 
 
 def test_every_schema_can_be_said_to_spark() -> None:
-    for schema in (*SHAPES.values(), EVENTS):
+    for schema in (*SHAPES.values(), envelope_schema(GROUP_TABLES)):
         ddl = spark_ddl(schema)
         assert all(f"`{field.name}` " in ddl for field in schema)
-    nested = pa.list_(pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))]))
-    assert spark_type(nested) == "array<struct<`a`: int, `b`: array<string>>>"
+    nested = pa.list_(pa.struct([("a", pa.int32()), ("b", pa.map_(pa.string(), pa.int32()))]))
+    assert spark_type(nested) == "array<struct<`a`: int, `b`: map<string, int>>>"
     with pytest.raises(ConfigError, match="decimal"):
         spark_type(pa.decimal128(5))

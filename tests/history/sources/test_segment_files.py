@@ -7,17 +7,9 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-
-pytest.importorskip("pyspark")
-
 from groupsdk.errors import ConfigError
-from groupsdk.history.sources import segments
-from groupsdk.history.sources.segments import (
-    SegmentFile,
-    SegmentsReader,
-    find_segments,
-    read_rows,
-)
+from groupsdk.history.sources import segment_files as module
+from groupsdk.history.sources.segment_files import SegmentTask, find_segments, segment_tasks
 from tests.history.sample import SEGMENTS, segment_files
 
 
@@ -120,7 +112,7 @@ def test_what_may_not_be_listed_is_an_error_unless_it_is_nobodys(
     (tmp_path / "__consumer_offsets-0" / f"{0:020}.log").write_bytes(b"x")
 
     def refuse(name: str) -> None:
-        monkeypatch.setattr(segments, "file_system", lambda path: (Refusing(name), path))
+        monkeypatch.setattr(module, "file_system", lambda path: (Refusing(name), path))
 
     for name in ("disk", "__consumer_offsets-0"):
         refuse(name)
@@ -141,19 +133,13 @@ def test_what_may_not_be_listed_is_an_error_unless_it_is_nobodys(
 def test_a_path_that_is_wrong_says_so(path: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         find_segments(path)
-    with pytest.raises(ConfigError, match=r"land=.* goes with the kind 'rest'"):
-        SegmentsReader({"path": str(SEGMENTS), "kind": "commits", "land": "out"})
-    with pytest.raises(ConfigError, match="needs the path"):
-        SegmentsReader({})
 
 
 def test_a_file_is_read_in_pieces_of_the_size_that_is_asked_for() -> None:
-    path = segment_files()[0]
-    segment = SegmentFile(str(path), 1, path.stat().st_size)
+    first = segment_tasks(str(SEGMENTS))[0]
     sizes = []
     for chunk_bytes in (1_000, 10**6):
-        with path.open("rb") as file:
-            batches = list(read_rows(file, segment, "raw", chunk_bytes=chunk_bytes))
+        batches = list(SegmentTask(first.root, first.segment, chunk_bytes).raw())
         assert sum(batch.num_rows for batch in batches) == 236
         sizes.append(len(batches))
     assert sizes[0] > sizes[1] == 1

@@ -1,0 +1,346 @@
+"""Say what would have spared a group rebalances, by going through its own timeline once more with the change made."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from groupsdk.history.groups.causes import Cause
+
+
+STATIC_MEMBERSHIP: Final = "static_membership"
+LONGER_SESSION: Final = "longer_session"
+INITIAL_DELAY: Final = "initial_delay"
+RESTART_TOGETHER: Final = "restart_together"
+OTHER_ASSIGNOR: Final = "other_assignor"
+COOPERATIVE: Final = "cooperative"
+
+SESSIONS_MS: Final = (10_000, 30_000, 45_000, 60_000, 120_000, 300_000, 600_000, 1_800_000)
+"""The session timeouts that are tried; the last one is the most that Kafka's brokers allow."""
+DELAYS_MS: Final = (3_000, 6_000, 10_000, 30_000, 60_000)
+"""The values of group.initial.rebalance.delay.ms that are tried."""
+_MOST: Final = 0.9
+"""The least value that spares so much of what the largest would is the one that is told."""
+_ROLL_MS: Final = 120_000
+"""Restarts no further apart than this belong to one deployment."""
+_ROLLED: Final = 3
+"""So many clients that restart one after the other are a deployment."""
+_FEW: Final = 2
+_LEAST_SHARE: Final = 0.1
+"""Advice that spares less than this share is none."""
+
+
+class Step(NamedTuple):
+    """One generation on a group's timeline."""
+
+    seq: int
+    ts_ms: int
+    cause: str
+    moved: int
+    gap_ms: int
+    n_members: int
+    is_other: bool
+    """It has a cause besides the coming and going of members."""
+
+
+class Visit(NamedTuple):
+    """One stay of a member on a group's timeline."""
+
+    client_id: str
+    client_host: str
+    instance_id: str | None
+    first_seq: int
+    last_seq: int
+    end_seq: int
+    """The first generation without it; -1: it goes on."""
+    start_ms: int
+    """-1: it is not known."""
+    end_ms: int
+    """-1: it goes on, or it is not known."""
+    silent_ms: int
+    """For how long it had not been heard of as it went; 0 where it said that it leaves."""
+    end_reason: str
+
+
+class Advice(NamedTuple):
+    """What a change would have spared."""
+
+    advice: str
+    """One of the constants of this module."""
+    setting: str
+    """What to set, with its value."""
+    rebalances: int
+    """So many rebalances would not have been."""
+    moves: int
+    """So many partitions would not have moved."""
+    revoked: int
+    """So many partitions would not have been taken from members that stayed, if only to get them back."""
+    downtime_ms: int
+    """For so long partitions were typically not committed around those rebalances."""
+    evidence: tuple[int, ...]
+    """The generations, by `seq`."""
+
+
+class Choice(NamedTuple):
+    """What an assignor made of the group's history."""
+
+    assignor: str
+    moves: int
+    revoked: int
+    is_cooperative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Return:
+    """A client that went and came back."""
+
+    visit: Visit
+    again: Visit
+    away_ms: int
+    """From when it was last heard of until it was back."""
+
+
+def advise(
+    steps: Sequence[Step],
+    visits: Sequence[Visit],
+    *,
+    classic: bool = True,
+    actual: Choice | None = None,
+    choices: Sequence[Choice] = (),
+) -> Iterator[Advice]:
+    """Say what would have spared one group rebalances, moves or revocations; the most first.
+
+    Each advice stands for itself: they spare partly the same rebalances, so their numbers must not be added up.
+
+    Args:
+        steps: the generations of the group, in their order.
+        visits: the stays of its members.
+        classic: the group is of the classic protocol: in the newer ones sessions are set at the broker, and no group
+            waits for its first members.
+        actual: what happened, as `groups.replaying` counts it; None: it was not replayed.
+        choices: what assignors would have made of it.
+    """
+    returns = list(_returns(visits))
+    session = "session.timeout.ms" if classic else "group.consumer.session.timeout.ms"
+    found = [
+        _spared(STATIC_MEMBERSHIP, steps, _static(steps, visits, returns, session)),
+        _spared(LONGER_SESSION, steps, _longer(steps, visits, returns, session)),
+        _spared(INITIAL_DELAY, steps, _delayed(steps, visits) if classic else None),
+        _spared(RESTART_TOGETHER, steps, _together(steps, visits, returns)),
+    ]
+    advices = [each for each in found if each is not None]
+    advices += _of_assignors(steps, actual, choices)
+    yield from sorted(advices, key=lambda each: (-each.rebalances, -each.revoked - each.moves))
+
+
+def _spared(
+    advice: str, steps: Sequence[Step], found: tuple[str, frozenset[int]] | None
+) -> Advice | None:
+    if found is None:
+        return None
+    setting, seqs = found
+    if len(seqs) < _FEW or len(seqs) < _LEAST_SHARE * len(steps):
+        return None
+    mine = [step for step in steps if step.seq in seqs]
+    return Advice(
+        advice,
+        setting,
+        len(mine),
+        sum(step.moved for step in mine),
+        0,
+        sum(step.gap_ms for step in mine),
+        tuple(step.seq for step in mine),
+    )
+
+
+def _returns(visits: Sequence[Visit]) -> Iterator[_Return]:
+    """Find the clients that came back: each stay that ended with the next one of the same client and host."""
+    of_client: defaultdict[tuple[str, str], list[Visit]] = defaultdict(list)
+    for visit in visits:
+        of_client[visit.client_id, visit.client_host].append(visit)
+    for mine in of_client.values():
+        begun = sorted(mine, key=lambda each: each.first_seq)
+        ended = sorted((each for each in mine if each.end_ms >= 0), key=lambda each: each.end_seq)
+        taken: set[int] = set()
+        for visit in ended:
+            heard_ms = visit.end_ms - visit.silent_ms
+            for place, again in enumerate(begun):
+                # one that crashed may be back before its session is over
+                if again is visit or place in taken or again.first_seq <= visit.first_seq:
+                    continue
+                if again.start_ms >= heard_ms:
+                    taken.add(place)
+                    yield _Return(visit, again, max(0, again.start_ms - heard_ms))
+                    break
+
+
+def _untouched(
+    steps: Sequence[Step], visits: Sequence[Visit], returns: Iterable[_Return]
+) -> frozenset[int]:
+    """Find the generations that would not have been had the clients of these returns never been away.
+
+    That is where nobody else came or went, and nothing else happened; and what follows of such a one alone.
+    """
+    joined: defaultdict[int, int] = defaultdict(int)
+    gone: defaultdict[int, int] = defaultdict(int)
+    for visit in visits:
+        joined[visit.first_seq] += 1
+        if visit.end_seq >= 0:
+            gone[visit.end_seq] += 1
+    for each in returns:
+        gone[each.visit.end_seq] -= 1
+        joined[each.again.first_seq] -= 1
+    touched = {
+        seq
+        for each in returns
+        for seq in (each.visit.end_seq, each.again.first_seq)
+        if not joined[seq] and not gone[seq]
+    }
+    found: set[int] = set()
+    last_spared = False
+    for step in steps:
+        follows = step.cause in (Cause.COOPERATIVE_FOLLOWUP, Cause.REJOIN) and last_spared
+        last_spared = not step.is_other and (step.seq in touched or follows)
+        if last_spared:
+            found.add(step.seq)
+    return frozenset(found)
+
+
+def _least_of(
+    values: Iterable[int], spared: Mapping[int, frozenset[int]]
+) -> tuple[int, frozenset[int]] | None:
+    """Choose the least value that spares nearly as much as any."""
+    most = max((len(each) for each in spared.values()), default=0)
+    if not most:
+        return None
+    value = next(each for each in values if len(spared[each]) >= _MOST * most)
+    return value, spared[value]
+
+
+def _static(
+    steps: Sequence[Step], visits: Sequence[Visit], returns: Sequence[_Return], session: str
+) -> tuple[str, frozenset[int]] | None:
+    """Replay with group.instance.id: who comes back within its session has what it had, without a rebalance."""
+    mine = [each for each in returns if not each.visit.instance_id]
+    spared = {
+        session_ms: _untouched(steps, visits, [each for each in mine if each.away_ms < session_ms])
+        for session_ms in SESSIONS_MS
+    }
+    found = _least_of(SESSIONS_MS, spared)
+    if found is None:
+        return None
+    return f"group.instance.id, one for each client; {session}={found[0]}", found[1]
+
+
+def _longer(
+    steps: Sequence[Step], visits: Sequence[Visit], returns: Sequence[_Return], session: str
+) -> tuple[str, frozenset[int]] | None:
+    """Replay with a session that outlasts the silence of those that were expelled and came back."""
+    mine = [each for each in returns if each.visit.end_reason == Cause.EXPIRY]
+    spared = {
+        session_ms: _untouched(steps, visits, [each for each in mine if each.away_ms < session_ms])
+        for session_ms in SESSIONS_MS
+    }
+    found = _least_of(SESSIONS_MS, spared)
+    return None if found is None else (f"{session}={found[0]}", found[1])
+
+
+def _delayed(steps: Sequence[Step], visits: Sequence[Visit]) -> tuple[str, frozenset[int]] | None:
+    """Replay with a longer delay of a group's first rebalance, which waits on while members come."""
+    gone = {visit.end_seq for visit in visits if visit.end_seq >= 0}
+    spared: dict[int, frozenset[int]] = {}
+    for delay_ms in DELAYS_MS:
+        seqs: set[int] = set()
+        starting = False
+        for before, step in pairwise(steps):
+            is_join = step.cause == Cause.JOIN and not step.is_other and step.seq not in gone
+            if before.n_members == 0:
+                starting = is_join
+            elif starting and is_join and step.ts_ms - before.ts_ms <= delay_ms:
+                # the one before it would not have been: its members would have waited for these
+                seqs.add(before.seq)
+            else:
+                starting = False
+        if steps and steps[0].n_members and steps[0].cause == Cause.JOIN:
+            seqs |= _first_burst(steps, gone, delay_ms)
+        spared[delay_ms] = frozenset(seqs)
+    found = _least_of(DELAYS_MS, spared)
+    return None if found is None else (f"group.initial.rebalance.delay.ms={found[0]}", found[1])
+
+
+def _first_burst(steps: Sequence[Step], gone: set[int], delay_ms: int) -> set[int]:
+    """Find what a delay spares of a group whose first generation is the first of the log."""
+    seqs: set[int] = set()
+    for before, step in pairwise(steps):
+        is_join = step.cause == Cause.JOIN and not step.is_other and step.seq not in gone
+        if not is_join or step.ts_ms - before.ts_ms > delay_ms:
+            break
+        seqs.add(before.seq)
+    return seqs
+
+
+def _together(
+    steps: Sequence[Step], visits: Sequence[Visit], returns: Sequence[_Return]
+) -> tuple[str, frozenset[int]] | None:
+    """Replay deployments that restart one client after the other with all of them at once: they go, and come back."""
+    mine = _untouched(steps, visits, returns)
+    clients: defaultdict[int, set[tuple[str, str]]] = defaultdict(set)
+    for each in returns:
+        who = each.visit.client_id, each.visit.client_host
+        clients[each.visit.end_seq].add(who)
+        clients[each.again.first_seq].add(who)
+    spared: set[int] = set()
+    largest = 0
+    for run in _runs([step for step in steps if step.seq in mine]):
+        restarted = {who for step in run for who in clients[step.seq]}
+        if len(restarted) >= _ROLLED and len(run) > _FEW:
+            # one rebalance as they go, and one as they are back
+            spared |= {step.seq for step in run[1:-1]}
+            largest = max(largest, len(restarted))
+    if not spared:
+        return None
+    return (
+        f"stop all clients of a deployment, then start them (up to {largest} at once)",
+        frozenset(spared),
+    )
+
+
+def _runs(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    run: list[Step] = []
+    for step in steps:
+        if run and step.ts_ms - run[-1].ts_ms > _ROLL_MS:
+            yield run
+            run = []
+        run.append(step)
+    if run:
+        yield run
+
+
+def _of_assignors(
+    steps: Sequence[Step], actual: Choice | None, choices: Sequence[Choice]
+) -> Iterator[Advice]:
+    """Compare what assignors would have made of the very same generations."""
+    if actual is None or not choices:
+        return
+    best = min(choices, key=lambda each: (each.moves, each.revoked))
+    kept = None
+    if not actual.is_cooperative:
+        cooperative = (each for each in choices if each.is_cooperative)
+        kept = min(cooperative, key=lambda each: (each.revoked, each.moves), default=None)
+    if best != kept and actual.moves - best.moves > _LEAST_SHARE * actual.moves:
+        yield _instead(OTHER_ASSIGNOR, steps, actual, best)
+    if kept is not None and actual.revoked - kept.revoked > _LEAST_SHARE * actual.revoked:
+        yield _instead(COOPERATIVE, steps, actual, kept)
+
+
+def _instead(advice: str, steps: Sequence[Step], actual: Choice, other: Choice) -> Advice:
+    return Advice(
+        advice,
+        f"partition.assignment.strategy={other.assignor}",
+        0,
+        max(0, actual.moves - other.moves),
+        max(0, actual.revoked - other.revoked),
+        0,
+        tuple(step.seq for step in steps if step.n_members),
+    )

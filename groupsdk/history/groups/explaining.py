@@ -1,0 +1,586 @@
+"""Make every table of a group in one walk over its records and the sums of its commits."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from groupsdk.history.groups.advice import Advice, Choice, Step, Visit, advise
+from groupsdk.history.groups.causes import CONFIDENCE, Cause
+from groupsdk.history.groups.commit_spans import (
+    BEFORE,
+    CommitPart,
+    CommitSpans,
+    Place,
+    Span,
+    median,
+)
+from groupsdk.history.groups.departing import (
+    Departure,
+    Silence,
+    ToldEnd,
+    judge,
+    silence_of,
+    size_of,
+    told_end,
+)
+from groupsdk.history.groups.derived import Consequences
+from groupsdk.history.groups.owners import CLASSIC, MoveRow
+from groupsdk.history.groups.replaying import (
+    ACTUAL,
+    AssignorLike,
+    ReplaySums,
+    cooperative_names,
+)
+from groupsdk.history.groups.rows import (
+    DepartureRow,
+    GenerationRow,
+    GroupRecord,
+    MemberRow,
+    MembershipRow,
+    RejectRow,
+    Row,
+)
+from groupsdk.history.groups.storms import Rebalance, Stay, Storm, storms
+from groupsdk.history.groups.verdicts import ToldReason, reason_of, verdict_of, with_reason
+from groupsdk.history.groups.walk import KNOWN_TYPES, Group
+from groupsdk.history.kernel.columns import LAST_MS
+
+
+STORM_GENERATIONS: Final = 5
+"""So many generations..."""
+STORM_WINDOW_MS: Final = 300_000
+"""...within so long make a storm."""
+RECOVERY_MS: Final = 120_000
+"""Within so long after another coordinator took over, clients that had lost their places are back."""
+WORKING_MS: Final = 60_000
+"""A group that commits for so long under the new coordinator has got over it: one commit may be the last of old members."""
+_ALONE: Final = 0.5
+"""The confidence where nothing else in the log tells when the coordinator took over."""
+
+_OF_MEMBERS: Final = frozenset(
+    str(cause)
+    for cause in (
+        *(Cause.CLIENT_RESTART, Cause.LEAVE, Cause.EXPIRY, Cause.JOIN),
+        *(Cause.STATIC_REPLACED, Cause.REJOIN, Cause.COOPERATIVE_FOLLOWUP),
+    )
+)
+"""The causes that are the coming and going of members, or follow from it."""
+UNDECODABLE: Final = "undecodable"
+MISSING: Final = "missing_generations"
+UNKNOWN: Final = "type "
+"""Before the number of a record type that is not known."""
+SIZES: Final = "sizes"
+"""What silences tell of how long sessions last; see `departing.size_of`."""
+
+
+class ToldOfGroup(NamedTuple):
+    """What brokers' logs say of one group; stands before the group's records."""
+
+    group_id: str
+    reasons: Sequence[ToldReason]
+    ends: Sequence[ToldEnd]
+
+
+Entry = GroupRecord | CommitPart | ToldOfGroup
+"""What the walk goes over: those of a group together, what is told of it first, the others in the order of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the groups are explained with: what is known of the whole log, and what the user wants.
+
+    Attributes:
+        names: of topics, by their ids.
+        took_over: when the leader of a partition of the log took over, in milliseconds, by partition and leader epoch.
+        assignors: which assignors are replayed.
+        session_timeout_ms: of members whose records do not say; None: it is learnt.
+        learnt_ms: how long sessions last, as learnt from the log; None: it does not tell.
+        storm_generations: so many generations within `storm_window_ms` make a storm.
+        storm_window_ms: milliseconds.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    took_over: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    assignors: Sequence[AssignorLike] = ()
+    session_timeout_ms: int | None = None
+    learnt_ms: int | None = None
+    storm_generations: int = STORM_GENERATIONS
+    storm_window_ms: int = STORM_WINDOW_MS
+
+
+TableRow = tuple[str, Any]
+"""The name of a table, and one row of it: its columns in their order; an `AssignmentRow` of `assignments`."""
+
+
+def explain(
+    entries: Iterable[Entry], context: Context, tally: Counter[tuple[int, str]]
+) -> Iterator[TableRow]:
+    """Make the rows of all tables that are of one group each.
+
+    Holds one group at a time: one generation of it, when each of its partitions was last committed, and a few numbers
+    for each generation and stay, which storms are found in.
+
+    Args:
+        entries: of the groups, one group after the other.
+        context: what is known besides.
+        tally: how much is missing or cannot be decoded, by partition of the log; filled in place.
+
+    Raises:
+        ConfigError: an assignor is not known.
+    """
+    for group in _groups(entries, context, tally):
+        yield from group
+
+
+def learn(entries: Iterable[Entry], context: Context) -> Iterator[TableRow]:
+    """Give what the silences of members tell of how long sessions last: see `departing.learnt_timeout`."""
+    for group in _groups(entries, context, Counter(), learning=True):
+        yield from (row for row in group if row[0] == SIZES)
+
+
+def _groups(
+    entries: Iterable[Entry],
+    context: Context,
+    tally: Counter[tuple[int, str]],
+    *,
+    learning: bool = False,
+) -> Iterator[Iterator[TableRow]]:
+    group: ExplainedGroup | None = None
+    cooperative = cooperative_names(context.assignors)
+    for entry in entries:
+        if group is None or entry.group_id != group.group_id:
+            if group is not None:
+                yield group.close()
+            group = ExplainedGroup(
+                entry.group_id, context, tally, cooperative=cooperative, learning=learning
+            )
+        yield group.take(entry)
+    if group is not None:
+        yield group.close()
+
+
+class ExplainedGroup:
+    """One group on its way through the log."""
+
+    def __init__(
+        self,
+        group_id: str,
+        context: Context,
+        tally: Counter[tuple[int, str]],
+        *,
+        cooperative: Set[str] = frozenset(),
+        learning: bool = False,
+    ) -> None:
+        self.group_id = group_id
+        self._context = context
+        self._cooperative = cooperative
+        self._tally = tally
+        self._learning = learning
+        self._group = Group()
+        self._spans = CommitSpans()
+        self._consequences = Consequences(group_id, context.names, context.assignors)
+        self._sums = ReplaySums(group_id)
+        self._told = ToldOfGroup(group_id, (), ())
+        self._rows: list[Row] = []
+        self._seq = BEFORE
+        self._place = (-1, -1)
+        self._previous_ms: int | None = None
+        self._began_ms: int | None = None
+        self._steps: list[Step] = []
+        self._visits: list[Visit] = []
+        self._is_classic = True
+        self._is_cooperative = False
+
+    def take(self, entry: Entry) -> Iterator[TableRow]:
+        """Take what comes next in the log; gives what it completes."""
+        if isinstance(entry, CommitPart):
+            self._spans.take(entry)
+        elif isinstance(entry, ToldOfGroup):
+            told = self._told
+            self._told = ToldOfGroup(
+                entry.group_id, [*told.reasons, *entry.reasons], [*told.ends, *entry.ends]
+            )
+        elif (entry.partition, entry.offset) != self._place:
+            # one that stands in the log twice, as from two copies of a segment, counts once
+            self._place = entry.partition, entry.offset
+            for row in self._group.take(entry):
+                if isinstance(row, RejectRow):
+                    yield self._reject(row, entry)
+                else:
+                    self._rows.append(row)
+            if self._group.generations > self._seq + 1:
+                yield from self._finish()
+                self._seq += 1
+
+    def close(self) -> Iterator[TableRow]:
+        """End the group."""
+        self._rows += self._group.close()
+        yield from self._finish()
+        if self._learning:
+            return
+        yield from (("replay_summary", row) for row in self._sums.rows())
+        yield from (("storms", _storm_row(self.group_id, each)) for each in self._storms())
+        counted = sum(step.cause != Cause.CREATED for step in self._steps)
+        for each in self._advice():
+            yield "advice", _advice_row(self.group_id, each, counted)
+
+    def _storms(self) -> Iterator[Storm]:
+        options = self._context
+        if len(self._steps) < options.storm_generations:
+            return iter(())
+        return storms(
+            [
+                Rebalance(each.seq, each.ts_ms, each.cause, each.moved, each.gap_ms)
+                for each in self._steps
+            ],
+            [
+                Stay(
+                    each.client_id,
+                    each.client_host,
+                    each.first_seq,
+                    each.last_seq,
+                    each.end_ms - each.start_ms if min(each.start_ms, each.end_ms) >= 0 else -1,
+                    each.end_reason,
+                )
+                for each in self._visits
+            ],
+            generations=options.storm_generations,
+            window_ms=options.storm_window_ms,
+        )
+
+    def _advice(self) -> Iterator[Advice]:
+        totals = {name: (moves, revoked) for name, moves, revoked in self._sums.totals()}
+        actual = totals.pop(ACTUAL, None)
+        return advise(
+            self._steps,
+            self._visits,
+            classic=self._is_classic,
+            actual=None
+            if actual is None
+            else Choice(ACTUAL, *actual, is_cooperative=self._is_cooperative),
+            choices=[
+                Choice(name, *each, is_cooperative=name in self._cooperative)
+                for name, each in totals.items()
+            ],
+        )
+
+    def _finish(self) -> Iterator[TableRow]:
+        """Make the rows of a generation whose commits are all known, as the next one begins."""
+        rows, self._rows = self._rows, []
+        generation = next((row for row in rows if isinstance(row, GenerationRow)), None)
+        silences = list(self._silences(rows, generation))
+        if self._learning:
+            yield from ((SIZES, size) for size in map(size_of, silences) if size is not None)
+            self._end(generation)
+            return
+        departures = [self._departure(each) for each in silences]
+        yield from (
+            ("departures", _departure_row(each.row, departure))
+            for each, departure in zip(silences, departures, strict=True)
+        )
+        lost = None if generation is None else self._lost_coordinator(generation)
+        ended = {each.member_id: each for each in departures}
+        for row in rows:
+            if isinstance(row, MembershipRow):
+                yield "memberships", self._membership(row, ended, lost)
+        if generation is not None:
+            moved = 0
+            for name, row in self._followed(rows, generation):
+                moved += name == "moves"
+                yield name, row
+            yield "generations", self._generation(generation, departures, moved, lost)
+        for place, span in self._end(generation):
+            yield "commit_spans", _span_row(self.group_id, self._seq, place, span)
+
+    def _followed(self, rows: Sequence[Row], generation: GenerationRow) -> Iterator[TableRow]:
+        """Make the rows of who had what, what moved, and what assignors would have made of it."""
+        self._consequences.begin(generation)
+        for row in rows:
+            if not isinstance(row, MemberRow):
+                continue
+            for derived in self._consequences.take(row):
+                if isinstance(derived, MoveRow):
+                    yield "moves", self._move(derived)
+                else:
+                    yield "assignments", derived
+        for replayed in self._consequences.close():
+            self._sums.add(replayed)
+            yield "replay", replayed
+
+    def _end(self, generation: GenerationRow | None) -> list[tuple[Place, Span]]:
+        if generation is not None:
+            self._previous_ms = _valid(generation.ts_ms)
+            state_ms = _valid(generation.state_ts_ms)
+            times = [each for each in (state_ms, self._previous_ms) if each is not None]
+            # the timers run since the members had all joined, which is a little before the record was written
+            self._began_ms = min(times, default=None)
+        return list(self._spans.close(self._seq))
+
+    def _silences(self, rows: Sequence[Row], generation: GenerationRow | None) -> Iterator[Silence]:
+        interrupted = generation is not None and generation.coordinator_changed
+        for row in rows:
+            if isinstance(row, DepartureRow):
+                yield silence_of(
+                    row,
+                    self._spans.before,
+                    self._context.names,
+                    before_ms=self._began_ms,
+                    interrupted=interrupted,
+                )
+
+    def _departure(self, silence: Silence) -> Departure:
+        departure = judge(
+            silence,
+            session_timeout_ms=self._context.session_timeout_ms,
+            learnt_ms=self._context.learnt_ms,
+        )
+        return told_end(departure, silence, self._told.ends)
+
+    def _lost_coordinator(self, row: GenerationRow) -> float | None:
+        """Tell whether clients came again for want of a coordinator; returns how sure that is.
+
+        A client that cannot reach its coordinator for as long as its session lasts gives its place up, and comes with
+        another member id when the coordinator is back. In the log that looks as if it had started again. It did not
+        where the coordinator had just changed, and the group had not gone on committing under the new one.
+        """
+        ts_ms = _valid(row.ts_ms)
+        if not row.coordinator_changed or Cause.CLIENT_RESTART not in row.causes or ts_ms is None:
+            return None
+        place = row.partition, row.leader_epoch
+        since = self._context.took_over.get(place)
+        working = self._spans.working.get(place)
+        if since is None or ts_ms - since > RECOVERY_MS:
+            return None
+        if working is not None and ts_ms - working >= WORKING_MS:
+            return None
+        return _ALONE if since >= ts_ms else CONFIDENCE[Cause.COORDINATOR_RESTART]
+
+    def _membership(
+        self, row: MembershipRow, ended: Mapping[str, Departure], lost: float | None
+    ) -> tuple[Any, ...]:
+        member = row.member
+        reason = row.end_reason
+        departure = ended.get(member.member_id) if reason is None and row.end_seq >= 0 else None
+        if departure is not None:
+            reason = departure.reason
+        if reason == Cause.CLIENT_RESTART and lost is not None:
+            reason = str(Cause.COORDINATOR_RESTART)
+        start_ms, end_ms = _valid(row.start_ms), _valid(row.end_ms)
+        stay_ms = None if start_ms is None or end_ms is None else end_ms - start_ms
+        silent_ms = 0
+        if departure is not None and departure.reason == Cause.EXPIRY:
+            silent_ms = departure.silence_ms or 0
+        self._visits.append(
+            Visit(
+                client_id=member.client_id,
+                client_host=member.client_host,
+                instance_id=member.instance_id,
+                first_seq=row.first_seq,
+                last_seq=row.last_seq,
+                end_seq=row.end_seq,
+                start_ms=-1 if start_ms is None else start_ms,
+                end_ms=-1 if end_ms is None else end_ms,
+                silent_ms=silent_ms,
+                end_reason=reason or ("" if end_ms is None else str(Cause.UNKNOWN)),
+            )
+        )
+        return (
+            row.group_id,
+            row.protocol,
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            row.first_seq,
+            row.last_seq,
+            row.first_generation,
+            row.last_generation,
+            _micros(row.start_ms),
+            _micros(row.end_ms),
+            stay_ms,
+            reason,
+            member.session_timeout_ms,
+            member.rebalance_timeout_ms,
+            member.topics,
+            member.assignor_offered,
+            row.partition,
+            row.offset,
+        )
+
+    def _move(self, row: MoveRow) -> tuple[Any, ...]:
+        of = row.of
+        place = row.topic, row.partition
+        span = self._spans.now.get(place)
+        first_ms = None if span is None else span.first_ms
+        last_ms = self._spans.last_commit(place, row.from_seq)
+        if row.from_seq == of.seq and span is not None:
+            # two members had it at the same time
+            last_ms = span.last_ms
+        return (
+            of.group_id,
+            of.seq,
+            of.generation,
+            _micros(of.ts_ms),
+            row.topic,
+            row.partition,
+            row.from_member,
+            of.member.member_id,
+            row.from_client,
+            of.member.client_id,
+            of.seq - row.from_seq - 1,
+            None if first_ms is None or last_ms is None else first_ms - last_ms,
+            row.from_client == of.member.client_id,
+            of.partition,
+            of.offset,
+        )
+
+    def _generation(
+        self,
+        row: GenerationRow,
+        departures: Sequence[Departure],
+        moved: int,
+        lost: float | None,
+    ) -> tuple[Any, ...]:
+        ts_ms = _valid(row.ts_ms)
+        causes = {
+            Cause.COORDINATOR_RESTART
+            if lost is not None and cause == Cause.CLIENT_RESTART
+            else cause
+            for cause in row.causes
+        }
+        causes |= {Cause(each.reason) for each in departures}
+        told = None
+        if ts_ms is not None:
+            told = reason_of(self._told.reasons, row.generation, ts_ms, self._previous_ms)
+        verdict = verdict_of(causes, departures, lost, has_hole=row.missing_before > 0)
+        if told is not None:
+            verdict = with_reason(verdict, told)
+        gaps = self._spans.gaps()
+        gap_ms = median(gaps)
+        since_ms = None
+        if ts_ms is not None and self._previous_ms is not None:
+            since_ms = ts_ms - self._previous_ms
+        if row.missing_before:
+            self._tally[row.partition, MISSING] += row.missing_before
+        if ts_ms is not None:
+            self._steps.append(
+                Step(
+                    seq=row.seq,
+                    ts_ms=ts_ms,
+                    cause=verdict.primary,
+                    moved=moved,
+                    gap_ms=gap_ms or 0,
+                    n_members=row.n_members,
+                    is_other=not _OF_MEMBERS.issuperset(verdict.causes),
+                )
+            )
+        self._is_classic = row.protocol == CLASSIC
+        self._is_cooperative = not self._is_classic or "cooperative" in (row.assignor or "")
+        return (
+            row.group_id,
+            row.protocol,
+            row.protocol_type,
+            row.incarnation,
+            row.seq,
+            row.generation,
+            _micros(row.ts_ms),
+            _micros(row.state_ts_ms),
+            _micros(row.converged_ms),
+            row.assignor,
+            row.leader,
+            row.n_members,
+            row.n_partitions,
+            verdict.primary,
+            verdict.causes,
+            verdict.evidence,
+            verdict.confidence,
+            None if told is None else told.reason,
+            row.joined,
+            row.gone,
+            row.changed,
+            row.missing_before,
+            row.coordinator_changed,
+            moved,
+            row.balance_stddev,
+            since_ms,
+            gap_ms,
+            max(gaps, default=None),
+            row.is_empty,
+            row.partition,
+            row.offset,
+        )
+
+    def _reject(self, row: RejectRow, record: GroupRecord) -> TableRow:
+        known = row.record_type in KNOWN_TYPES
+        what = UNDECODABLE if known else f"{UNKNOWN}{row.record_type}"
+        self._tally[row.partition, what] += 1
+        return (
+            "rejects",
+            (
+                *(row.partition, row.offset, row.group_id, row.record_type, row.reason),
+                *(None, 1, record.key, record.value),
+            ),
+        )
+
+
+def _storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:
+    return (
+        group_id,
+        _micros(storm.start_ms),
+        _micros(storm.end_ms),
+        storm.first_seq,
+        storm.last_seq,
+        storm.generations,
+        storm.moves,
+        list(storm.causes.items()),
+        storm.culprit_client,
+        storm.culprit_changes,
+        storm.culprit_clients,
+        storm.culprit_host,
+        storm.downtime_ms,
+    )
+
+
+def _advice_row(group_id: str, advice: Advice, counted: int) -> tuple[Any, ...]:
+    return (
+        group_id,
+        advice.advice,
+        advice.setting,
+        advice.rebalances,
+        advice.moves,
+        advice.revoked,
+        advice.downtime_ms,
+        counted,
+        advice.evidence,
+    )
+
+
+def _departure_row(row: DepartureRow, departure: Departure) -> tuple[Any, ...]:
+    return (
+        *(row.group_id, row.seq, row.generation, _micros(row.ts_ms)),
+        *(departure.member_id, departure.client_id),
+        *(departure.reason, departure.confidence, departure.silence_ms),
+    )
+
+
+def _span_row(group_id: str, seq: int, place: Place, span: Span) -> tuple[Any, ...]:
+    return (
+        group_id,
+        seq,
+        *place,
+        None if span.first_ms is None else 1000 * span.first_ms,
+        None if span.last_ms is None else 1000 * span.last_ms,
+        span.last_offset,
+        span.commits,
+        span.src_partition,
+        span.src_offset,
+    )
+
+
+def _valid(milliseconds: int) -> int | None:
+    return milliseconds if 0 <= milliseconds <= LAST_MS else None
+
+
+def _micros(milliseconds: int) -> int | None:
+    return 1000 * milliseconds if 0 <= milliseconds <= LAST_MS else None

@@ -1,0 +1,186 @@
+"""Make the tables without Spark and without a JDK: the same functions, in processes of this machine."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, Final, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import fs
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.groups.explaining import Context
+from groupsdk.history.groups.table_rows import sizes_of, tables_of
+from groupsdk.history.overall import lower_bounds
+from groupsdk.history.pipeline import Options, Progress, make_tables, silent
+from groupsdk.history.publishing import STAGING, begin, publish
+from groupsdk.history.reading import DEFERRED, RECORDS, Made, settle
+from groupsdk.history.sources.places import Store
+from groupsdk.history.stage_files import StageFiles
+from groupsdk.history.stage_tables import MADE, StageTables
+
+
+T = TypeVar("T")
+
+BUCKET_BYTES: Final = 64 * 1024 * 1024
+"""How much of a log goes into one bucket: the groups of a bucket are sorted, and held, together."""
+SMALL_BYTES: Final = 24 * 1024 * 1024
+"""Up to so many bytes one process is sooner done than others are started."""
+WALK_ROWS: Final = 20_000
+
+
+class ReadTask(Protocol):
+    """Reads a part of a log; goes to another process."""
+
+    @property
+    def name(self) -> str:
+        """Names the files of what it makes; no other task of the log has it."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it reads."""
+
+    def read(self) -> Made:
+        """Read it; gives batches, each with the name of its table or stage."""
+
+
+def run(
+    tasks: Sequence[ReadTask],
+    out: str,
+    options: Options | None = None,
+    *,
+    names: Iterable[tuple[str, str]] = (),
+    processes: int | None = None,
+    progress: Progress = silent,
+) -> None:
+    """Make every table and write it below `out`, in the place of what is there: the tables that Spark would make.
+
+    Memory: a process holds one bucket, the group records and sums of commits of some 64 MiB of a log; those of one
+    group are never in two. Tables that are there stay as they are until all are made.
+
+    Args:
+        tasks: what to read, such as `segment_tasks`.
+        out: a directory of this machine.
+        options: what to do differently.
+        names: ids and names of topics, as asked from a cluster.
+        processes: how many; None: one for each core where there is enough to do.
+        progress: told of each step.
+
+    Raises:
+        ConfigError: an assignor is not known, or the format is another one than Parquet.
+    """
+    options = options or Options()
+    options.check()
+    if options.format != "parquet":
+        raise ConfigError(
+            f"the local engine writes Parquet, not {options.format!r}: use --engine spark"
+        )
+    store = Store(None, out)
+    begin(store, MADE)
+    engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes)
+    try:
+        make_tables(engine, options, lambda: names, progress)
+        engine.tables.fill()
+        publish(store, MADE)
+    finally:
+        store.delete(STAGING)
+
+
+class LocalEngine:
+    """Carries the steps out in processes of this machine.
+
+    Args:
+        tasks: what to read.
+        root: the directory of the run.
+        processes: how many; None: as many as there are cores, but one for a small log.
+    """
+
+    def __init__(self, tasks: Sequence[ReadTask], root: str, processes: int | None) -> None:
+        self._tasks = tasks
+        self._root = root
+        size = sum(task.size for task in tasks)
+        cores = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
+        self._processes = processes or (1 if size <= SMALL_BYTES else cores or 1)
+        self._buckets = -(-size // BUCKET_BYTES) or 1
+        if self._processes > 1:
+            # groups differ: more buckets than processes keep all busy to the end
+            self._buckets = max(self._buckets, 2 * self._processes)
+        self.tables = self.staged = StageTables(fs.LocalFileSystem(), root)
+
+    def read(self) -> None:
+        """Read the log, each task by itself."""
+        place = _Place(self._root, self._buckets)
+        self._each(_read, [(task, place) for task in self._tasks])
+
+    def settle(self) -> None:
+        """Tell what became of commits within transactions."""
+        deferred = self.tables.dataset(DEFERRED).to_table()
+        ordered = deferred.sort_by([("src_partition", "ascending"), ("src_offset", "ascending")])
+        files = StageFiles(fs.LocalFileSystem(), self._root, "late", buckets=self._buckets)
+        files.write(settle(ordered.to_batches(max_chunksize=WALK_ROWS)))
+
+    def learn(self, context: Context) -> None:
+        """Learn how long sessions last."""
+        self._walk(context, learning=True)
+
+    def walk(self, context: Context) -> None:
+        """Go through all groups, bucket by bucket."""
+        self._walk(context, learning=False)
+
+    def lag(self) -> None:
+        """Compare the groups' commits."""
+        columns = ("group_id", "topic", "partition", "last_commit_ts", "last_offset")
+        self.tables.write("lag", lower_bounds(self.tables.read("commit_spans", columns)))
+
+    def _walk(self, context: Context, *, learning: bool) -> None:
+        place = _Place(self._root, self._buckets)
+        self._each(_walk, [(place, n, context, learning) for n in range(self._buckets)])
+
+    def _each(self, function: Callable[[T], None], items: Sequence[T]) -> None:
+        if self._processes == 1 or len(items) < 2:
+            for item in items:
+                function(item)
+            return
+        # threads of Arrow's may run here, which a plain fork would not survive
+        with ProcessPoolExecutor(
+            min(self._processes, len(items)), mp_context=get_context("forkserver")
+        ) as pool:
+            for _ in pool.map(function, items):
+                pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    root: str
+    buckets: int
+
+
+def _read(item: tuple[ReadTask, _Place]) -> None:
+    task, place = item
+    StageFiles(fs.LocalFileSystem(), place.root, task.name, buckets=place.buckets).write(
+        task.read()
+    )
+
+
+def _walk(item: tuple[_Place, int, Context, bool]) -> None:
+    place, bucket, context, learning = item
+    tables = StageTables(fs.LocalFileSystem(), place.root)
+    files = [
+        each for each in tables.files(RECORDS) if place.buckets == 1 or f"/bucket={bucket}/" in each
+    ]
+    records = tables.dataset(RECORDS, files).to_table()
+    batches = _in_order(records).to_batches(max_chunksize=WALK_ROWS)
+    follow = sizes_of if learning else tables_of
+    name = f"part-{bucket:05}-{'learnt' if learning else 'walked'}"
+    StageFiles(fs.LocalFileSystem(), place.root, name).write(follow(batches, context))
+
+
+def _in_order(records: Any) -> Any:
+    """Put the rows of each group together, in the order of the log."""
+    groups = pc.fill_null(records.column("group_id"), pa.scalar(""))
+    records = records.set_column(0, records.schema.field(0), groups)
+    order = [(name, "ascending") for name in ("group_id", "src_partition", "src_offset")]
+    return records.sort_by(order)

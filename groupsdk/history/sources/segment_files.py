@@ -1,0 +1,209 @@
+"""Find the segment files of a coordinator's topic, and read them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyarrow import fs
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.kernel.rows import Reject, raw_rows
+from groupsdk.history.kernel.segments import CHUNK_BYTES, Chunk, Unread, read_segment
+from groupsdk.history.reading import Made, Reader
+from groupsdk.history.sources.places import file_system
+
+
+TOPIC: Final = "__consumer_offsets"
+
+SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
+NUMBER: Final = "(0|[1-9][0-9]{0,9})"  # as Kafka writes partitions
+_LAST_PARTITION: Final = 2**31 - 1
+_DEPTH: Final = 3  # of a folder with the data directories of a broker
+_NOBODYS: Final = "lost+found"  # root's alone on every disk of its own
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """One segment file of one partition."""
+
+    path: str
+    """As its file system names it."""
+    partition: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Names what a task makes of it; no other file of the log has it."""
+        return f"part-{self.partition:05}-{Path(self.path).stem}"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTask:
+    """Reads one segment file.
+
+    Attributes:
+        root: a path or URI on the file's file system.
+        segment: the file.
+        chunk_bytes: how much to read at once.
+    """
+
+    root: str
+    segment: SegmentFile
+    chunk_bytes: int = CHUNK_BYTES
+
+    @property
+    def name(self) -> str:
+        """Names what it makes."""
+        return self.segment.name
+
+    @property
+    def size(self) -> int:
+        """How many bytes it reads."""
+        return self.segment.size
+
+    def read(self) -> Made:
+        """Read the file; gives batches, each with the name of its table or stage."""
+        system, _ = file_system(self.root)
+        with system.open_input_stream(self.segment.path) as file:
+            yield from read_file(file, self.segment, chunk_bytes=self.chunk_bytes)
+
+    def raw(self) -> Iterator[Any]:
+        """Read the file; gives its records as they stand there, as rows of the schema `kernel.rows.RAW`."""
+        system, _ = file_system(self.root)
+        with system.open_input_stream(self.segment.path) as file:
+            for found in read_segment(file, chunk_bytes=self.chunk_bytes):
+                if isinstance(found, Chunk) and len(found.records):
+                    yield raw_rows(found.records, self.segment.partition)
+
+
+def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES) -> Made:
+    """Read a segment file; gives batches, each with the name of its table or stage.
+
+    Args:
+        file: opened for reading.
+        segment: which one it is.
+        chunk_bytes: how much to read at once.
+    """
+    reader = Reader()
+    for found in read_segment(file, chunk_bytes=chunk_bytes):
+        if isinstance(found, Unread):
+            place = f"{segment.path}:{found.position}"
+            yield from reader.refuse([Reject(None, place, found.reason, 0)], segment.partition)
+        else:
+            yield from reader.take(found.records, segment.partition, segment.path)
+            yield from reader.refuse(_bad_batches(found, segment), segment.partition)
+    yield from reader.close()
+
+
+def _bad_batches(chunk: Chunk, segment: SegmentFile) -> Iterator[Reject]:
+    for bad in chunk.records.bad:
+        place = f"{segment.path}:{chunk.position + bad.position}"
+        yield Reject(bad.base_offset, place, bad.reason, bad.records_count)
+
+
+def twice(topic: str, partition: int, one: str, other: str) -> ConfigError:
+    return ConfigError(
+        f"partition {partition} of {topic} stands in {one} and in {other}:"
+        " name the directory of one broker"
+    )
+
+
+def missing(path: str, topic: str) -> ConfigError:
+    return ConfigError(
+        f"{path} has no segment files of {topic}: expected {topic}-<partition>/*.log in it"
+    )
+
+
+def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:
+    """List the segment files of a topic under a path, by partition and offset.
+
+    Empty files, indexes, and what a broker is about to delete or swap in are left out. Links are followed; a
+    directory that is reached in several ways counts once.
+
+    Raises:
+        ConfigError: there is no such path, it has no segment files, something in it may not be listed, or a
+            partition stands in two places, as the copies that two brokers have of it: both would be counted.
+    """
+    system, root = file_system(path)
+    info = system.get_file_info(root)
+    if info.type == fs.FileType.NotFound:
+        raise ConfigError(f"there is no {path}")
+    name = re.compile(re.escape(topic) + "-" + NUMBER)
+    found: dict[int, str] = {}
+    segments: list[SegmentFile] = []
+    if info.type == fs.FileType.File:
+        match = name.fullmatch(Path(root).parent.name)
+        if match is None or not SEGMENT.fullmatch(Path(root).name):
+            raise ConfigError(
+                f"{path} is no segment file of a partition: its place would be"
+                f" {topic}-<partition>/<offset of 20 digits>.log"
+            )
+        return [SegmentFile(root, int(match[1]), info.size)]
+    for folder in _folders(system, root, name):
+        partition = int(name.fullmatch(Path(folder).name)[1])  # type: ignore[index] # _folders looked
+        if partition > _LAST_PARTITION:
+            continue
+        files = _files(system, folder, partition)
+        if files and found.setdefault(partition, folder) != folder:
+            raise twice(topic, partition, found[partition], folder)
+        segments += files
+    if not segments:
+        raise missing(path, topic)
+    return sorted(segments, key=lambda each: (each.partition, Path(each.path).name))
+
+
+def _folders(system: Any, root: str, name: "re.Pattern[str]") -> Iterator[str]:
+    if name.fullmatch(Path(root).name):
+        yield root
+        return
+    seen = {_place(system, root)}
+    partitions: set[str] = set()
+    level = [root]
+    for _ in range(_DEPTH):
+        below: list[str] = []
+        for folder in level:
+            for info in _listed(system, folder):
+                if info.type != fs.FileType.Directory:
+                    continue
+                is_partition = name.fullmatch(info.base_name) is not None
+                known, place = partitions if is_partition else seen, _place(system, info.path)
+                if place in known:
+                    continue
+                known.add(place)
+                if is_partition:
+                    yield info.path
+                elif info.base_name != _NOBODYS:
+                    below.append(info.path)
+        level = below
+
+
+def _place(system: Any, path: str) -> str:
+    """Tell where a directory really is: a link may lead back to one that was listed, or above it."""
+    return str(Path(path).resolve()) if isinstance(system, fs.LocalFileSystem) else path
+
+
+def _listed(system: Any, folder: str) -> list[Any]:
+    try:
+        # names are decoded as they are asked for
+        return sorted(system.get_file_info(fs.FileSelector(folder)), key=lambda each: each.path)
+    except PermissionError as error:
+        raise ConfigError(
+            f"{folder} may not be listed, and may have segment files: {error}"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{folder} has a name in it that is not UTF-8: {error}") from error
+
+
+def _files(system: Any, folder: str, partition: int) -> list[SegmentFile]:
+    return [
+        SegmentFile(info.path, partition, info.size)
+        for info in _listed(system, folder)
+        if info.type == fs.FileType.File and info.size and SEGMENT.fullmatch(info.base_name)
+    ]
+
+
+def segment_tasks(path: str, topic: str = TOPIC) -> list[SegmentTask]:
+    """Return what reads the segment files under a path, one task a file; see `find_segments`."""
+    return [SegmentTask(path, each) for each in find_segments(path, topic)]

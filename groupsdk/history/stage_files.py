@@ -1,0 +1,174 @@
+"""Write what one task makes, table by table, as Parquet files that are seen when the task is done."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupsdk.history.kernel.files import TableFile, arrow_schema
+from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOLD
+from groupsdk.history.schemas import TABLES
+
+
+STAGES: Final = "_stages"
+"""The directory of what is written for the next stage and is no table."""
+NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of rows without a day, as Spark names it."""
+MAX_OPEN: Final = 16
+"""How many days are written at a time: a task sees one or two, unless a clock went astray."""
+WIDE_ROWS: Final = 50_000
+"""How many rows of group records stand in memory until they are written: one may take a megabyte."""
+WIDE_BYTES: Final = 32 * 1024 * 1024
+
+_DICTIONARIES: Final = (
+    *("group_id", "topic", "metadata", "topic_id", "state", "partition", "offset_leader_epoch"),
+    *("leader_epoch", "value_version", "member_id", "client_id", "from_member", "to_member"),
+    *("from_client", "to_client", "protocol", "phase", "assignor", "kind", "primary_cause"),
+    *("evidence", "client_host", "reason", "place"),
+)
+_RISING: Final = ("src_offset", "ts", "commit_ts", "committed_offset")
+
+
+def folder_of(name: str) -> str:
+    """Return the folder of a table, or of rows for the next stage."""
+    return name if name in TABLES else f"{STAGES}/{name}"
+
+
+def schema_of(name: str) -> Any:
+    """Return the Arrow schema of a table, or of rows for the next stage."""
+    return arrow_schema(TABLES[name].columns) if name in TABLES else STAGED[name]
+
+
+class StageFiles:
+    """The files of one task.
+
+    They get their names, by which readers see them, when all is written: a task that fails leaves none, and one
+    that runs twice puts the same files in the place of its first ones. For one thread.
+
+    Args:
+        system: pyarrow's file system.
+        root: the directory of the tables.
+        name: of the files; no other task may have it.
+        buckets: into how many folders the records of groups are spread, those of a group into one.
+    """
+
+    def __init__(self, system: Any, root: str, name: str, *, buckets: int = 1) -> None:
+        self._buckets = buckets
+        self._system = system
+        self._root = root
+        self._name = name
+        self._open: dict[str, TableFile] = {}
+        self._written: list[TableFile] = []
+        self._numbers: dict[str, int] = {}
+
+    def write(self, made: Iterable[tuple[str, Any]]) -> None:
+        """Write all batches, each with the name of its table; where that fails there are no files."""
+        try:
+            for name, batch in made:
+                self.add(name, batch)
+            self.close()
+        finally:
+            self.abandon()
+
+    def add(self, name: str, batch: Any) -> None:
+        """Take a batch."""
+        if not batch.num_rows:
+            return
+        if name == RECORDS and self._buckets > 1:
+            for bucket, rows in by_bucket(batch, self._buckets):
+                self._of(f"{folder_of(name)}/bucket={bucket}", name, rows.schema).add(rows)
+            return
+        declared = TABLES.get(name)
+        if declared is None or not declared.partition_by:
+            self._of(folder_of(name), name, batch.schema).add(batch)
+            return
+        for folder, rows in by_day(batch):
+            self._of(f"{name}/day={folder}", name, rows.schema).add(rows)
+
+    def close(self) -> None:
+        """Finish the files and give them their names."""
+        files = [*self._open.values(), *self._written]
+        for each in files:
+            each.close()
+        for each in files:
+            each.publish()
+
+    def abandon(self) -> None:
+        """Remove what was written; does nothing after `close`."""
+        for each in [*self._open.values(), *self._written]:
+            each.abandon()
+
+    def _of(self, folder: str, name: str, schema: Any) -> TableFile:
+        if folder not in self._open:
+            days = [each for each in self._open if "/day=" in each]
+            if "/day=" in folder and len(days) >= MAX_OPEN:
+                full = self._open.pop(days[0])
+                full.close()
+                self._written.append(full)
+            number = self._numbers[folder] = self._numbers.get(folder, -1) + 1
+            self._open[folder] = TableFile(
+                self._system,
+                f"{self._root}/{folder}",
+                f"{self._name}-{number}.parquet",
+                schema,
+                _options(schema),
+                group_rows=WIDE_ROWS if name in (RECORDS, DEFERRED) else None,
+                group_bytes=WIDE_BYTES,
+            )
+        return self._open[folder]
+
+
+def _options(schema: Any) -> Mapping[str, Any]:
+    names = schema.names
+    return {
+        "use_dictionary": [each for each in _DICTIONARIES if each in names],
+        "column_encoding": {each: "DELTA_BINARY_PACKED" for each in _RISING if each in names},
+    }
+
+
+def by_bucket(batch: Any, buckets: int) -> Iterator[tuple[int, Any]]:
+    """Split rows by their group, all rows of a group into the same bucket."""
+    groups = pc.dictionary_encode(batch.column("group_id"), null_encoding="encode")
+    numbers = np.array(
+        [crc32((each or "").encode()) % buckets for each in groups.dictionary.to_pylist()]
+    )
+    of_row = numbers[groups.indices.to_numpy()]
+    for bucket in np.unique(of_row).tolist():
+        yield bucket, batch.filter(pa.array(of_row == bucket))
+
+
+def by_day(batch: Any) -> Iterator[tuple[str, Any]]:
+    """Split rows by their `day`, which the folder has in the place of the column."""
+    days = pc.dictionary_encode(batch.column("day"), null_encoding="encode")
+    place = batch.schema.get_field_index("day")
+    plain = batch.remove_column(place)
+    for index, day in enumerate(days.dictionary.to_pylist()):
+        mine = plain if len(days.dictionary) == 1 else plain.filter(pc.equal(days.indices, index))
+        yield NO_DAY if day is None else day.isoformat(), mine
+
+
+def envelope_schema(names: Iterable[str]) -> Any:
+    """Return the schema in which rows of several tables go through Spark: a column of structs for each table."""
+    return pa.schema([(name, pa.struct(list(schema_of(name)))) for name in names])
+
+
+def enveloped(made: Iterable[tuple[str, Any]], names: Iterable[str]) -> Iterator[Any]:
+    """Lay batches of several tables out in `envelope_schema`, for places that Spark alone can write to."""
+    schema = envelope_schema(names)
+    for name, batch in made:
+        if batch.num_rows:
+            filled = pa.StructArray.from_arrays(batch.columns, fields=list(schema.field(name).type))
+            yield pa.RecordBatch.from_arrays(
+                [
+                    filled if each.name == name else pa.nulls(batch.num_rows, each.type)
+                    for each in schema
+                ],
+                schema=schema,
+            )
+
+
+READ_TABLES: Final = ("offset_commits", "rejects", RECORDS, DEFERRED, TOLD, COVERAGE, TALLY)
+"""What reading a log makes."""

@@ -1,0 +1,94 @@
+"""How far groups are behind, with Spark."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from groupsdk.history.tables.lag import lower_bounds, sampled
+from tests.spark.reading import plain, table
+
+
+START = datetime(2026, 10, 2, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    """Return a time of the tests."""
+    return START + timedelta(seconds=seconds)
+
+
+def commits_of(spark: Any, *rows: tuple[str, int, float, int | None, int]) -> Any:
+    """Make committed offsets: group, partition, second, offset, place in the log."""
+    return table(
+        spark,
+        "offset_commits",
+        *(
+            {
+                "group_id": group,
+                "topic": "t",
+                "partition": partition,
+                "ts": at(second),
+                "committed_offset": offset,
+                "state": "committed",
+                "src_partition": 3,
+                "src_offset": place,
+            }
+            for group, partition, second, offset, place in rows
+        ),
+    )
+
+
+def test_the_lag_is_at_least_what_others_have_committed(spark: Any) -> None:
+    spans = table(
+        spark,
+        "commit_spans",
+        {
+            "group_id": "a",
+            "seq": 0,
+            "topic": "t",
+            "partition": 0,
+            "last_commit_ts": at(1),
+            "last_offset": 5,
+        },
+        {
+            "group_id": "b",
+            "seq": 0,
+            "topic": "t",
+            "partition": 0,
+            "last_commit_ts": at(2),
+            "last_offset": 90,
+        },
+        {
+            "group_id": "a",
+            "seq": 1,
+            "topic": "t",
+            "partition": 0,
+            "last_commit_ts": at(3),
+            "last_offset": 30,
+        },
+    )
+    assert plain(lower_bounds(spans), "group_id", "ts", "lag", "kind") == [
+        ("a", at(1).replace(tzinfo=None), 0, "lower_bound"),
+        ("a", at(3).replace(tzinfo=None), 60, "lower_bound"),
+        ("b", at(2).replace(tzinfo=None), 0, "lower_bound"),
+    ]
+
+
+def test_lag_is_measured_against_samples_of_the_ends(spark: Any) -> None:
+    commits = commits_of(spark, ("g", 0, 10, 100, 1), ("g", 0, 20, 150, 2))
+    ends = spark.createDataFrame(
+        [
+            ("t", 0, at(second), end)
+            for second, end in ((5, 90), (12, 110), (15, 150), (25, 200), (26, 150))
+        ],
+        "topic string, partition int, ts timestamp, end_offset bigint",
+    )
+    found = commits.transform(sampled(ends))
+    rows = {
+        row.ts.second: (row.committed_offset, row.lag, row.time_lag_ms) for row in found.collect()
+    }
+    assert rows == {
+        12: (100, 10, 7_000),
+        15: (100, 50, 10_000),
+        # the end went back, as after an unclean election: how old a lag was before, nothing tells
+        25: (150, 50, None),
+        26: (150, 0, 0),
+    }
