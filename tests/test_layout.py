@@ -30,7 +30,10 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/history/groups/rows.py": ("tests/history/groups/test_walk.py", "declarations"),
     "groupsdk/history/job.py": ("tests/spark/test_job.py", "needs a Spark session"),
     "groupsdk/history/pipeline.py": ("tests/history/test_local.py", "each run goes through it"),
-    "groupsdk/history/stage_tables.py": ("tests/history/test_local.py", "each run reads its stages"),
+    "groupsdk/history/stage_tables.py": (
+        "tests/history/test_local.py",
+        "each run reads its stages",
+    ),
     "groupsdk/history/sources/admission.py": ("tests/spark/test_live.py", "needs a stream"),
     "groupsdk/history/sources/broker_log.py": ("tests/spark/test_sources.py", "needs Spark"),
     "groupsdk/history/sources/connector.py": ("tests/spark/test_sources.py", "needs Spark"),

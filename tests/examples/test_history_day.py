@@ -16,25 +16,25 @@ from examples.history_day import write_day
 from groupsdk.history.groups.replaying import Joined, PastGeneration, ReplayRow, replay
 from groupsdk.history.groups.rows import GroupRecord, MemberRow
 from groupsdk.history.groups.walk import walk
+from groupsdk.history.reading import RECORDS
 from groupsdk.history.report.data import GroupPage, WhatIf
-from groupsdk.history.sources.segments import find_segments, read_rows
+from groupsdk.history.sources.segment_files import segment_tasks
 
 
 def past_generations(root: Path, group_id: str) -> list[PastGeneration]:
     """Read the generations of a group from segment files."""
     records = []
-    for segment in find_segments(str(root)):
-        with Path(segment.path).open("rb") as file:
-            for batch in read_rows(file, segment, "rest"):
-                records += [
-                    GroupRecord(
-                        *(row["group_id"], row["src_partition"], row["src_offset"]),
-                        int(row["ts"].timestamp() * 1000),
-                        *(row["leader_epoch"], row["key"], row["value"]),
-                    )
-                    for row in batch.to_pylist()
-                    if row["group_id"] == group_id
-                ]
+    for task in segment_tasks(str(root)):
+        for name, batch in task.read():
+            records += [
+                GroupRecord(
+                    *(row["group_id"], row["src_partition"], row["src_offset"]),
+                    int(row["ts"].timestamp() * 1000),
+                    *(row["leader_epoch"], row["key"], row["value"]),
+                )
+                for row in batch.to_pylist()
+                if name == RECORDS and row["group_id"] == group_id and row["key"]
+            ]
     members: defaultdict[tuple[int, int], list[Joined]] = defaultdict(list)
     for row in walk(records):
         if isinstance(row, MemberRow):
