@@ -110,7 +110,7 @@ checkers import it.
         "from groupsdk.security import OAuthToken, SecuritySettings\n\n\n"
         f"{member}\n",
         "consumer/settings.py": head.format("a consumer")
-        + "from collections.abc import Sequence\n\n"
+        + "from collections.abc import Sequence\nfrom typing import Literal\n\n"
         "from groupsdk.consumer.strategies import AssignorLike\n"
         "from groupsdk.settings import MemberSettings\n\n\n"
         f"{consumer}\n",

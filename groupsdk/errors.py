@@ -26,6 +26,7 @@ The tree (r: `retriable`, f: `fatal`, the member that raised it will not work ag
     │   ├── GroupMaxSizeReachedError
     │   ├── UnknownMemberIdError        the group does not have this member (any more)
     │   ├── IllegalGenerationError      the group has moved on to another generation
+    │   ├── StaleMemberEpochError       the member has another epoch by now (KIP-848)
     │   ├── RebalanceInProgressError    the group is rebalancing
     │   ├── MemberIdRequiredError       first step of the two-step join (KIP-394)
     │   └── FencedInstanceIdError       f  another process has taken this group.instance.id
@@ -185,6 +186,13 @@ class IllegalGenerationError(BrokerError):
     """The group is in another generation than the request."""
 
 
+class StaleMemberEpochError(BrokerError):
+    """The coordinator has given the member another epoch than the request carries (KIP-848).
+
+    `commit` and `committed` repeat what met with it, under the epoch of that moment.
+    """
+
+
 class RebalanceInProgressError(BrokerError):
     """The group is rebalancing; the member has to rejoin."""
 
@@ -252,6 +260,7 @@ _BY_CODE: dict[ErrorCode, type[BrokerError]] = {
     ErrorCode.GROUP_MAX_SIZE_REACHED: GroupMaxSizeReachedError,
     ErrorCode.UNKNOWN_MEMBER_ID: UnknownMemberIdError,
     ErrorCode.ILLEGAL_GENERATION: IllegalGenerationError,
+    ErrorCode.STALE_MEMBER_EPOCH: StaleMemberEpochError,
     ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgressError,
     ErrorCode.MEMBER_ID_REQUIRED: MemberIdRequiredError,
     ErrorCode.FENCED_INSTANCE_ID: FencedInstanceIdError,

@@ -3,7 +3,14 @@
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.listener import RebalanceListener
+from groupsdk.consumer.subscription import SubscriptionPattern
 from groupsdk.types import OffsetAndMetadata
 
 
-__all__ = ["ConsumerConfig", "GroupConsumer", "OffsetAndMetadata", "RebalanceListener"]
+__all__ = [
+    "ConsumerConfig",
+    "GroupConsumer",
+    "OffsetAndMetadata",
+    "RebalanceListener",
+    "SubscriptionPattern",
+]

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from confluent_kafka import KafkaException, Message, TopicPartition as NativePartition
 from typing_extensions import override
@@ -233,6 +233,11 @@ class AsyncGroupConsumer:
     def assignment(self) -> list[TopicPartition]:
         """Return the partitions that this consumer owns, sorted."""
         return self._consumer.assignment()
+
+    @property
+    def group_protocol(self) -> Literal["classic", "consumer"]:
+        """The protocol in use; with group.protocol=auto it may change until the first join has ended."""
+        return self._consumer.group_protocol
 
     def snapshot(self) -> MemberSnapshot:
         """Return generation, member id, state and assignment epoch, read at once."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock, Deadline
-from groupsdk.errors import GroupSdkError, RequestTimeoutError
+from groupsdk.errors import GroupSdkError, RequestTimeoutError, StaleMemberEpochError
 from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.wire.schema import Response
 
@@ -57,6 +57,9 @@ class CoordinatorCalls:
     ) -> T:
         """Return what `read` makes of the answer; repeats for as long as errors are retriable.
 
+        A member epoch that is not the newest any more is as good as retriable: the next attempt is sent under the
+        epoch of that moment.
+
         Args:
             request: what to ask.
             read: takes the answer, and raises what its error codes mean.
@@ -81,7 +84,7 @@ class CoordinatorCalls:
                     )
                 return self.call_once(answer, read)
             except GroupSdkError as error:
-                if not error.retriable or deadline.expired:
+                if not repeatable(error) or deadline.expired:
                     raise
                 last = error
             self.pause(deadline.remaining_ms(self._backoff.backoff_ms(attempts, self._random)))
@@ -124,6 +127,11 @@ class CoordinatorCalls:
         """
         if self.given_up is not None and self.given_up.done():
             raise CallGivenUpError(asked, error)
+
+
+def repeatable(error: GroupSdkError) -> bool:
+    """Return whether the same request may succeed later."""
+    return error.retriable or isinstance(error, StaleMemberEpochError)
 
 
 _LONG_MS = 2**31 - 1

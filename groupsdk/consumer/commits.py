@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from groupsdk.clock import Clock, Deadline
-from groupsdk.consumer.calls import CallGivenUpError, CoordinatorCalls
+from groupsdk.consumer.calls import CallGivenUpError, CoordinatorCalls, repeatable
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     CommitFailedError,
     GroupSdkError,
     IllegalGenerationError,
     RebalanceInProgressError,
+    StaleMemberEpochError,
     UnknownMemberIdError,
 )
 from groupsdk.membership.state import IN_REBALANCE, MemberState
@@ -30,7 +31,7 @@ CommitCallback = Callable[[GroupSdkError | None, Offsets], object]
 
 _RETRIES: Final = 10
 _RETRY_AFTER_MS: Final = 100
-_FENCED: Final = (IllegalGenerationError, UnknownMemberIdError)
+_FENCED: Final = (IllegalGenerationError, StaleMemberEpochError, UnknownMemberIdError)
 _SYNC_WAIT_MS: Final = 1_000
 """How long a member that is about to leave waits for the end of a rebalance in which it has joined."""
 _LOOK_MS: Final = 20
@@ -181,7 +182,7 @@ class Committer:
 
     def _repeat(self, pending: _Pending, error: GroupSdkError) -> bool:
         """Make it be asked again, unless a newer commit makes it void."""
-        if not error.retriable or pending.attempts >= _RETRIES:
+        if not repeatable(error) or pending.attempts >= _RETRIES:
             return False
         if self._superseded(pending):
             return False

@@ -3,13 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 
 from groupsdk.config import ALIASES, MemberConfig
-from groupsdk.consumer.strategies import AssignorLike
+from groupsdk.consumer.strategies import AssignorLike, Strategies
+from groupsdk.consumer_membership.config import ConsumerMemberConfig
 from groupsdk.errors import ConfigError
 from groupsdk.librdkafka import librdkafka_settings
 from groupsdk.limits import MAX_INT32
+from groupsdk.membership.rebalance import KAFKA_ASSIGNORS
 from groupsdk.security import SecuritySettings
 
 
@@ -28,12 +30,12 @@ _DURATION: Final = re.compile(
     re.ASCII,
 )
 _MOST_MS: Final = 2**62
+_PROTOCOLS: Final = ("classic", "consumer", "auto")
 _OURS_ALONE: Final = frozenset(
     {
         *("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"),
         *("rebalance.timeout.ms", "partition.assignment.strategy", "group.instance.id"),
         *("enable.auto.commit", "auto.commit.interval.ms", "enable.auto.offset.store"),
-        *("group.protocol", "group.remote.assignor"),
     }
 )
 """Keys of librdkafka that would be about a membership of its own, which it must not have."""
@@ -97,6 +99,16 @@ def _duration_ms(text: str, given: object) -> int:
     return min(whole_ms + int((match[5] or "0").ljust(9, "0")) // 1_000_000, _MOST_MS)
 
 
+_BROKERS: Final = {
+    "session.timeout.ms": "the group's setting consumer.session.timeout.ms, or the broker's"
+    " group.consumer.session.timeout.ms",
+    "heartbeat.interval.ms": "the group's setting consumer.heartbeat.interval.ms, or the broker's"
+    " group.consumer.heartbeat.interval.ms",
+    "partition.assignment.strategy": "group.remote.assignor, one of the broker's group.consumer.assignors",
+}
+"""What takes the place of settings that the consumer protocol does not have: there the broker decides."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
     """The settings of one consumer.
@@ -114,6 +126,12 @@ class ConsumerConfig:
         "cooperative-sticky",
     )
     """The assignors, by preference: names, places ("package.module:Class"), classes or assignors."""
+    group_protocol: Literal["classic", "consumer", "auto"] = "classic"
+    """How it is a member: "classic"; "consumer" for KIP-848, where the broker assigns and partitions move one by one;
+    or "auto" for the latter where the broker and the group have it and partition.assignment.strategy names no assignor
+    but Kafka's."""
+    group_remote_assignor: str | None = None
+    """Which of the broker's assignors to vote for, with the consumer protocol; None: the broker's choice."""
     auto_offset_reset: str = "latest"
     """Where to begin without a committed offset: "earliest", "latest", "none" for an error, or so far back from now:
     "by_duration:PT6M" (KIP-1106)."""
@@ -150,6 +168,39 @@ class ConsumerConfig:
                 )
             if each.type is bool and not isinstance(value, bool):
                 raise ConfigError(f"{_dotted(each.name)} must be true or false, not {value!r}")
+        if self.group_protocol not in _PROTOCOLS:
+            raise ConfigError(
+                f"group.protocol must be {', '.join(_PROTOCOLS[:-1])} or {_PROTOCOLS[-1]}, not"
+                f" {self.group_protocol!r}"
+            )
+        if self.group_protocol == "classic" and self.group_remote_assignor is not None:
+            raise ConfigError(
+                "group.remote.assignor needs group.protocol=consumer: in the classic protocol a member assigns, by"
+                " partition.assignment.strategy"
+            )
+        if self.group_protocol != "classic":
+            self.consumer_member()  # which checks what is only its own
+
+    def consumer_member(self) -> ConsumerMemberConfig:
+        """Return how it is a member by the consumer protocol."""
+        given = {each.name: getattr(self.member, each.name) for each in fields(MemberConfig)}
+        for name in ("session_timeout_ms", "heartbeat_interval_ms"):
+            del given[name]
+        return ConsumerMemberConfig(
+            **given, server_assignor=self.group_remote_assignor, rack_id=self.client_rack or None
+        )
+
+    @property
+    def assignor_of_its_own(self) -> str | None:
+        """Return the name of an assignor that no broker has, if the settings ask for one."""
+        return next(
+            (
+                each.name
+                for each in Strategies(self.partition_assignment_strategy)
+                if each.name not in KAFKA_ASSIGNORS
+            ),
+            None,
+        )
 
     @overload
     @classmethod
@@ -194,6 +245,8 @@ class ConsumerConfig:
         given = {spelled.get(key, key): value for key, value in given.items()}
         members = _keys(MemberConfig) | _keys(SecuritySettings)
         owns = _keys(cls) - {"member", "librdkafka"}
+        if given.get("group.protocol") == "consumer":
+            _refuse_classic(given)
         member = {key: value for key, value in given.items() if key in members}
         # for a consumer the two are the same (KIP-62)
         if "max.poll.interval.ms" in member:
@@ -210,6 +263,21 @@ class ConsumerConfig:
     def auto_offset_reset_default() -> str:
         """Return where to begin by default, as for Kafka's client."""
         return "latest"
+
+
+def _refuse_classic(given: Mapping[str, Any]) -> None:
+    """Refuse settings that only the classic protocol has, as Kafka's client does.
+
+    Raises:
+        ConfigError: one is given; says what takes its place.
+    """
+    refused = [key for key in _BROKERS if key in given]
+    if refused:
+        places = "; ".join(f"{key}: {_BROKERS[key]}" for key in refused)
+        raise ConfigError(
+            f"{', '.join(refused)} cannot be set with group.protocol=consumer, where the broker decides. Instead of"
+            f" {places}"
+        )
 
 
 def refusal(told: str) -> str:
@@ -236,8 +304,7 @@ def _librdkafka(
     refused = sorted(_OURS_ALONE & rest.keys())
     if refused:
         raise ConfigError(
-            f"{', '.join(refused)}: leave it out; the member of the group is groupsdk's, by the classic protocol, and"
-            " librdkafka only reads"
+            f"{', '.join(refused)}: leave it out; the member of the group is groupsdk's, and librdkafka only reads"
         )
     result = {
         # so that nothing but our own words decides about the membership

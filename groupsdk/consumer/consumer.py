@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 from confluent_kafka import (
     Consumer,
@@ -112,7 +112,7 @@ class GroupConsumer:
             self._make_native(settings_of_native), self._config.auto_offset_reset, credentials
         )
         self._session = self._make_session()
-        self._session.member.end_with(self)
+        self._session.end_with(self)
         self._guard = OneUser()
         self._loop = ReadLoop(self._session, self._reader, self._guard, self._clock)
         self._closing = self._closed = False
@@ -151,7 +151,7 @@ class GroupConsumer:
         """Read these topics from the next `poll` on, in place of those before.
 
         Args:
-            topics: names, and patterns: compiled, or texts that start with "^".
+            topics: names, and patterns: compiled, or texts that start with "^"; or a `SubscriptionPattern`.
             listener: is told of partitions; see `RebalanceListener`.
             on_assign, on_revoke, on_lost: the same as functions, in place of a listener.
 
@@ -165,6 +165,7 @@ class GroupConsumer:
             topics, exclude_internal=self._config.exclude_internal_topics
         )
         coordinator = self._session.coordinator
+        self._session.check(subscription)
         chosen = listener if listener is not None else CallbackListener(*functions)
         coordinator.listener.listener = chosen
         if coordinator.subscription is not None:
@@ -420,6 +421,11 @@ class GroupConsumer:
 
     # The membership.
 
+    @property
+    def group_protocol(self) -> Literal["classic", "consumer"]:
+        """The protocol in use; with group.protocol=auto it may change until the first join has ended."""
+        return self._session.protocol.name
+
     def consumer_group_metadata(self) -> bytes:
         """Return what `Producer.send_offsets_to_transaction` takes: ``snapshot().to_confluent()``.
 
@@ -460,7 +466,10 @@ class GroupConsumer:
         return self._session.all_metrics()
 
     def enforce_rebalance(self, reason: str = "the user asked for it") -> None:
-        """Ask for a rebalance at the next `poll` (KIP-568); the reason is shown in the broker's log."""
+        """Ask for a rebalance at the next `poll` (KIP-568); the reason is shown in the broker's log.
+
+        In the consumer protocol the broker decides when: then this only looks at the subscription again.
+        """
         self._session.member.request_rejoin(reason)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:

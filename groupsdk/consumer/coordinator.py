@@ -1,15 +1,8 @@
-"""Decide for one consumer what it joins with, what it gives up and what it gets: the protocol "consumer".
-
-It does no I/O of its own. What has to be read, stored or asked is behind the small contracts below, so that
-whole groups run in one test without a broker.
-"""
+"""Decide for one consumer of the classic protocol what it joins with, what it gives up and what it gets."""
 
 import logging
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from groupsdk.assignment import (
     Assignment,
@@ -18,68 +11,27 @@ from groupsdk.assignment import (
     Subscription,
     TopicPartition,
 )
-from groupsdk.consumer.listener import ListenerCalls
+from groupsdk.consumer.partition_owner import (
+    FirstError,
+    PartitionOwner,
+    Reading,
+    Topics,
+)
 from groupsdk.consumer.strategies import Strategies, check_exists
-from groupsdk.consumer.subscription import TopicSubscription
-from groupsdk.consumer.topics import TopicView, TopicWatch
+from groupsdk.consumer.topics import TopicWatch
 from groupsdk.errors import AssignmentError
 from groupsdk.offsets import name_of, numbers_by_topic
-from groupsdk.snapshot import MemberSnapshot
 from groupsdk.subscriptions import (
     decode_assignment,
     decode_subscriptions,
     encode_assignments,
     encode_subscription,
 )
-from groupsdk.types import Generation, GroupMembers, ProtocolMetadata
-from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from groupsdk.types import GroupMembers, ProtocolMetadata
 
 
-logger = logging.getLogger(__name__)
-
-
-class MemberSide(Protocol):
-    """The member that calls the coordinator back."""
-
-    def snapshot(self) -> MemberSnapshot:
-        """Return its state."""
-        ...
-
-    def request_rejoin(self, reason: str) -> None:
-        """Ask for a rebalance."""
-        ...
-
-
-class Reading(Protocol):
-    """What reads the partitions and keeps their positions."""
-
-    def commit_before_join(self) -> None:
-        """Store the positions of what is kept, if the settings say so, and do not wait for the answer."""
-        ...
-
-    def commit_before_revocation(self, partitions: Collection[TopicPartition]) -> None:
-        """Store the positions, if that is what the settings say; must not raise an `Exception`."""
-        ...
-
-    def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Own these from now on; reading them begins after the callbacks."""
-        ...
-
-    def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these no more, and forget their positions."""
-        ...
-
-
-class Topics(Protocol):
-    """Knows the cluster's topics."""
-
-    def describe(self, topics: Collection[str] | None) -> TopicView:
-        """Ask for topics; None for all."""
-        ...
-
-
-class ConsumerCoordinator:
-    """The half of the contract that a consumer fills in (`GroupCallbacks`), as Kafka's class of this name.
+class ConsumerCoordinator(PartitionOwner):
+    """What a consumer of the classic protocol joins with, gives up and gets, as Kafka's class of this name.
 
     Args:
         strategies: the assignors that it offers.
@@ -89,8 +41,6 @@ class ConsumerCoordinator:
         client_rack: where the consumer runs; None where it does not say.
     """
 
-    protocol_type = CONSUMER_PROTOCOL_TYPE
-
     def __init__(
         self,
         strategies: Strategies,
@@ -99,29 +49,9 @@ class ConsumerCoordinator:
         watch: TopicWatch,
         client_rack: str | None = None,
     ) -> None:
-        self.subscription: TopicSubscription | None = None
-        self.listener = ListenerCalls()
-        self.owned: frozenset[TopicPartition] = frozenset()
-        self.member: MemberSide | None = None
+        super().__init__(reading, topics, watch)
         self._strategies = strategies
-        self._reading = reading
-        self._topics = topics
-        self._watch = watch
         self._client_rack = client_rack
-        self._owned_generation = -1
-        self._completed: tuple[Generation, int] | None = None
-        """The assignment that was taken up last: its generation, and how many there were by then.
-
-        The generation alone does not tell two of them apart. Where the group has members of the consumer
-        protocol of KIP-848, it is the member's epoch, which stays over several assignments.
-        """
-        self._untold: deque[Callable[[], object]] = deque()
-        """What the listener has not heard of the last assignment."""
-        self._announced: frozenset[TopicPartition] = frozenset()
-        """What it believes to be the consumer's."""
-        self._going: frozenset[TopicPartition] = frozenset()
-        """Being given up at present, by a listener that may close the consumer."""
-        self._left = False
 
     # What the member asks and tells, see `GroupCallbacks`.
 
@@ -204,7 +134,7 @@ class ConsumerCoordinator:
         consumer, nothing more is taken up.
         """
         delivery = self._delivery(generation, member_id)
-        errors = _Errors()
+        errors = FirstError()
         if self._completed == delivery:
             self._tell(errors)  # what a Ctrl-C has kept from the listener
             errors.raise_first()
@@ -233,149 +163,6 @@ class ConsumerCoordinator:
                 errors.keep(step)
         self._tell(errors)
         errors.raise_first()
-
-    def on_leave_prepare(self) -> None:
-        """Give everything up, but what a listener that causes this is about to give up anyway."""
-        self._watch.forget()
-        self._left = True
-        snapshot = self._member().snapshot()
-        # During a rebalance too, what a cooperative member keeps is its own until it leaves.
-        if snapshot.generation.is_reset or not snapshot.holds:
-            self._lose(self.owned)
-        else:
-            self._revoke(self.owned)
-        self._completed = None
-
-    @property
-    def leaving(self) -> bool:
-        """Whether the consumer gives everything up to leave the group."""
-        return self._left
-
-    # Details.
-
-    def _delivery(self, generation: int, member_id: str) -> tuple[Generation, int]:
-        """Return what tells one assignment from every other, and from its own second delivery."""
-        epoch = self._member().snapshot().assignment_epoch
-        return Generation(generation, member_id, None), epoch
-
-    def _take_up(
-        self,
-        assigned: frozenset[TopicPartition],
-        added: frozenset[TopicPartition],
-        delivery: tuple[Generation, int],
-    ) -> None:
-        # first: where a Ctrl-C comes in between, the second delivery finds them new once more
-        self._reading.take(added)
-        self._untold = deque(
-            (
-                lambda: self.listener.generation_changed(self._member().snapshot().generation),
-                lambda: self.listener.assigned(sorted(self.owned - self._announced)),
-            )
-        )
-        self.owned = assigned
-        self._owned_generation = delivery[0].generation_id
-        self._completed = delivery
-        self._log(logging.INFO, "owns %d partitions, %d of them new", len(assigned), len(added))
-
-    def _tell(self, errors: "_Errors") -> None:
-        """Tell the listener what it has not heard of the last assignment."""
-        while self._untold and not self._left:
-            begun = self.listener.begun
-            try:
-                errors.keep(self._untold[0])
-            except BaseException:
-                if self.listener.begun != begun:
-                    self._told()
-                raise
-            self._told()
-
-    def _told(self) -> None:
-        self._untold.popleft()
-        if not self._untold:
-            self._announced = self.owned
-
-    def _revoke(self, partitions: Collection[TopicPartition]) -> None:
-        going = frozenset(partitions) - self._going
-        if not going:
-            return
-        self._log(logging.INFO, "gives up %d partitions", len(going))
-        with self._giving_up(going):
-            self._reading.commit_before_revocation(going)
-            self.listener.revoked(sorted(going))
-
-    def _lose(self, partitions: Collection[TopicPartition]) -> None:
-        self._completed = None
-        self._owned_generation = -1
-        going = frozenset(partitions) - self._going
-        if not going:
-            return
-        self._log(logging.WARNING, "lost %d partitions", len(going))
-        with self._giving_up(going):
-            self.listener.lost(sorted(going))
-
-    @contextmanager
-    def _giving_up(self, partitions: frozenset[TopicPartition]) -> Iterator[None]:
-        """Own these until the user's code has heard of their loss, and name them to nobody a second time."""
-        begun, keep = self.listener.begun, False
-        self._going |= partitions
-        try:
-            yield
-        except Exception:
-            raise
-        except BaseException:
-            keep = (
-                self.listener.begun == begun
-            )  # it has not heard of it, and does when this is tried again
-            raise
-        finally:
-            self._going -= partitions
-            if not keep:
-                self._announced -= partitions
-                self._drop(partitions)
-
-    def _drop(self, partitions: Collection[TopicPartition]) -> None:
-        self._reading.release(partitions)
-        self.owned = self.owned.difference(partitions)
-
-    def _rejoin(self, reason: str) -> None:
-        self._member().request_rejoin(reason)
-
-    def _member(self) -> MemberSide:
-        assert self.member is not None
-        return self.member
-
-    def _subscribed(self) -> TopicSubscription:
-        assert self.subscription is not None, "nothing joins before subscribe()"
-        return self.subscription
-
-    def _log(self, level: int, message: str, *arguments: object) -> None:
-        if logger.isEnabledFor(level):
-            snapshot = self._member().snapshot()
-            logger.log(
-                level,
-                f"group=%s member=%s generation=%d: {message}",  # noqa: G004  # message is a format too
-                snapshot.group_id,
-                snapshot.member_id or "-",
-                snapshot.generation.generation_id,
-                *arguments,
-            )
-
-
-class _Errors:
-    """Keeps the first exception of several steps that must all be done."""
-
-    def __init__(self) -> None:
-        self._first: Exception | None = None
-
-    def keep(self, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except Exception as error:  # noqa: BLE001  # raised at the end
-            self._first = self._first or error
-
-    def raise_first(self) -> None:
-        if self._first is not None:
-            raise self._first
 
 
 def check_revoked_first(name: str, subscriptions: GroupSubscription, plan: GroupAssignment) -> None:

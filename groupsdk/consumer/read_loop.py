@@ -42,7 +42,6 @@ class ReadLoop:
         self, session: ConsumerSession, reader: Reader, guard: OneUser, clock: Clock
     ) -> None:
         self._session = session
-        self._member = session.member
         self._reader = reader
         self._guard = guard
         self._clock = clock
@@ -55,11 +54,11 @@ class ReadLoop:
     def wakeup(self) -> None:
         """Make a waiting `read` return soon, once; signal handlers may call it."""
         self._woken = True
-        self._member.wakeup()
+        self._session.member.wakeup()
 
     def nudge(self) -> None:
         """Have a waiting read look again whether it is given up; from any thread."""
-        self._member.wakeup()
+        self._session.member.wakeup()
 
     def poll(self, timeout: float | None, given_up: Callable[[], bool]) -> Message | None:
         """Return the next record; see `read` for the arguments and the errors."""
@@ -118,7 +117,10 @@ class ReadLoop:
             if guard.torn:
                 self._mend()
             # a whole look costs as much as librdkafka takes for a hundred records
-            if self._member.version == self._seen and self._clock.now_ms() < self._fresh_until_ms:
+            if (
+                self._session.member.version == self._seen
+                and self._clock.now_ms() < self._fresh_until_ms
+            ):
                 step_ms = _STEP_MS if timeout_ms is None else min(timeout_ms, _STEP_MS)
                 found = read(step_ms / 1000)
                 if timeout_ms is not None:
@@ -151,7 +153,7 @@ class ReadLoop:
             raise ConfigError("nothing is subscribed to: call subscribe() before poll()")
         wait_ms = 0
         while True:
-            self._seen = self._member.version
+            self._seen = self._session.member.version
             session.step(wait_ms)
             if self._guard.closed:  # by a listener
                 return None
@@ -171,7 +173,7 @@ class ReadLoop:
                 return None
 
     def _slice_ms(self) -> int:
-        busy = self._member.snapshot().rejoin_pending or self._reader.waiting
+        busy = self._session.member.snapshot().rejoin_pending or self._reader.waiting
         return _REBALANCE_SLICE_MS if busy else _SLICE_MS
 
     def _take_wakeup(self) -> bool:

@@ -1,6 +1,7 @@
 """Keep one consumer going between two batches of records: its membership, its offsets, its topics."""
 
 import logging
+import weakref
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
 from functools import partial
@@ -9,17 +10,28 @@ from random import Random
 from groupsdk.assignment import TopicPartition
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.clock import Clock, Deadline
+from groupsdk.consumer.broker_assigned import BrokerAssignedCoordinator
 from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.consumer.commits import CommitCallback, Committer
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.coordinator import ConsumerCoordinator
+from groupsdk.consumer.group_protocol import GroupProtocol
 from groupsdk.consumer.listener import ListenerCalls
 from groupsdk.consumer.metrics import ConsumerMetrics
+from groupsdk.consumer.partition_owner import PartitionOwner
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.strategies import Strategies
+from groupsdk.consumer.subscription import TopicSubscription
 from groupsdk.consumer.topics import TopicView, TopicWatch, read_topics, topics_request
 from groupsdk.drivers.threads.member import GroupMember
-from groupsdk.errors import GroupSdkError, RebalanceInProgressError, RequestTimeoutError
+from groupsdk.errors import (
+    ConfigError,
+    GroupSdkError,
+    RebalanceInProgressError,
+    RequestTimeoutError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
 from groupsdk.membership.connection_failures import LogThinner
 from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.offsets import fetch_request, read_fetched
@@ -32,6 +44,8 @@ from groupsdk.wire.schema import Response
 logger = logging.getLogger(__name__)
 
 _AGAIN_MS = 100
+_PASSING = (RebalanceInProgressError, StaleMemberEpochError, UnknownMemberIdError)
+"""What heartbeats take care of: offsets are asked for again once the member is one again."""
 
 
 class ConsumerSession:
@@ -51,23 +65,14 @@ class ConsumerSession:
         """What `store_offsets` was given and is not committed yet."""
         self.close_by: Deadline | None = None
         """By when the consumer is to be closed; None while nobody wants that."""
-        self._watch = TopicWatch(config.metadata_max_age_ms)
-        self.coordinator = ConsumerCoordinator(
-            Strategies(config.partition_assignment_strategy),
-            self,
-            self,
-            self._watch,
-            config.client_rack,
-        )
+        self.protocol = GroupProtocol.of(config)
+        """Which protocol the member uses, and why."""
         self.metrics = ConsumerMetrics(clock)
-        self.coordinator.listener = ListenerCalls(metrics=self.metrics)
-        self.member = self.make_member()
-        self.coordinator.member = self.member
         member = config.member
         backoff = ExponentialBackoff(member.retry_backoff_ms, member.retry_backoff_max_ms)
         self.calls = CoordinatorCalls(self._ask, clock, backoff, Random())
-        coordinator = self.coordinator
-        self.committer = Committer(self.calls, self.member, clock, lambda: coordinator.leaving)
+        self._owner: weakref.ref[object] | None = None
+        self._begin_membership(ListenerCalls(metrics=self.metrics), None)
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._auto_commit_at_ms = 0
         self._repeats = LogThinner()
@@ -77,7 +82,82 @@ class ConsumerSession:
 
     def make_member(self) -> GroupMember:
         """Return the member that calls the coordinator back; for tests to replace."""
-        return GroupMember(self.coordinator, self.config.member, self.clock)
+        new = self.protocol.name == "consumer"
+        config = self.config.consumer_member() if new else self.config.member
+        return GroupMember(self.coordinator, config, self.clock)
+
+    def end_with(self, owner: object) -> None:
+        """Have the membership end where `owner` is dropped without a close."""
+        self._owner = weakref.ref(owner)
+        self.member.end_with(owner)
+
+    def check(self, subscription: TopicSubscription) -> None:
+        """Check that the protocol in use can carry a subscription.
+
+        Raises:
+            ConfigError: it cannot.
+        """
+        if subscription.broker_pattern is not None and self.protocol.name == "classic":
+            raise ConfigError(
+                "a SubscriptionPattern is matched by the broker, which the classic protocol does not have"
+                f" ({self.protocol.why}): use group.protocol=consumer, or re.compile() for a pattern that the client"
+                " matches"
+            )
+
+    def _begin_membership(
+        self, listener: ListenerCalls, subscription: TopicSubscription | None
+    ) -> None:
+        """Make coordinator and member of the protocol that is to be used."""
+        config = self.config
+        self._watch = TopicWatch(config.metadata_max_age_ms)
+        coordinator: PartitionOwner
+        if self.protocol.name == "consumer":
+            coordinator = BrokerAssignedCoordinator(self, self, self._watch)
+        else:
+            strategies = Strategies(config.partition_assignment_strategy)
+            coordinator = ConsumerCoordinator(
+                strategies, self, self, self._watch, config.client_rack
+            )
+        coordinator.listener, coordinator.subscription = listener, subscription
+        self.coordinator = coordinator
+        self.member = coordinator.member = self.make_member()
+        self.committer = Committer(self.calls, self.member, self.clock, lambda: coordinator.leaving)
+
+    def _poll_member(self, wait_ms: int) -> None:
+        """Look after the membership; with group.protocol=auto, in the classic protocol where the new one is refused.
+
+        Raises:
+            GroupSdkError: what went wrong with the membership.
+        """
+        subscription = self.coordinator.subscription
+        try:
+            self.member.poll(wait_ms / 1000)
+        except GroupSdkError as error:
+            classic = self.protocol.without(error, joined=self.coordinator.joined)
+            if classic is None or (subscription is not None and subscription.broker_pattern):
+                raise
+            refused = self.member
+            self.protocol = classic
+            self._log_protocol()
+            self._begin_membership(self.coordinator.listener, subscription)
+            owner = None if self._owner is None else self._owner()
+            if owner is not None:
+                self.member.end_with(owner)
+            refused.close(0)
+            return
+        if self.protocol.undecided and self.coordinator.joined:
+            self.protocol = self.protocol.accepted()
+            self._log_protocol()
+        if isinstance(self.coordinator, BrokerAssignedCoordinator):
+            self.coordinator.tell_epoch()
+
+    def _log_protocol(self) -> None:
+        logger.info(
+            "group=%s: group.protocol=auto uses the %s protocol: %s",
+            self.config.member.group_id,
+            self.protocol.name,
+            self.protocol.why,
+        )
 
     def step(self, wait_ms: int) -> None:
         """Do all that is due, and wait so long at most for something to happen to the membership."""
@@ -86,7 +166,7 @@ class ConsumerSession:
         if self._ended():  # by the callback of a commit
             return
         self._auto_commit()
-        self.member.poll(wait_ms / 1000)
+        self._poll_member(wait_ms)
         if self._ended():  # by a listener
             return
         self._look_at_topics()
@@ -340,7 +420,7 @@ class ConsumerSession:
         try:
             found, _ = self.calls.call_once(answer, lambda response: read_fetched(response, asked))
         except GroupSdkError as error:
-            if not error.retriable and not isinstance(error, RebalanceInProgressError):
+            if not error.retriable and not isinstance(error, _PASSING):
                 raise
             return
         self._committed |= {each: offset for each, offset in found.items() if offset is not None}

@@ -5,6 +5,7 @@ checkers import it.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from groupsdk.consumer.strategies import AssignorLike
 from groupsdk.settings import MemberSettings
@@ -16,6 +17,13 @@ class ConsumerSettings(MemberSettings, total=False):
     partition_assignment_strategy: AssignorLike | Sequence[AssignorLike]
     """The assignors, by preference: names, places ("package.module:Class"), classes or
     assignors."""
+    group_protocol: Literal["classic", "consumer", "auto"]
+    """How it is a member: "classic"; "consumer" for KIP-848, where the broker assigns and
+    partitions move one by one; or "auto" for the latter where the broker and the group have it
+    and partition.assignment.strategy names no assignor but Kafka's."""
+    group_remote_assignor: str | None
+    """Which of the broker's assignors to vote for, with the consumer protocol; None: the broker's
+    choice."""
     auto_offset_reset: str
     """Where to begin without a committed offset: "earliest", "latest", "none" for an error, or so
     far back from now: "by_duration:PT6M" (KIP-1106)."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from groupsdk.errors import ConfigError
@@ -9,14 +10,39 @@ from groupsdk.errors import ConfigError
 
 _PATTERN_MARK: Final = "^"
 
-TopicLike = str | re.Pattern[str]
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A pattern that the broker matches with the topics (Java's class of this name, KIP-848).
+
+    The client needs to know no topic for it, and every member has the same idea of what matches. Only the consumer
+    protocol has it.
+
+    Raises:
+        ConfigError: it is not a string of at least one character.
+    """
+
+    pattern: str
+    """An expression of RE2, which has to match the *whole* name of a topic: ``orders-.*``. The broker tells when it
+    is not one. Internal topics match as well."""
+
+    def __post_init__(self) -> None:
+        given: object = self.pattern
+        if not isinstance(given, str) or not given:
+            raise ConfigError(
+                f"a SubscriptionPattern is a string such as 'orders-.*', not {self.pattern!r}"
+            )
+
+
+TopicLike = str | re.Pattern[str] | SubscriptionPattern
 
 
 class TopicSubscription:
     """Topics by name, patterns, or both.
 
     A text that starts with "^" is a pattern, as for librdkafka, and so is a compiled one. A pattern matches
-    from the start of a topic's name; end it with "$" where it has to match all of it.
+    from the start of a topic's name; end it with "$" where it has to match all of it. In both protocols the client
+    matches these; a `SubscriptionPattern` is the broker's to match.
 
     Args:
         topics: names and patterns.
@@ -29,15 +55,24 @@ class TopicSubscription:
     def __init__(
         self, topics: str | TopicLike | Iterable[TopicLike], *, exclude_internal: bool = True
     ) -> None:
-        if not isinstance(topics, str | re.Pattern | Iterable):
+        if not isinstance(topics, str | re.Pattern | SubscriptionPattern | Iterable):
             raise ConfigError(f"topics are names or patterns, one or several, not {topics!r}")
-        given = [topics] if isinstance(topics, str | re.Pattern) else list(topics)
+        given = (
+            [topics] if isinstance(topics, str | re.Pattern | SubscriptionPattern) else list(topics)
+        )
         self._names: frozenset[str] = frozenset(
             each for each in map(_checked, given) if isinstance(each, str)
         )
         self._patterns = tuple(
             each for each in map(_checked, given) if isinstance(each, re.Pattern)
         )
+        brokers = [each for each in given if isinstance(each, SubscriptionPattern)]
+        if len(brokers) > 1:
+            raise ConfigError(
+                "subscribe() takes one SubscriptionPattern: join several with '|', as in 'orders-.*|returns'"
+            )
+        self.broker_pattern = brokers[0].pattern if brokers else None
+        """What the broker is to match; None for nothing."""
         self._exclude_internal = exclude_internal
         self._matched: frozenset[str] = frozenset()
         if not given:
@@ -73,6 +108,8 @@ class TopicSubscription:
 
 
 def _checked(topic: object) -> TopicLike:
+    if isinstance(topic, SubscriptionPattern):
+        return topic
     if isinstance(topic, re.Pattern):
         if not isinstance(topic.pattern, str):
             raise ConfigError(f"the pattern {topic!r} is one of bytes; topics are texts")

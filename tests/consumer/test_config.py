@@ -7,6 +7,7 @@ import pytest
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.config import ConsumerConfig, refusal
 from groupsdk.errors import ConfigError
+from tests.support.cases import each_case
 
 
 LEAST: dict[str, Any] = {"bootstrap.servers": "a:1,b:2", "group.id": "g"}
@@ -39,8 +40,52 @@ def test_librdkafka_commits_nothing_and_is_a_member_of_nothing() -> None:
     assert native["enable.auto.offset.store"] is False
     assert native["fetch.queue.backoff.ms"] == 20
     assert of(**{"fetch.queue.backoff.ms": 7}).librdkafka["fetch.queue.backoff.ms"] == 7
-    with pytest.raises(ConfigError, match=r"group\.protocol: leave it out; .* classic"):
-        of(**{"group.protocol": "consumer"})
+    assert "group.protocol" not in of(**{"group.protocol": "consumer"}).librdkafka
+
+
+@each_case(
+    ("settings", "told"),
+    (
+        (
+            {"group.protocol": "new"},
+            r"group\.protocol must be classic, consumer or auto, not 'new'",
+        ),
+        (
+            {"group.protocol": "consumer", "session.timeout.ms": 6_000},
+            r"session\.timeout\.ms cannot be set .* consumer\.session\.timeout\.ms",
+        ),
+        (
+            {"group.protocol": "consumer", "heartbeat.interval.ms": 1_000},
+            r"heartbeat\.interval\.ms cannot be set .* consumer\.heartbeat\.interval\.ms",
+        ),
+        (
+            {"group.protocol": "consumer", "partition.assignment.strategy": "range"},
+            r"partition\.assignment\.strategy cannot be set .* group\.remote\.assignor",
+        ),
+        ({"group.remote.assignor": "range"}, r"group\.remote\.assignor needs group\.protocol"),
+        ({"group.protocol": "consumer", "group.remote.assignor": ""}, r"group\.remote\.assignor"),
+    ),
+)
+def test_settings_of_the_other_protocol_are_refused_with_what_takes_their_place(
+    settings: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        of(**settings)
+
+
+def test_a_member_of_the_consumer_protocol_has_the_settings_of_the_consumer() -> None:
+    config = of(
+        **{
+            "group.protocol": "consumer",
+            "group.remote.assignor": "range",
+            "client.rack": "r",
+            "max.poll.interval.ms": 7_000,
+            "group.instance.id": "i",
+        }
+    )
+    member = config.consumer_member()
+    assert (member.server_assignor, member.rack_id) == ("range", "r")
+    assert (member.poll_interval_ms, member.group_instance_id) == (7_000, "i")
 
 
 @pytest.mark.parametrize(

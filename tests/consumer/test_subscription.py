@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from groupsdk.consumer.subscription import TopicSubscription
+from groupsdk.consumer.subscription import SubscriptionPattern, TopicSubscription
 from groupsdk.errors import ConfigError
 
 
@@ -68,3 +68,18 @@ def test_what_is_no_topic_is_refused(given: Any, text: str) -> None:
 def test_no_topics_at_all_are_named_too() -> None:
     with pytest.raises(ConfigError, match="not None"):
         TopicSubscription(None)  # type: ignore[arg-type]  # what is tested
+
+
+def test_a_pattern_for_the_broker_is_no_topic_and_matches_nothing_here() -> None:
+    subscription = TopicSubscription(["t", SubscriptionPattern("orders-.*")])
+    assert subscription.topics == ("t",)
+    assert subscription.broker_pattern == "orders-.*"
+    assert not subscription.has_patterns
+    assert TopicSubscription(SubscriptionPattern("x")).broker_pattern == "x"
+
+
+def test_patterns_for_the_broker_that_are_none_are_refused() -> None:
+    with pytest.raises(ConfigError, match="SubscriptionPattern"):
+        SubscriptionPattern("")
+    with pytest.raises(ConfigError, match="one SubscriptionPattern"):
+        TopicSubscription([SubscriptionPattern("a"), SubscriptionPattern("b")])

@@ -1,0 +1,78 @@
+"""Decide for one consumer of the consumer protocol (KIP-848) what it subscribes to, gives up and takes."""
+
+from collections.abc import Callable, Mapping
+
+from groupsdk.assignment import Assignment
+from groupsdk.consumer.partition_owner import FirstError, PartitionOwner
+from groupsdk.consumer_membership.subscription import HeartbeatSubscription
+from groupsdk.subscriptions import decode_assignment
+from groupsdk.types import NO_GENERATION, Generation, GroupMembers, ProtocolMetadata
+
+
+class BrokerAssignedCoordinator(PartitionOwner):
+    """The half of the contract that a consumer of the consumer protocol fills in (`GroupCallbacks`).
+
+    The broker assigns, so it is asked for no plan. What it is handed it takes up step by step: it gives up what is
+    not in the assignment, commits and tells the listener that, and then takes what is new. The coordinator of the
+    group hears of it once this has returned.
+    """
+
+    _generation_told: Generation = NO_GENERATION
+
+    def metadata(self) -> list[ProtocolMetadata]:
+        """Return the topics subscribed to, with those that patterns of the client match, and the broker's pattern."""
+        subscription = self._subscribed()
+        if subscription.has_patterns:
+            view = self._topics.describe(None)
+            subscription.match(view.partition_counts, view.internal)
+        topics = frozenset(subscription.topics)
+        return HeartbeatSubscription(topics, subscription.broker_pattern).protocols()
+
+    def on_join_prepare(self, generation: int, member_id: str) -> None:
+        """Take note that nothing is owned any more: the member is about to join."""
+        self._left = False
+        self._lose(self.owned)
+
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> Mapping[str, bytes]:
+        """Raise: in the consumer protocol no member assigns."""
+        raise AssertionError("a member of the consumer protocol is asked for no plan")
+
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        """Take up an assignment: first give up what is not in it, then take what is new.
+
+        Where the user's code raises, all of it is done nevertheless, and the first exception is raised at the end;
+        the second delivery, which that causes, then finds nothing to do but to acknowledge. Where it closes the
+        consumer, nothing more is taken up.
+        """
+        delivery = self._delivery(generation, member_id)
+        errors = FirstError()
+        if self._completed != delivery:
+            share = decode_assignment(assignment) if assignment else Assignment()
+            assigned = frozenset(share)
+            revoked, added = self.owned - assigned, assigned - self.owned
+            steps: list[Callable[[], object]] = []
+            if revoked:
+                steps.append(lambda: self._revoke(revoked))
+            steps.append(lambda: self._take_up(assigned, added, delivery))
+            for step in steps:
+                if not self._left:
+                    errors.keep(step)
+            self._generation_told = self._member().snapshot().generation
+        self._tell(errors)
+        errors.raise_first()
+
+    def tell_epoch(self) -> None:
+        """Tell the listener of a member epoch that came without another assignment.
+
+        Whoever keeps the generation as a fencing token must not miss it.
+        """
+        generation = self._member().snapshot().generation
+        if self._completed is None or generation == self._generation_told or generation.is_reset:
+            return
+        self._generation_told = generation
+        if not self._left:
+            self.listener.generation_changed(generation)

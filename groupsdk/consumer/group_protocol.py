@@ -1,0 +1,55 @@
+"""Choose the protocol of a consumer's membership (`group.protocol`), and say why."""
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Self
+
+from groupsdk.consumer.config import ConsumerConfig
+from groupsdk.error_code import ErrorCode
+from groupsdk.errors import BrokerError, GroupSdkError, UnsupportedVersionError
+
+
+_REFUSALS: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND})
+"""Error codes of a first heartbeat that a member of the classic protocol would not meet with: the feature
+group.version is off, or the group's classic members cannot be taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProtocol:
+    """The protocol in use, and the reason.
+
+    With group.protocol=auto the first join decides: asking beforehand would cost a connection, and would not tell
+    whether the group, which may have classic members, can change its protocol.
+    """
+
+    name: Literal["classic", "consumer"]
+    why: str
+    undecided: bool = False
+    """Whether the broker may still refuse it, and the other one be used."""
+
+    @classmethod
+    def of(cls, config: ConsumerConfig) -> Self:
+        """Return what the settings say."""
+        if config.group_protocol != "auto":
+            return cls(config.group_protocol, f"group.protocol={config.group_protocol}")
+        own = config.assignor_of_its_own
+        if own is not None:
+            return cls("classic", f"no broker has the assignor {own!r}")
+        return cls("consumer", "the broker is yet to be asked", undecided=True)
+
+    def accepted(self) -> Self:
+        """Return it as the one that the broker has taken."""
+        return replace(self, why="the broker serves it", undecided=False)
+
+    def without(self, error: GroupSdkError, *, joined: bool) -> "GroupProtocol | None":
+        """Return the protocol to use instead where this error refuses the one in use; None: it stays.
+
+        Args:
+            error: what the member raised.
+            joined: whether the member has been one of the group already.
+        """
+        refused = isinstance(error, UnsupportedVersionError) or (
+            isinstance(error, BrokerError) and error.code in _REFUSALS
+        )
+        if not self.undecided or joined or not refused:
+            return None
+        return GroupProtocol("classic", str(error))

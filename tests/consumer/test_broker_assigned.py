@@ -1,0 +1,166 @@
+"""Test what a consumer of the consumer protocol subscribes to, gives up and takes: no member, no broker, no time."""
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from groupsdk.assignment import Assignment, TopicPartition
+from groupsdk.consumer.broker_assigned import BrokerAssignedCoordinator
+from groupsdk.consumer.listener import ListenerCalls
+from groupsdk.consumer.subscription import SubscriptionPattern, TopicSubscription
+from groupsdk.consumer.topics import TopicView, TopicWatch
+from groupsdk.consumer_membership.subscription import HeartbeatSubscription
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.subscriptions import encode_assignments
+from groupsdk.types import NO_GENERATION, Generation, GroupMembers
+from tests.consumer.rig import Listener, partitions
+from tests.drivers.views import view
+from tests.drivers.virtual import config
+
+
+ME = "m-1"
+
+
+class Rig:
+    """A coordinator and what stands around it; `log` has what it did, in order."""
+
+    def __init__(self, topics: Any = "t") -> None:
+        self.listener = Listener()
+        self.log = self.listener.calls
+        self.asked: list[Any] = []
+        self.changes: dict[str, Any] = {"generation": Generation(2, ME, "consumer")}
+        self.coordinator = BrokerAssignedCoordinator(self, self, TopicWatch(1_000))
+        self.coordinator.subscription = TopicSubscription(topics)
+        self.coordinator.member = self
+        self.coordinator.listener = ListenerCalls(self.listener)
+
+    def snapshot(self) -> MemberSnapshot:
+        return MemberSnapshot.of(config(), view(**self.changes), 0)
+
+    def request_rejoin(self, reason: str) -> None:
+        self.log.append(("rejoin", reason))
+
+    def commit_before_join(self) -> None:
+        raise AssertionError("nothing is given up to join")
+
+    def commit_before_revocation(self, given: Collection[TopicPartition]) -> None:
+        self.log.append(("commit", len(given)))
+
+    def take(self, given: Collection[TopicPartition]) -> None:
+        self.log.append(("take", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
+
+    def release(self, given: Collection[TopicPartition]) -> None:
+        self.log.append(("release", [f"{each.topic}-{each.partition}" for each in sorted(given)]))
+
+    def describe(self, topics: Collection[str] | None) -> TopicView:
+        self.asked.append(topics)
+        return TopicView({"t": 4, "u": 2})
+
+    def hand_over(self, *names: str, epoch: int = 2, again: bool = False) -> None:
+        """Deliver an assignment, or deliver it again, and forget what was logged before."""
+        self.log.clear()
+        self.changes["generation"] = Generation(epoch, ME, "consumer")
+        if not again:
+            self.changes["assignment_epoch"] = self.changes.get("assignment_epoch", 0) + 1
+        share: dict[str, list[int]] = {}
+        for topic, number in partitions(*names):
+            share.setdefault(topic, []).append(number)
+        data = encode_assignments({ME: Assignment(share)})[ME]
+        self.coordinator.on_join_complete(epoch, ME, "consumer", data)
+
+    def subscribed(self) -> HeartbeatSubscription:
+        return HeartbeatSubscription.of(self.coordinator.metadata())
+
+
+def test_names_and_a_pattern_for_the_broker_are_told_without_looking_at_topics() -> None:
+    rig = Rig(["u", SubscriptionPattern("t.*")])
+    assert rig.subscribed() == HeartbeatSubscription(frozenset({"u"}), "t.*")
+    assert rig.asked == []
+
+
+def test_patterns_of_the_client_are_matched_by_the_client() -> None:
+    rig = Rig([re.compile("t")])
+    assert rig.subscribed() == HeartbeatSubscription(frozenset({"t"}))
+    assert rig.asked == [None]
+
+
+def test_what_moves_is_committed_and_given_up_before_anything_is_taken() -> None:
+    rig = Rig()
+    rig.hand_over("t-0", "t-1")
+    assert rig.log == [("take", ["t-0", "t-1"]), ("generation", 2), ("assigned", ["t-0", "t-1"])]
+    rig.hand_over("t-1", "t-2", epoch=3)
+    assert rig.log == [
+        ("commit", 1),
+        ("revoked", ["t-0"]),
+        ("release", ["t-0"]),
+        ("take", ["t-2"]),
+        ("generation", 3),
+        ("assigned", ["t-2"]),
+    ]
+    assert rig.coordinator.owned == set(partitions("t-1", "t-2"))
+
+
+def test_every_assignment_is_told_also_an_empty_one() -> None:
+    """As Kafka's client, which always calls onPartitionsAssigned."""
+    rig = Rig()
+    rig.hand_over()
+    assert ("assigned", []) in rig.log
+    assert rig.coordinator.joined
+
+
+def test_what_a_listener_raises_comes_out_and_the_second_delivery_only_acknowledges() -> None:
+    rig = Rig()
+    rig.hand_over("t-0")
+    rig.listener.raises["revoked"] = ValueError("no")
+    with pytest.raises(ValueError, match="no"):
+        rig.hand_over("t-1")
+    assert rig.coordinator.owned == set(partitions("t-1"))
+    rig.hand_over("t-1", again=True)
+    assert rig.log == []
+
+
+def test_a_loss_is_told_once_and_nothing_is_committed() -> None:
+    rig = Rig()
+    rig.hand_over("t-0")
+    rig.log.clear()
+    rig.coordinator.on_join_prepare(-1, ME)
+    assert rig.log == [("lost", ["t-0"]), ("release", ["t-0"])]
+    assert not rig.coordinator.joined
+    rig.log.clear()
+    rig.coordinator.on_join_prepare(-1, ME)
+    assert rig.log == []
+
+
+def test_leaving_revokes_what_is_held_and_loses_what_is_not() -> None:
+    rig = Rig()
+    rig.hand_over("t-0")
+    rig.log.clear()
+    rig.coordinator.on_leave_prepare()
+    assert ("revoked", ["t-0"]) in rig.log
+    rig = Rig()
+    rig.hand_over("t-0")
+    rig.log.clear()
+    rig.changes |= {"generation": NO_GENERATION, "valid_until_ms": None}
+    rig.coordinator.on_leave_prepare()
+    assert ("lost", ["t-0"]) in rig.log
+
+
+def test_an_epoch_that_comes_without_an_assignment_is_told_once() -> None:
+    rig = Rig()
+    rig.coordinator.tell_epoch()
+    assert rig.log == []  # nothing is taken up yet
+    rig.hand_over("t-0")
+    rig.log.clear()
+    rig.coordinator.tell_epoch()
+    assert rig.log == []
+    rig.changes["generation"] = Generation(5, ME, "consumer")
+    rig.coordinator.tell_epoch()
+    rig.coordinator.tell_epoch()
+    assert rig.log == [("generation", 5)]
+
+
+def test_it_is_asked_for_no_plan() -> None:
+    with pytest.raises(AssertionError, match="no plan"):
+        Rig().coordinator.perform_assignment(ME, "consumer", GroupMembers({}))

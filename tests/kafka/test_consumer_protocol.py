@@ -1,0 +1,499 @@
+"""Our consumers by the consumer protocol (KIP-848), on Kafka and on the embedded broker, alone and beside others."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, Self
+
+import pytest
+from confluent_kafka import (
+    Consumer,
+    KafkaException,
+    Producer,
+    TopicPartition as NativePartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.consumer import GroupConsumer, SubscriptionPattern
+from groupsdk.consumer.aio import AsyncGroupConsumer
+from groupsdk.consumer.processing import PartitionProcessor
+from groupsdk.consumer_membership.state import ConsumerMemberState
+from groupsdk.errors import BrokerError, CommitFailedError, ConfigError
+from groupsdk.testing import LocalKafka
+from groupsdk.types import GroupMembershipOperation
+from tests.support.workers import eventually
+
+
+PARTITIONS = 4
+QUICK: dict[str, Any] = {
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 200,
+    "group.consumer.min.session.timeout.ms": 1_000,
+    "group.consumer.session.timeout.ms": 6_000,
+    "group.consumer.assignment.interval.ms": 50,
+}
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedBroker]:
+    """Three nodes of ours."""
+    with EmbeddedBroker(QUICK, nodes=3) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def quick_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
+    """A broker of Kafka with the same settings."""
+    properties = {key: str(value) for key, value in QUICK.items()}
+    with LocalKafka(properties=properties) as kafka:
+        yield kafka
+
+
+class Topic:
+    """A topic of four partitions on one broker, and what a test does with it."""
+
+    def __init__(self, servers: str, group_id: str) -> None:
+        self.servers = servers
+        self.group_id = group_id
+        self.name = f"t-{group_id}"
+        self.admin = AdminClient({"bootstrap.servers": servers})
+        self.create(self.name)
+
+    def create(self, name: str) -> None:
+        for future in self.admin.create_topics([NewTopic(name, PARTITIONS, 1)]).values():
+            future.result()
+
+    def write(self, count: int) -> None:
+        producer = Producer({"bootstrap.servers": self.servers})
+        for number in range(count):
+            producer.produce(self.name, b"x", partition=number % PARTITIONS)
+        assert producer.flush(30) == 0
+
+    def consumer(self, **settings: Any) -> GroupConsumer:
+        given = {
+            "bootstrap_servers": self.servers,
+            "group_id": self.group_id,
+            "group_protocol": "consumer",
+            "auto_offset_reset": "earliest",
+        }
+        return GroupConsumer(given | settings)
+
+
+@pytest.fixture(params=["embedded", "quick_kafka"])
+def topic(request: pytest.FixtureRequest, group_id: str) -> Topic:
+    """A topic that no other test uses, on a broker of each kind."""
+    broker = request.getfixturevalue(request.param)
+    return Topic(broker.bootstrap_servers, group_id)
+
+
+class Listener:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, set[int]]] = []
+        self.raises: Exception | None = None
+        self.hold: Callable[[], None] = lambda: None
+
+    def on_partitions_assigned(self, given: list[TopicPartition]) -> None:
+        self.told.append(("assigned", {each.partition for each in given}))
+
+    def on_partitions_revoked(self, given: list[TopicPartition]) -> None:
+        self.told.append(("revoked", {each.partition for each in given}))
+        self.hold()
+        error, self.raises = self.raises, None
+        if error is not None:
+            raise error
+
+    def on_partitions_lost(self, given: list[TopicPartition]) -> None:
+        self.told.append(("lost", {each.partition for each in given}))
+
+    def heard(self, name: str) -> list[set[int]]:
+        return [given for told, given in self.told if told == name]
+
+
+class Polled:
+    """Consumers that are polled in turn by the test's own thread; a context manager that closes them."""
+
+    def __init__(self, *consumers: Any) -> None:
+        self.consumers = list(consumers)
+        self.seen: list[tuple[int, int]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.consumers:
+            each.close()
+
+    def until(self, done: Callable[[], object]) -> None:
+        def look() -> bool:
+            for each in self.consumers:
+                for message in each.consume(100, 0.02):
+                    if message.error() is None:
+                        self.seen.append((message.partition(), message.offset()))
+            return bool(done())
+
+        eventually(look, lambda: [each.assignment() for each in self.consumers])
+
+    def shared(self, *sizes: int) -> None:
+        """Poll until they have so many partitions, in whatever order, and none is in two hands."""
+
+        def shared() -> bool:
+            owned = [
+                [(one.topic, one.partition) for one in each.assignment()] for each in self.consumers
+            ]
+            every = [one for each in owned for one in each]
+            return sorted(map(len, owned)) == sorted(sizes) and len(set(every)) == len(every)
+
+        self.until(shared)
+
+
+@pytest.mark.timeout(180)
+def test_partitions_move_one_by_one_and_every_record_is_read_once(topic: Topic) -> None:
+    listener = Listener()
+    first, second = topic.consumer(), topic.consumer()
+    first.subscribe(topic.name, listener=listener)
+    second.subscribe(topic.name)
+    with Polled(first) as group:
+        group.shared(PARTITIONS)
+        topic.write(40)
+        group.until(lambda: len(group.seen) == 40)
+        group.consumers.append(second)
+        group.shared(2, 2)
+        assert len(listener.heard("revoked")) == 1
+        assert not listener.heard("lost")
+        topic.write(40)
+        group.until(lambda: len(group.seen) >= 80)
+        assert len(group.seen) == len(set(group.seen)) == 80
+        for each in group.consumers:
+            snapshot = each.snapshot()
+            assert snapshot.consumer_state is ConsumerMemberState.STABLE
+            assert snapshot.holds
+            assert each.generation_if_stable() == snapshot.generation
+            assert each.group_protocol == "consumer"
+        group.consumers.remove(second)
+        second.close()
+        group.shared(PARTITIONS)
+
+
+@pytest.mark.timeout(180)
+def test_commits_are_fenced_by_the_member_epoch(topic: Topic) -> None:
+    topic.write(8)
+    consumer = topic.consumer(enable_auto_commit=False)
+    consumer.subscribe(topic.name)
+    with Polled(consumer) as group:
+        group.until(lambda: len(group.seen) == 8)
+        consumer.commit(asynchronous=False)
+        wanted = [NativePartition(topic.name, number) for number in range(PARTITIONS)]
+        assert [each.offset for each in consumer.committed(wanted)] == [2] * PARTITIONS
+        consumer.unsubscribe()
+        offsets = [NativePartition(topic.name, 0, 1)]
+        with pytest.raises(CommitFailedError):
+            consumer.commit(offsets=offsets, asynchronous=False)
+        assert consumer.committed(wanted[:1])[0].offset == 2
+
+
+@pytest.mark.timeout(180)
+def test_a_listener_that_raises_comes_out_of_poll_and_the_group_goes_on(topic: Topic) -> None:
+    listener = Listener()
+    first, second = topic.consumer(), topic.consumer()
+    first.subscribe(topic.name, listener=listener)
+    second.subscribe(topic.name)
+    with Polled(first) as group:
+        group.shared(PARTITIONS)
+        listener.raises = ValueError("cannot flush")
+        with ExitStack() as stack:
+            stack.callback(second.close)
+            thread = _polled_in_background(second, stack)
+            with pytest.raises(ValueError, match="cannot flush"):
+                group.until(lambda: False)
+            group.until(lambda: len(first.assignment()) == 2)
+            assert listener.heard("revoked") == [listener.heard("revoked")[0]]
+            assert thread.is_alive()
+
+
+@pytest.mark.timeout(180)
+def test_a_caller_away_for_too_long_loses_everything_and_comes_back(topic: Topic) -> None:
+    listener = Listener()
+    away = topic.consumer(max_poll_interval_ms=2_000)
+    other = topic.consumer()
+    away.subscribe(topic.name, listener=listener)
+    other.subscribe(topic.name)
+    with Polled(away) as group:
+        group.shared(PARTITIONS)
+        held = away.snapshot()
+        assert held.holds
+        # nobody polls it meanwhile
+        eventually(lambda: away.snapshot().consumer_state is ConsumerMemberState.STALE)
+        with Polled(other) as rest:
+            rest.shared(PARTITIONS)
+            assert not away.snapshot().holds
+            assert away.generation_if_stable() is None
+            group.consumers.append(other)
+            group.shared(2, 2)
+            group.consumers.remove(other)
+        assert listener.heard("lost") == [set(range(PARTITIONS))]
+        assert away.member_id() == held.member_id
+        reasons = [each.reason for each in away.events()]
+        assert any("has not polled for 2000 ms" in each for each in reasons)
+
+
+@pytest.mark.timeout(180)
+def test_a_listener_slower_than_the_rebalance_timeout_loses_what_it_kept(topic: Topic) -> None:
+    listener = Listener()
+    slow, other = topic.consumer(max_poll_interval_ms=2_000), topic.consumer()
+    slow.subscribe(topic.name, listener=listener)
+    other.subscribe(topic.name)
+    with Polled(slow) as group:
+        group.shared(PARTITIONS)
+        with ExitStack() as stack:
+            stack.callback(other.close)
+
+            def hold() -> None:
+                eventually(lambda: len(other.assignment()) == PARTITIONS)
+                assert not slow.snapshot().holds
+
+            listener.hold = hold
+            _polled_in_background(other, stack)
+            group.until(lambda: listener.heard("lost"))
+            listener.hold = lambda: None
+            group.until(lambda: len(slow.assignment()) == 2)
+
+
+@pytest.mark.timeout(180)
+def test_a_static_member_keeps_its_partitions_over_a_restart(topic: Topic) -> None:
+    listener = Listener()
+    first = topic.consumer(group_instance_id="one")
+    second = topic.consumer(group_instance_id="two")
+    second.subscribe(topic.name, listener=listener)
+    first.subscribe(topic.name)
+    with Polled(first, second) as group:
+        group.shared(2, 2)
+        held = first.assignment()
+        group.consumers.remove(first)
+        first.close()
+        told = len(listener.told)
+        again = topic.consumer(group_instance_id="one")
+        again.subscribe(topic.name)
+        group.consumers.append(again)
+        group.shared(2, 2)
+        assert again.assignment() == held
+        assert len(listener.told) == told
+        group.consumers.remove(again)
+        again.close(operation=GroupMembershipOperation.LEAVE_GROUP)
+        group.shared(PARTITIONS)
+
+
+@pytest.mark.timeout(180)
+def test_an_instance_id_that_is_held_is_refused_for_good(topic: Topic) -> None:
+    first = topic.consumer(group_instance_id="one")
+    first.subscribe(topic.name)
+    with Polled(first) as group:
+        group.shared(PARTITIONS)
+        with topic.consumer(group_instance_id="one") as second:
+            second.subscribe(topic.name)
+            for _ in range(2):
+                with pytest.raises(BrokerError, match=r"group\.instance\.id='one'"):
+                    second.poll(60)
+        group.shared(PARTITIONS)
+
+
+@pytest.mark.timeout(180)
+def test_the_broker_matches_a_subscription_pattern(topic: Topic) -> None:
+    consumer = topic.consumer()
+    consumer.subscribe(SubscriptionPattern(f"{topic.name}(-.*)?"))
+    with Polled(consumer) as group:
+        group.shared(PARTITIONS)
+        consumer.subscribe(topic.name)
+        group.until(lambda: consumer.subscription() == (topic.name,))
+        consumer.subscribe(SubscriptionPattern("["))
+        with pytest.raises(BrokerError, match="INVALID_REGULAR_EXPRESSION"):
+            group.until(lambda: False)
+
+
+@pytest.mark.timeout(180)
+def test_patterns_of_the_client_and_changes_of_the_subscription_take_effect(topic: Topic) -> None:
+    topic.create(f"{topic.name}-more")
+    consumer = topic.consumer()
+    consumer.subscribe(f"^{topic.name}")
+    with Polled(consumer) as group:
+        group.shared(2 * PARTITIONS)
+        consumer.subscribe(f"{topic.name}-more")
+        group.until(
+            lambda: {each.topic for each in consumer.assignment()} == {f"{topic.name}-more"}
+        )
+        group.shared(PARTITIONS)
+
+
+@pytest.mark.timeout(180)
+def test_assignor_of_the_broker_is_voted_for_or_refused(topic: Topic) -> None:
+    with topic.consumer(group_remote_assignor="range") as consumer:
+        consumer.subscribe(topic.name)
+        Polled(consumer).shared(PARTITIONS)
+    with topic.consumer(group_remote_assignor="nope") as consumer:
+        consumer.subscribe(topic.name)
+        with pytest.raises(BrokerError, match=r"group\.remote\.assignor='nope'"):
+            consumer.poll(60)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_librdkafka_takes_part_in_either_protocol(topic: Topic, protocol: str) -> None:
+    """The group goes over to the new protocol with our member, and back when it leaves."""
+    given: dict[str, Any] = {
+        "bootstrap.servers": topic.servers,
+        "group.id": topic.group_id,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+    }
+    if protocol == "classic":
+        given |= {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}
+    peer = Consumer(given)
+    peer.subscribe([topic.name])
+    ours = topic.consumer()
+    ours.subscribe(topic.name)
+    with Polled(peer) as group:
+        group.shared(PARTITIONS)
+        group.consumers.append(ours)
+        group.shared(2, 2)
+        topic.write(40)
+        group.until(lambda: len(group.seen) >= 40)
+        assert len(group.seen) == len(set(group.seen)) == 40
+        group.consumers.remove(ours)
+        ours.close()
+        group.shared(PARTITIONS)
+
+
+@pytest.mark.timeout(180)
+def test_a_service_moves_over_and_back_by_one_setting(topic: Topic) -> None:
+    """Rolling, one member after the other; no record is skipped, and none is in two hands."""
+    quick = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200}
+    with Polled() as group:
+        for _ in range(2):
+            group.consumers.append(topic.consumer(group_protocol="classic", **quick))
+            group.consumers[-1].subscribe(topic.name)
+        group.shared(2, 2)
+        written = 0
+        for settings in [
+            {},
+            {},
+            {"group_protocol": "classic"} | quick,
+            {"group_protocol": "classic"} | quick,
+        ]:
+            group.consumers.pop(0).close()
+            group.consumers.append(topic.consumer(**settings))
+            group.consumers[-1].subscribe(topic.name)
+            topic.write(20)
+            written += 20
+            group.shared(2, 2)
+        group.until(lambda: len(set(group.seen)) == written)
+        for number in range(PARTITIONS):
+            offsets = [offset for partition, offset in group.seen if partition == number]
+            assert sorted(set(offsets)) == list(range(written // PARTITIONS))
+
+
+@pytest.mark.timeout(180)
+def test_auto_uses_the_new_protocol_where_the_broker_has_it(topic: Topic) -> None:
+    with topic.consumer(group_protocol="auto") as consumer:
+        consumer.subscribe(topic.name)
+        Polled(consumer).shared(PARTITIONS)
+        assert consumer.group_protocol == "consumer"
+    with topic.consumer(group_protocol="auto", partition_assignment_strategy="weighted") as own:
+        assert own.group_protocol == "classic"
+        with pytest.raises(ConfigError, match="SubscriptionPattern"):
+            own.subscribe(SubscriptionPattern("t.*"))
+
+
+@pytest.mark.timeout(180)
+def test_a_transaction_carries_the_member_epoch(topic: Topic) -> None:
+    topic.write(4)
+    producer = Producer(
+        {"bootstrap.servers": topic.servers, "transactional.id": f"tx-{topic.group_id}"}
+    )
+    producer.init_transactions(30)
+    consumer = topic.consumer(enable_auto_commit=False)
+    consumer.subscribe(topic.name)
+    with Polled(consumer) as group:
+        group.until(lambda: len(group.seen) == 4)
+        metadata = consumer.consumer_group_metadata()
+        offsets = [NativePartition(topic.name, 0, 1)]
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(offsets, metadata, 30)
+        producer.commit_transaction(30)
+        assert consumer.committed(offsets)[0].offset == 1
+        consumer.unsubscribe()
+        producer.begin_transaction()
+        with pytest.raises(KafkaException):
+            producer.send_offsets_to_transaction([NativePartition(topic.name, 0, 0)], metadata, 30)
+        producer.abort_transaction(30)
+
+
+@pytest.mark.timeout(180)
+def test_records_are_processed_in_order_by_threads(topic: Topic) -> None:
+    topic.write(400)
+    seen: dict[int, list[int]] = {}
+    lock = threading.Lock()
+    done = threading.Event()
+
+    def process(message: Any) -> None:
+        with lock:
+            seen.setdefault(message.partition(), []).append(message.offset())
+            if sum(map(len, seen.values())) == 400:
+                done.set()
+
+    with topic.consumer(enable_auto_offset_store=False) as consumer:
+        processor = PartitionProcessor(consumer, process, workers=4)
+        with ThreadPoolExecutor() as pool:
+            processor.subscribe(topic.name)
+            running = pool.submit(processor.run)
+            assert done.wait(60)
+            processor.stop()
+            running.result(60)
+    assert {number: sorted(found) for number, found in seen.items()} == seen
+
+
+@pytest.mark.timeout(180)
+def test_asyncio_reads_and_commits(topic: Topic) -> None:
+    topic.write(8)
+
+    async def run() -> None:
+        given = {
+            "bootstrap.servers": topic.servers,
+            "group.id": topic.group_id,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+        async with AsyncGroupConsumer(given) as consumer:
+            await consumer.subscribe(topic.name)
+            seen = 0
+            while seen < 8:
+                seen += len(await consumer.consume(10, 1.0))
+            await consumer.commit()
+            assert consumer.group_protocol == "consumer"
+            assert len(consumer.assignment()) == PARTITIONS
+
+    asyncio.run(run())
+
+
+def _polled_in_background(consumer: GroupConsumer, stack: ExitStack) -> threading.Thread:
+    """Poll a consumer on a thread of its own until the stack ends."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.is_set():
+            consumer.poll(0.05)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def end() -> None:
+        stop.set()
+        thread.join(60)
+
+    stack.callback(end)
+    return thread
