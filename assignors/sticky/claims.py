@@ -14,6 +14,8 @@ from groupsdk.assignment import Partitions
 
 
 _NOBODY = -1
+_ONLY = [0]
+"""All partitions of a topic that has one."""
 
 
 @dataclass(slots=True)
@@ -123,6 +125,12 @@ def _check(
     doubtful = set()
     for topic, numbers in claimed.items():
         count = counts[topic]
+        if count == 1:
+            if not numbers:
+                free[topic] = range(1)
+            elif numbers != _ONLY:
+                doubtful.add(topic)
+            continue
         taken = set(numbers)
         left = ranges[count] - taken
         # What is claimed and what is left come to the whole only if nothing is claimed that is not there.

@@ -7,14 +7,16 @@ from typing import cast
 from assignors.sticky.claims import Ownership
 from assignors.sticky.hands import Hand, by_topic, merged, tidy
 from assignors.sticky.pool import Pool, Singles
-from assignors.sticky.rows import Rows
+from assignors.sticky.rows import Counts, Rows
 from assignors.sticky.shedding import Shedder, without
+from groupsdk.assignment import Partitions
 
 
 Changes = Mapping[int, Mapping[int, int]]
 """Number of partitions, above 0, by two of row and member."""
 
 _ONLY_ROW = 0
+_ONLY_PARTITION = (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,65 @@ def hand_over(
         for topic, numbers in pool.items():
             gone.setdefault(topic, []).extend(numbers)
             free[topic] = [*free.get(topic, ()), *numbers]
+    return _put_together(ownership, kept, _deal(needs, pools, len(kept), rows), gone)
+
+
+def hand_over_topics(
+    ownership: Ownership, rows: Rows, extra: Sequence[Counts], lost: Sequence[Counts]
+) -> Handover:
+    """Do the same where each row is one whole topic, and rows are in order of topics.
+
+    Args:
+        ownership: the partitions that have an owner, and the others.
+        rows: the rows.
+        extra: by member: row to how many it is to have above what it owns of it.
+        lost: by member: row to how many it is to have below that.
+    """
+    topics, sizes = list(rows.row_of_topic), rows.sizes
+    kept = list(ownership.owned)
+    gone: dict[str, list[int]] = {}
+    for member, counts in enumerate(lost):
+        if counts:
+            own = kept[member]
+            shed = {
+                topic: sorted(own[topic])[-count:]
+                for topic, count in ((topics[row], counts[row]) for row in sorted(counts))
+            }
+            kept[member] = without(own, shed)
+            for topic, numbers in shed.items():
+                gone.setdefault(topic, []).extend(numbers)
+    dealt: dict[int, Hand] = {}
+    divided: dict[int, dict[int, int]] = {}
+    for member, counts in enumerate(extra):
+        if counts:
+            # Nobody else has anything of a topic with one partition.
+            taken = sorted(counts)
+            dealt[member] = dict.fromkeys(map(topics.__getitem__, taken), _ONLY_PARTITION)
+            for row in taken:
+                if sizes[row] > 1:
+                    divided.setdefault(row, {})[member] = counts[row]
+    singles = Singles()
+    for row, wanted in divided.items():
+        topic = topics[row]
+        new: dict[int, Hand] = {member: {} for member in wanted}
+        numbers = sorted([*ownership.free.get(topic, ()), *gone.get(topic, ())])
+        Pool({topic: numbers}, singles).deal(wanted, new)
+        for member, hand in new.items():
+            dealt[member][topic] = hand[topic]
+    return _put_together(ownership, kept, dealt, gone)
+
+
+def _put_together(
+    ownership: Ownership,
+    kept: Sequence[Partitions],
+    dealt: Mapping[int, Hand],
+    gone: Mapping[str, Collection[int]],
+) -> Handover:
     # What is taken out of a hand leaves a hand.
     orderly = ownership.hands
     hands = [
         cast("Hand", own) if member in orderly else tidy(own) for member, own in enumerate(kept)
     ]
-    dealt = _deal(needs, pools, len(kept), rows)
     for member, hand in dealt.items():
         hands[member] = merged(hands[member], hand) if hands[member] else hand
     return Handover(hands, gone, dealt)

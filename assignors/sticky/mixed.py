@@ -1,6 +1,6 @@
 """Share out where subscriptions differ, or racks matter."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
 
 from assignors.sticky.bits import bitset, positions
@@ -8,12 +8,13 @@ from assignors.sticky.blocks import Block, find_blocks
 from assignors.sticky.cheapest import CheapestFlow
 from assignors.sticky.claims import Ownership
 from assignors.sticky.filling import even_out, pour as pour_sets
-from assignors.sticky.handover import Handover, hand_over
+from assignors.sticky.handover import Handover, hand_over, hand_over_topics
 from assignors.sticky.levelling import Leveller
-from assignors.sticky.link_flow import LinkFlow
-from assignors.sticky.link_leveller import LinkLeveller
-from assignors.sticky.links import Holdings, Links, pour
 from assignors.sticky.rows import Counts, Rows
+from assignors.sticky.sparse_flow import SparseFlow
+from assignors.sticky.sparse_holdings import Holdings
+from assignors.sticky.sparse_levelling import SparseLeveller
+from assignors.sticky.sparse_rows import SparseRows
 from assignors.sticky.start import ByMember, Start
 from assignors.sticky.transport import Prices, Transport
 
@@ -43,52 +44,61 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> Hand
     return hand_over(ownership, needs, excess, rows)
 
 
-def share_by_links(
-    ownership: Ownership, rows: Rows, links: Links, *, moves_first: bool
-) -> Handover:
+def share_sparsely(ownership: Ownership, rows: SparseRows, *, moves_first: bool) -> Handover:
     """Do the same as `share_fairly` in time that the subscriptions decide, where these are few.
 
     Args:
         ownership: the partitions that have an owner, and the others.
-        rows: all partitions.
-        links: who may have them.
+        rows: all partitions, and who may have them.
         moves_first: moves count more than partitions off rack; else they count less.
     """
-    holdings = Holdings(ownership.sizes, lambda member: rows.count(ownership.owned[member]))
-    pour(rows.count(ownership.free), links, holdings)
-    leveller = LinkLeveller(links, holdings)
+    sizes, owned = rows.rows.sizes, ownership.owned
+    # With racks prices differ by member: no short cuts for rows of one partition.
+    is_wide = bytes(rows.have_racks or size > 1 for size in sizes)
+    holdings = Holdings(ownership.sizes, lambda member: rows.rows.count(owned[member]), is_wide)
+    leveller = SparseLeveller(rows, holdings)
+    leveller.pour(rows.rows.count(ownership.free))
     for block in find_blocks(leveller, range(len(holdings.loads))):
-        if _cannot_be_cheaper(block, holdings, ownership.sizes, links):
+        inside = None
+        if len(block.members) < len(holdings.loads):
+            inside = {row for member in block.members for row in holdings.held(member)}
+        if _cannot_be_cheaper(block, inside, holdings, ownership.sizes, rows):
             continue
-        inside = {row for member in block.members for row in holdings.held(member)}
-        prices = _prices(len(block.members) + len(inside), links.have_racks, moves_first)
-        before = None if links.have_racks else leveller.before
-        sizes = {row: rows.sizes[row] for row in sorted(inside)}
-        LinkFlow(links, holdings, block, sizes, prices, before).run()
+        prices = _prices(len(block.members) + len(sizes), rows.have_racks, moves_first)
+        before = None if rows.have_racks else leveller.before
+        SparseFlow(rows, holdings, block, inside, prices, before).run()
+    if not rows.rows.rows_of_topic and len(rows.rows.row_of_topic) == len(sizes):
+        return hand_over_topics(ownership, rows.rows, holdings.extra, holdings.lost)
     needs, excess = holdings.changes()
-    return hand_over(ownership, needs, excess, rows)
+    return hand_over(ownership, needs, excess, rows.rows)
 
 
 def _cannot_be_cheaper(
-    block: Block, holdings: Holdings, sizes: Sequence[int], links: Links
+    block: Block,
+    inside: Collection[int] | None,
+    holdings: Holdings,
+    sizes: Sequence[int],
+    rows: SparseRows,
 ) -> bool:
     """Do the same as `_is_cheapest`."""
     members, lost = block.members, holdings.lost
     if len(members) == 1:
         return True
-    if links.have_racks and any(
-        member in links.far[row] for member in members for row in holdings.held(member)
+    if rows.have_racks and any(
+        rows.is_off_rack(row, member) for member in members for row in holdings.held(member)
     ):
         return False
     if not any(map(lost.__getitem__, members)):
         return True
-    inside = {row for member in members for row in holdings.held(member)}
     kept = bound = full = 0
     for member in members:
         size = sizes[member]
         if lost[member]:
-            size = sum(count for row, count in holdings.owned(member).items() if row in inside)
-            kept -= sum(count for row, count in lost[member].items() if row in inside)
+            own, less = holdings.owned(member), lost[member]
+            if inside is not None:
+                size = sum(count for row, count in own.items() if row in inside)
+                less = {row: count for row, count in less.items() if row in inside}
+            kept -= sum(less.values())
         kept += size
         bound += min(size, block.level - 1)
         full += size >= block.level

@@ -7,10 +7,10 @@ from assignors.sticky.claims import Ownership, settle
 from assignors.sticky.collector import without_collector
 from assignors.sticky.handover import Handover
 from assignors.sticky.hands import Hand
-from assignors.sticky.links import make_links
-from assignors.sticky.mixed import share_by_links, share_fairly
+from assignors.sticky.mixed import share_fairly, share_sparsely
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
+from assignors.sticky.sparse_rows import make_sparse_rows
 from assignors.sticky.uniform import share_evenly
 from assignors.subscribers import checked, partition_counts
 from groupsdk.assignment import Cluster, GroupSubscription, Partitions
@@ -110,21 +110,20 @@ def _share(
     """Share out in the way that is quickest for such subscriptions."""
     if readership.lists == 1 and not (replica_racks and any(racks)):
         return share_evenly(ownership, sum(counts.values()))
-    links = None
-    if _are_lists_quicker(readership, counts):
-        rows, links = make_links(readership, counts, racks, replica_racks)
-    else:
-        rows = make_rows(readership, counts, racks, replica_racks)
-    # Lists that are equal but in different orders may have been taken for different ones.
-    if len(rows.sizes) == 1 and not (links or rows).have_racks:
+    if _is_sparse(readership, counts):
+        sparse = make_sparse_rows(readership, counts, racks, replica_racks)
+        if len(sparse.rows.sizes) > 1 or sparse.have_racks:
+            return share_sparsely(ownership, sparse, moves_first=moves_first)
         return share_evenly(ownership, sum(counts.values()))
-    if links is not None:
-        return share_by_links(ownership, rows, links, moves_first=moves_first)
+    rows = make_rows(readership, counts, racks, replica_racks)
+    # Lists that are equal but in different orders may have been taken for different ones.
+    if len(rows.sizes) == 1 and not rows.have_racks:
+        return share_evenly(ownership, sum(counts.values()))
     return share_fairly(ownership, rows, moves_first=moves_first)
 
 
-def _are_lists_quicker(readership: Readership, counts: Mapping[str, int]) -> bool:
-    """Return whether to go along lists of readers, and not by sets of bits.
+def _is_sparse(readership: Readership, counts: Mapping[str, int]) -> bool:
+    """Return whether to go along subscriptions, and not by sets of bits.
 
     Sets of bits find out quickly about many ways at once, which is what it takes where topics have many
     partitions to move. Where they have few, there is little to find out about each, and setting up sets for

@@ -62,7 +62,7 @@ def test_equals_the_exact_solver_with_racks(moves_first: bool) -> None:
 
 
 def _always_by_lists(mocker: MockerFixture) -> None:
-    mocker.patch("assignors.sticky.plan._are_lists_quicker", return_value=True)
+    mocker.patch("assignors.sticky.plan._is_sparse", return_value=True)
 
 
 def test_equals_the_exact_solver_by_lists(mocker: MockerFixture) -> None:
@@ -100,7 +100,7 @@ def test_many_topics_with_few_readers_take_memory_as_subscriptions_do(
     mocker: MockerFixture,
 ) -> None:
     mocker.patch("assignors.sticky.readership._LARGE", 0)
-    by_lists = mocker.spy(plan_module, "share_by_links")
+    by_lists = mocker.spy(plan_module, "share_sparsely")
     peaks = []
     for members in (200, 800):
         group = _many_topics(members, 40)
