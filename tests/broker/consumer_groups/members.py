@@ -1,26 +1,38 @@
 """A member of a consumer group over a connection of its own, for tests of a broker that runs."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Protocol, Self
 from uuid import UUID
 
-from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from tests.broker.clients import Client, connect
+from tests.broker.clients import Client
 from tests.support.workers import eventually
+
+
+class Served(Protocol):
+    """A broker of either make."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Its addresses."""
+        ...
+
+
+def connected(broker: Served) -> Client:
+    """Connects to the first node of a broker."""
+    host, _, port = broker.bootstrap_servers.split(",")[0].rpartition(":")
+    return Client((host, int(port)))
 
 
 class WireMember:
     """Sends heartbeats when the test says so, and acknowledges what it is given."""
 
-    def __init__(
-        self, broker: EmbeddedBroker, group_id: str, member_id: str, **fields: Any
-    ) -> None:
-        self.client: Client = connect(broker)
+    def __init__(self, broker: Served, group_id: str, member_id: str, **fields: Any) -> None:
+        self.client = connected(broker)
         self.group_id = group_id
         self.member_id = member_id
         self.epoch = 0
@@ -39,9 +51,14 @@ class WireMember:
         """How many partitions it has."""
         return sum(map(len, self.owned.values()))
 
+    def move(self, broker: Served) -> None:
+        """Goes on with another broker, as if nothing had happened."""
+        self.client.socket.close()
+        self.client = connected(broker)
+
     def heartbeat(self, epoch: int | None = None) -> ConsumerGroupHeartbeatResponse:
         """Sends one heartbeat and takes what it is told."""
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = {"instance_id": self._fields.get("instance_id")}
         if not self.epoch:
             fields = {**self._fields, "topic_partitions": ()}
         elif self._tells:
