@@ -6,7 +6,7 @@ A setting is taken from the first place that has it: an option, the environment,
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -26,7 +26,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _DEFAULT_TIMEOUT_S: Final = 15.0
-_SERVERS_HINT: Final = "bootstrap.servers is missing: give --bootstrap-servers HOST:PORT, or set GROUPSDK_BOOTSTRAP_SERVERS"
+SERVERS_HINT: Final = "bootstrap.servers is missing: give --bootstrap-servers HOST:PORT, or set GROUPSDK_BOOTSTRAP_SERVERS"
 _OPTIONS: Final = (
     ("security_protocol", "--security-protocol", "How brokers are spoken to."),
     ("sasl_mechanism", "--sasl-mechanism", "How the client authenticates."),
@@ -45,8 +45,10 @@ class Connection:
     """How a command reaches the cluster."""
 
     settings: dict[str, Any]
-    """Kafka's configuration keys."""
+    """Kafka's configuration keys, those of connections."""
     timeout_s: float
+    others: dict[str, str] = field(default_factory=dict)
+    """What else the file of --config has: a consumer's settings, say."""
 
     def run(self, work: "Callable[[ClusterClient], Awaitable[T]]") -> T:
         """Open a client of the cluster, do the work with it, and close it.
@@ -63,7 +65,7 @@ class Connection:
                 return await work(client)
 
         if not self.settings.get("bootstrap.servers"):
-            raise ConfigError(_SERVERS_HINT)
+            raise ConfigError(SERVERS_HINT)
         return asyncio.run(with_client())
 
 
@@ -82,10 +84,9 @@ def connection_options(function: F) -> F:
     ) -> Any:
         options = {name: rest.pop(name) for name, _, _ in _OPTIONS}
         options |= {name: rest.pop(name) for name in _SECRETS}
-        found = gather_settings(
-            config, settings, {"bootstrap_servers": bootstrap_servers, **options}
-        )
-        return function(*args, connection=Connection(found, timeout), **rest)
+        options["bootstrap_servers"] = bootstrap_servers
+        found, others = gather_settings(config, settings, options)
+        return function(*args, connection=Connection(found, timeout, others), **rest)
 
     decorated: Any = called
     for name in _SECRETS:
@@ -142,10 +143,10 @@ def settings_options(function: F) -> F:
 
 def gather_settings(
     path: str | None, pairs: Sequence[str], options: dict[str, str | None]
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Join the settings of a file, of `--set` and of options, each over those before it.
 
-    Settings of the file that mean nothing to a connection, such as a consumer's, are left out with a warning.
+    Settings of the file that mean nothing to a connection, such as a consumer's, are returned apart.
 
     Args:
         path: the file; None for none.
@@ -156,6 +157,7 @@ def gather_settings(
         ConfigError: the file cannot be read, or a pair is not of its form.
     """
     found: dict[str, Any] = {}
+    others: dict[str, str] = {}
     if path is not None:
         # translates Java's own forms: sasl.jaas.config, PEM stores
         from groupsdk.connect.java_settings import take_java
@@ -163,16 +165,17 @@ def gather_settings(
         known = {each.name for each in (*fields(MemberConfig), *fields(SecuritySettings))}
         known |= ALIASES.keys()
         taken = take_java(read_properties(path))
-        unknown = sorted(key for key in taken if key.replace(".", "_") not in known)
-        found = {key: value for key, value in taken.items() if key not in unknown}
-        found.pop("group.id", None)
-        if unknown:
-            logger.warning("%s: settings without a meaning here: %s", path, ", ".join(unknown))
+        known.discard("group_id")
+        for key, value in taken.items():
+            (found if key.replace(".", "_") in known else others)[key] = value
+        if others.keys() - {"group.id"}:
+            names = ", ".join(sorted(others.keys() - {"group.id"}))
+            logger.info("%s: settings without a meaning for connections: %s", path, names)
     found |= split_pairs("--set", pairs)
     for name, value in options.items():
         if value is not None:
             found[name.replace("_", ".")] = value
-    return found
+    return found, others
 
 
 def split_pairs(option: str, pairs: Sequence[str]) -> dict[str, str]:

@@ -20,6 +20,19 @@ _COMMANDS: Final = {
         "groupsdk.cli.log:log",
         "show the log of the group coordinators: offsets, groups, transactions",
     ),
+    "assign": ("groupsdk.cli.assign:assign", "show what each assignor would make of a group"),
+    "watch": (
+        "groupsdk.cli.watch:watch",
+        "watch groups live: members, lag, rebalances and who caused them",
+    ),
+    "doctor": (
+        "groupsdk.cli.doctor:doctor",
+        "find what keeps groups from working, and what to change",
+    ),
+    "run": (
+        "groupsdk.cli.run:run",
+        "run a coordinator, a consumer's handler or an election of a module",
+    ),
     "broker": ("groupsdk.cli.broker:broker", "run a Kafka broker for local work and tests"),
     "worker": (
         "groupsdk.cli.worker:worker",

@@ -72,6 +72,12 @@ class StopSignals:
         self.first.set()
 
 
+def put_on_path() -> None:
+    """Let modules of the current directory be imported, as `python -m` does."""
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+
+
 def load(place: str, example: str = "crawler:app") -> Any:
     """Import "module:name", with the current directory on the path.
 
@@ -85,8 +91,7 @@ def load(place: str, example: str = "crawler:app") -> Any:
     module_name, colon, name = place.partition(":")
     if not colon or not module_name or not name:
         raise ConfigError(f"{place!r} is not module:name, for example {example}")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    put_on_path()
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

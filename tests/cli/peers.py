@@ -37,7 +37,7 @@ def librdkafka(servers: str, group_id: str, topic: str, **settings: Any) -> Iter
     )
     consumer.subscribe([topic])
     try:
-        eventually(lambda: bool(consumer.poll(0.1) and consumer.assignment()))
+        eventually(lambda: [consumer.poll(0.1)] and consumer.assignment())
         yield consumer
     finally:
         consumer.close()

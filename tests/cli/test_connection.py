@@ -28,7 +28,7 @@ def test_options_go_over_pairs_over_the_file(tmp_path: Path) -> None:
         '  username="u" password="p";\n'
         "group.id=g\n"
     )
-    found = gather_settings(
+    found, others = gather_settings(
         str(path),
         ["bootstrap.servers=b:1"],
         {"sasl_mechanism": "SCRAM-SHA-256", "sasl_username": None},
@@ -40,15 +40,14 @@ def test_options_go_over_pairs_over_the_file(tmp_path: Path) -> None:
         "sasl.username": "u",
         "sasl.password": "p",
     }
+    assert others == {"group.id": "g"}
 
 
-def test_a_consumers_settings_are_left_out_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_consumers_settings_are_kept_apart(tmp_path: Path) -> None:
     path = tmp_path / "consumer.properties"
     path.write_text("bootstrap.servers=a:1\nfetch.min.bytes=1\nkey.deserializer=x\n")
-    assert gather_settings(str(path), [], {}) == {"bootstrap.servers": "a:1"}
-    assert "fetch.min.bytes, key.deserializer" in caplog.text
+    others = {"fetch.min.bytes": "1", "key.deserializer": "x"}
+    assert gather_settings(str(path), [], {}) == ({"bootstrap.servers": "a:1"}, others)
 
 
 def test_options_and_environment(mocker: MockerFixture, tmp_path: Path) -> None:

@@ -1,0 +1,320 @@
+"""Watch the groups of a cluster: a model that is polled, and the rebalances that follow from its changes.
+
+`GroupTracker` is pure: descriptions and a time go in, rebalances come out. `watch_cluster` polls a cluster for it.
+Both know nothing of how they are drawn: a terminal and a web page show the same `ClusterView`.
+"""
+
+import asyncio
+import fnmatch
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from groupsdk.admin.cluster import ClusterClient
+from groupsdk.admin.descriptions import GroupDescription, GroupType, Member, PartitionLag
+from groupsdk.admin.groups import describe_group, group_lag, list_groups
+from groupsdk.clock import Clock, WallClock
+from groupsdk.errors import BrokerError, NetworkError
+
+
+REBALANCING: Final = frozenset(
+    {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"}
+)
+"""States of a group that is on its way to another assignment."""
+_KEPT: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why a group rebalances, as far as it can be seen from outside."""
+
+    kind: str
+    """ "joined", "left", "restarted" (a static member with a new id), "subscribed" (other topics), "epoch" or
+    "unknown"."""
+    member_id: str = ""
+    client_id: str = ""
+    host: str = ""
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The cause in words."""
+        who = f"{self.client_id or self.member_id} ({self.member_id}) at {self.host}"
+        match self.kind:
+            case "joined" | "left" | "restarted":
+                return f"{who} {self.kind}"
+            case "subscribed":
+                return f"{who} subscribed to {self.detail}"
+            case _:
+                return self.detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """A rebalance of a group, as it is seen by polling."""
+
+    group_id: str
+    began_ms: int
+    """Milliseconds since 1970, as are all times here: when it was first seen."""
+    ended_ms: int | None = None
+    """None while it goes on."""
+    epoch: int | None = None
+    """Of a group of the consumer protocol, the epoch that it led to."""
+    causes: tuple[Cause, ...] = ()
+    moved: int = 0
+    """How many partitions, connectors and tasks have another owner than before."""
+    members: int = 0
+    """How many members the group had at the end, or has now."""
+    phases: tuple[tuple[str, int], ...] = ()
+    """The states that it went through, each with the time at which it was first seen."""
+
+    @property
+    def length_ms(self) -> int | None:
+        """How long it took; 0 where it began and ended between two polls; None while it goes on."""
+        return None if self.ended_ms is None else self.ended_ms - self.began_ms
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedGroup:
+    """A group at one time."""
+
+    description: GroupDescription
+    since_ms: int
+    """Since when it is in its state, as far as it was watched."""
+    lag: tuple[PartitionLag, ...] = ()
+
+    @property
+    def total_lag(self) -> int:
+        """How many offsets its members have still to read."""
+        return sum(each.lag or 0 for each in self.lag)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The groups of a cluster at one time, with the rebalances that were seen until then."""
+
+    at_ms: int
+    groups: tuple[WatchedGroup, ...] = ()
+    """By name."""
+    rebalances: tuple[Rebalance, ...] = ()
+    """The newest first; those that go on have no end."""
+    error: str | None = None
+    """Why the cluster could not be asked this time; the groups are those of the last time."""
+
+
+@dataclass(slots=True)
+class _Track:
+    last: GroupDescription
+    settled: GroupDescription
+    """As it was when it was last at rest."""
+    since_ms: int
+    open: Rebalance | None = None
+    causes: dict[tuple[str, str], Cause] = field(default_factory=dict)
+
+
+class GroupTracker:
+    """Follows groups from one look to the next, and tells their rebalances with who caused them. Pure.
+
+    Args:
+        kept: how many rebalances to remember.
+    """
+
+    def __init__(self, *, kept: int = _KEPT) -> None:
+        self._tracks: dict[str, _Track] = {}
+        self._done: deque[Rebalance] = deque(maxlen=kept)
+        self._looked = False
+
+    @property
+    def rebalances(self) -> tuple[Rebalance, ...]:
+        """The rebalances, those that go on first, then the others from the newest on."""
+        open_ones = [track.open for track in self._tracks.values() if track.open is not None]
+        open_ones.sort(key=lambda each: -each.began_ms)
+        return (*open_ones, *reversed(self._done))
+
+    def since_ms(self, group_id: str) -> int:
+        """Return since when a group that was observed is in its state."""
+        return self._tracks[group_id].since_ms
+
+    def observe(self, now_ms: int, groups: Iterable[GroupDescription]) -> list[Rebalance]:
+        """Take what all groups are now; return the rebalances that have ended since the last look.
+
+        Args:
+            now_ms: milliseconds since 1970.
+            groups: all groups; one that is not there any more is gone.
+        """
+        ended = []
+        seen = set()
+        for group in groups:
+            seen.add(group.group_id)
+            done = self._observe(now_ms, group)
+            if done is not None:
+                ended.append(done)
+        for group_id in self._tracks.keys() - seen:
+            del self._tracks[group_id]
+        self._done.extend(ended)
+        self._looked = True
+        return ended
+
+    def _observe(self, now_ms: int, group: GroupDescription) -> Rebalance | None:
+        track = self._tracks.get(group.group_id)
+        if track is None:
+            # at the first look nobody knows how long it has been there
+            empty = replace(group, state="Empty", members=(), epoch=None)
+            known = empty if self._looked else group
+            track = self._tracks[group.group_id] = _Track(known, known, now_ms)
+        before = track.last
+        for cause in _causes(before, group):
+            track.causes.setdefault((cause.kind, cause.member_id), cause)
+        if group.state != before.state:
+            track.since_ms = now_ms
+        track.last = group
+        busy = group.state in REBALANCING
+        if track.open is None and (busy or track.causes or _moved(track.settled, group)):
+            track.open = Rebalance(group_id=group.group_id, began_ms=now_ms)
+        if track.open is None:
+            track.settled = group
+            return None
+        if not track.open.phases or track.open.phases[-1][0] != group.state:
+            phases = (*track.open.phases, (group.state, now_ms))
+            track.open = replace(track.open, phases=phases)
+        track.open = replace(
+            track.open, causes=tuple(track.causes.values()), members=len(group.members)
+        )
+        if busy:
+            return None
+        causes = track.open.causes or (
+            Cause(
+                kind="unknown",
+                detail="nobody came or left: a member joined again, or partitions were added",
+            ),
+        )
+        done = replace(
+            track.open,
+            ended_ms=now_ms,
+            epoch=group.epoch,
+            causes=causes,
+            moved=_moved(track.settled, group),
+        )
+        track.open, track.settled = None, group
+        track.causes = {}
+        return done
+
+
+def _causes(before: GroupDescription, after: GroupDescription) -> list[Cause]:
+    """Tell what has changed about the members from one look to the next."""
+    old = {each.member_id: each for each in before.members}
+    new = {each.member_id: each for each in after.members}
+    instances = {each.instance_id for each in before.members if each.instance_id}
+    coming = {each.instance_id for each in after.members if each.instance_id}
+    found = []
+    for member_id in new.keys() - old.keys():
+        member = new[member_id]
+        kind = "restarted" if member.instance_id in instances else "joined"
+        found.append(_cause(kind, member))
+    for member_id in old.keys() - new.keys():
+        member = old[member_id]
+        if not member.instance_id or member.instance_id not in coming:
+            found.append(_cause("left", member))
+    for member_id in old.keys() & new.keys():
+        was, now = old[member_id].subscription.topics, new[member_id].subscription.topics
+        # during a rebalance the coordinator shows no subscriptions
+        if was and now and set(was) != set(now):
+            cause = _cause("subscribed", new[member_id])
+            found.append(replace(cause, detail=", ".join(sorted(now))))
+    if not found and None not in (before.epoch, after.epoch) and before.epoch != after.epoch:
+        detail = f"the group went from epoch {before.epoch} to {after.epoch}"
+        found.append(Cause(kind="epoch", detail=detail))
+    return sorted(found, key=lambda each: (each.kind, each.member_id))
+
+
+def _cause(kind: str, member: Member) -> Cause:
+    return Cause(
+        kind=kind, member_id=member.member_id, client_id=member.client_id, host=member.host
+    )
+
+
+def _moved(before: GroupDescription, after: GroupDescription) -> int:
+    """Count what has another owner; what nobody had, or nobody has, is no move."""
+    owners = {
+        part: member.member_id for member in before.members for part in member.assignment.parts
+    }
+    return sum(
+        owners.get(part, member.member_id) != member.member_id
+        for member in after.members
+        for part in member.assignment.parts
+    )
+
+
+async def look(
+    client: ClusterClient, patterns: Collection[str] = (), *, with_lag: bool = True
+) -> tuple[list[GroupDescription], Mapping[str, tuple[PartitionLag, ...]]]:
+    """Describe the groups of a cluster as they are now, with the lag of each.
+
+    Groups that cannot be described, share and streams groups, come without members.
+
+    Raises:
+        NetworkError: a broker does not answer.
+        BrokerError: the groups may not be seen.
+    """
+    listed = [
+        each
+        for each in await list_groups(client)
+        if not patterns or any(fnmatch.fnmatchcase(each.group_id, one) for one in patterns)
+    ]
+    described = [each for each in listed if each.type in (GroupType.CLASSIC, GroupType.CONSUMER)]
+    groups = await asyncio.gather(*(describe_group(client, each.group_id) for each in described))
+    found = [each for each in groups if each.state != "Dead"]
+    found += [
+        GroupDescription(e.group_id, e.type, e.state, e.protocol_type, "", e.coordinator)
+        for e in listed
+        if e not in described
+    ]
+    lags: Sequence[list[PartitionLag]] = [[] for _ in groups]
+    if with_lag:
+        lags = await asyncio.gather(*(group_lag(client, each) for each in groups))
+    by_group = {each.group_id: tuple(lag) for each, lag in zip(groups, lags, strict=True)}
+    return sorted(found, key=lambda each: each.group_id), by_group
+
+
+async def watch_cluster(
+    client: ClusterClient,
+    patterns: Collection[str] = (),
+    *,
+    interval_s: float = 1.0,
+    with_lag: bool = True,
+    clock: Clock | None = None,
+) -> AsyncIterator[ClusterView]:
+    """Look at the groups of a cluster again and again, without end; yield a view each time.
+
+    While the cluster cannot be asked the views say why, with the groups of the last time.
+
+    Args:
+        client: the cluster.
+        patterns: names of groups to watch, with * and ?; () for all.
+        interval_s: seconds between two looks.
+        with_lag: whether to look up offsets, too.
+        clock: the time since 1970; for tests.
+
+    Raises:
+        BrokerError: the groups may not be seen, which does not pass.
+    """
+    clock = clock or WallClock()
+    tracker = GroupTracker()
+    groups: tuple[WatchedGroup, ...] = ()
+    while True:
+        error = None
+        try:
+            found, lags = await look(client, patterns, with_lag=with_lag)
+        except (NetworkError, BrokerError) as raised:
+            if not raised.retriable:
+                raise
+            error = str(raised)
+        else:
+            tracker.observe(clock.now_ms(), found)
+            groups = tuple(
+                WatchedGroup(each, tracker.since_ms(each.group_id), lags.get(each.group_id, ()))
+                for each in found
+            )
+        yield ClusterView(clock.now_ms(), groups, tracker.rebalances, error)
+        await asyncio.sleep(interval_s)

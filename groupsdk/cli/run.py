@@ -1,0 +1,424 @@
+"""`groupsdk run`: run a coordinator, a consumer's handler or an election of a module until it is told to end."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import click
+from typing_extensions import override
+
+from groupsdk.cli.command import Command, ExitCode, exit_with
+from groupsdk.cli.connection import Connection, connection_options
+from groupsdk.cli.process import StopSignals, load, log_level_option, set_up_logging
+from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.snapshot import MemberSnapshot
+
+
+logger = logging.getLogger(__name__)
+
+_TICK_S: Final = 0.2
+_LOOK_S: Final = 0.5
+_LOCAL: Final = ("127.0.0.1", "::1", "localhost")
+_OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_SERVERS: Final = "--bootstrap-servers localhost:9092"
+
+
+class Runnable(Protocol):
+    """Something with a membership that can be run."""
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until `stop` is set; what it raises ends the command."""
+
+    def close(self, timeout_s: float) -> bool:
+        """Leave the group; return whether that was done in time."""
+
+    def snapshot(self) -> MemberSnapshot:
+        """Return the membership as it is; called by other threads."""
+
+    def openmetrics(self) -> str:
+        """Return its metrics in the OpenMetrics format; "" where there are none. Called by other threads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of `groupsdk run` that say how."""
+
+    group: str | None = None
+    topics: Sequence[str] = ()
+    workers: int = 1
+    health: str | None = None
+    shutdown_timeout: float = 30.0
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        (f"groupsdk run shards:Shards --group shards {_SERVERS}", "an AbstractCoordinator"),
+        (
+            f"groupsdk run billing:handle --group billing --topic orders {_SERVERS}",
+            "a function that is called with each record",
+        ),
+        ("groupsdk run jobs:election --health 127.0.0.1:8080", "a LeaderElection, with health"),
+        (f"groupsdk run shards:Shards --group shards --reload {_SERVERS}", "in development"),
+    ],
+)
+@click.argument("place", metavar="MODULE:NAME")
+@click.option("--group", envvar="GROUPSDK_GROUP", metavar="NAME", help="The group to join.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="NAME", help="What a handler reads; repeatable."
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Threads of a handler; the records of a partition stay in order.",
+)
+@click.option(
+    "--health",
+    metavar="HOST:PORT",
+    envvar="GROUPSDK_HEALTH",
+    help="Answer GET /health (200 while the member is well, 503 otherwise) and /metrics over HTTP here.",
+)
+@click.option(
+    "--reload", is_flag=True, help="Start again when a Python file changes; for development."
+)
+@click.option(
+    "--shutdown-timeout",
+    type=click.FloatRange(0, 1e6),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    envvar="GROUPSDK_SHUTDOWN_TIMEOUT",
+    help="How long leaving in good order may take.",
+)
+@connection_options
+@log_level_option("info")
+def run(
+    place: str,
+    connection: Connection,
+    reload: bool,
+    log_level: str,
+    **options: Any,
+) -> None:
+    """Run MODULE:NAME until SIGTERM or SIGINT: an AbstractCoordinator, a record handler, or an election.
+
+    A coordinator may be a class, which is made with the settings, or an object. A function is called with each record
+    of its topics, a confluent_kafka.Message; a record counts as read when it returns, and an exception ends the command
+    before the record is committed. The first signal leaves the group in good order, the second ends at once.
+    """
+    set_up_logging(log_level)
+    with StopSignals() as signals:
+        if reload:
+            exit_with(run_again(_without_reload(sys.argv), Path.cwd(), signals.first))
+        exit_with(run_place(place, connection, RunOptions(**options), signals.first))
+
+
+def run_place(
+    place: str, connection: Connection, options: RunOptions, stop: threading.Event
+) -> ExitCode:
+    """Run what stands at "module:name" until `stop` is set, or it fails.
+
+    Raises:
+        ConfigError: there is nothing that can be run, or a setting is wrong.
+    """
+    running = runnable(load(place, "shards:Shards"), place, connection, options)
+    code = ExitCode.OK
+    server = None if options.health is None else HealthServer(options.health, running)
+    try:
+        if server is not None:
+            server.start()
+        running.run(stop)
+        if stop.is_set():
+            logger.info("leaving in good order; another signal ends at once")
+    except ConfigError:
+        running.close(options.shutdown_timeout)
+        raise
+    except GroupSdkError as error:
+        logger.error("%s ended: %s", place, error)  # noqa: TRY400  # for a person to read
+        code = ExitCode.FAILED
+    except Exception:
+        logger.exception("%s ended", place)
+        code = ExitCode.FAILED
+    finally:
+        if server is not None:
+            server.stop()
+    if not running.close(options.shutdown_timeout):
+        logger.error("not ended in order within %g s", options.shutdown_timeout)
+        return ExitCode.NOT_IN_ORDER if code is ExitCode.OK else code
+    return code
+
+
+def runnable(found: Any, place: str, connection: Connection, options: RunOptions) -> Runnable:
+    """Make something that can be run of what was found at a place.
+
+    Raises:
+        ConfigError: it is nothing of the kind, or a setting is wrong.
+    """
+    from groupsdk.drivers.threads.abstract import AbstractCoordinator
+    from groupsdk.election.leader_election import LeaderElection
+
+    if isinstance(found, type) and issubclass(found, AbstractCoordinator):
+        return _CoordinatorRun(found(_member_settings(connection, options)))
+    if isinstance(found, AbstractCoordinator):
+        return _CoordinatorRun(found)
+    if isinstance(found, LeaderElection):
+        return _ElectionRun(found)
+    from inspect import isclass, iscoroutinefunction
+
+    if callable(found) and not isclass(found) and not iscoroutinefunction(found):
+        return _HandlerRun(found, place, connection, options)
+    raise ConfigError(
+        f"{place!r} is a {type(found).__name__}: it must be an AbstractCoordinator (class or object), a"
+        " LeaderElection, or a function that takes a record"
+    )
+
+
+class _CoordinatorRun:
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                if self._coordinator.ensure_active_group(_TICK_S):
+                    self._coordinator.poll(_TICK_S)
+            except GroupSdkError as error:
+                if error.fatal or not error.retriable:
+                    raise
+                logger.warning("%s; going on", error)
+
+    def close(self, timeout_s: float) -> bool:
+        return _in_time(lambda: self._coordinator.close(timeout_s), timeout_s)
+
+    def snapshot(self) -> MemberSnapshot:
+        found: MemberSnapshot = self._coordinator.snapshot()
+        return found
+
+    def openmetrics(self) -> str:
+        return _openmetrics(self._coordinator)
+
+
+class _ElectionRun:
+    def __init__(self, election: Any) -> None:
+        self._election = election
+
+    def run(self, stop: threading.Event) -> None:
+        self._election.start()
+        stop.wait()
+
+    def close(self, timeout_s: float) -> bool:
+        return bool(self._election.stop(timeout_s))
+
+    def snapshot(self) -> MemberSnapshot:
+        found: MemberSnapshot = self._election.snapshot()
+        return found
+
+    def openmetrics(self) -> str:
+        return ""
+
+
+class _HandlerRun:
+    def __init__(
+        self, handler: Callable[..., Any], place: str, connection: Connection, options: RunOptions
+    ) -> None:
+        # brings confluent-kafka, which coordinators do without
+        from groupsdk.consumer.consumer import GroupConsumer
+        from groupsdk.consumer.processing import PartitionProcessor
+
+        if not options.topics:
+            raise ConfigError(
+                f"{place!r} is a function: give the topics that it reads, --topic NAME"
+            )
+        settings = {**connection.others, **_member_settings(connection, options)}
+        settings["enable.auto.offset.store"] = False
+        self._topics = list(options.topics)
+        self._consumer = GroupConsumer(settings)
+        self._processor = PartitionProcessor(self._consumer, handler, workers=options.workers)
+
+    def run(self, stop: threading.Event) -> None:
+        self._processor.subscribe(self._topics)
+        while not stop.is_set():
+            self._processor.step()
+
+    def close(self, timeout_s: float) -> bool:
+        self._processor.stop()
+        self._processor.close()
+        return _in_time(self._consumer.close, timeout_s)
+
+    def snapshot(self) -> MemberSnapshot:
+        return self._consumer.snapshot()
+
+    def openmetrics(self) -> str:
+        return _openmetrics(self._consumer)
+
+
+def _member_settings(connection: Connection, options: RunOptions) -> dict[str, Any]:
+    settings = dict(connection.settings)
+    group = options.group or connection.others.get("group.id")
+    if group is None:
+        raise ConfigError("group.id is missing: give --group NAME")
+    settings["group.id"] = group
+    return settings
+
+
+def _openmetrics(member: Any) -> str:
+    from groupsdk.telemetry.registry import MetricsRegistry
+
+    registry = MetricsRegistry()
+    registry.add_member(member)
+    return registry.openmetrics()
+
+
+def _in_time(close: Callable[[], object], timeout_s: float) -> bool:
+    thread = threading.Thread(target=close, name="groupsdk-close", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    return not thread.is_alive()
+
+
+class HealthServer:
+    """Answers GET /health: 200 while the member is well, 503 while it is not, with the membership as JSON.
+
+    A member is well while its coordinator can be reached. GET /metrics answers in the OpenMetrics format.
+
+    Args:
+        address: "host:port"; port 0 takes a free one.
+        running: what is shown.
+
+    Raises:
+        ConfigError: the address is none.
+        OSError: it is in use.
+    """
+
+    def __init__(self, address: str, running: Runnable) -> None:
+        host, colon, port = address.rpartition(":")
+        if not (colon and host and port.isdecimal() and int(port) < 65_536):
+            raise ConfigError(
+                f"--health must be HOST:PORT, such as 127.0.0.1:8080, not {address!r}"
+            )
+        if host.strip("[]") not in _LOCAL:
+            logger.warning("--health %s: others can reach it; it needs no password", address)
+        self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), _handler(running))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="groupsdk-health", daemon=True
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        """Answer from now on, on threads of its own."""
+        logger.info("health: http://%s:%d/health", self._server.server_address[0], self.port)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the port."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+def health(snapshot: MemberSnapshot) -> tuple[bool, dict[str, Any]]:
+    """Tell whether a member is well, and what there is to say of it."""
+    well = snapshot.trouble is None
+    return well, {
+        "status": "up" if well else "down",
+        "group": snapshot.group_id,
+        "member": snapshot.member_id,
+        "generation": snapshot.generation.generation_id,
+        "state": snapshot.state.name.lower(),
+        "stable": snapshot.stable,
+        "coordinator": snapshot.coordinator,
+        "trouble": snapshot.trouble,
+    }
+
+
+def _handler(running: Runnable) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 5  # a client that sends nothing does not keep a thread
+
+        def do_GET(self) -> None:
+            match self.path.partition("?")[0]:
+                case "/health" | "/healthz":
+                    well, shown = health(running.snapshot())
+                    self._answer(200 if well else 503, "application/json", json.dumps(shown))
+                case "/metrics":
+                    self._answer(200, _OPENMETRICS, running.openmetrics())
+                case _:
+                    self._answer(404, "text/plain", "there is /health and /metrics\n")
+
+        def _answer(self, status: int, kind: str, text: str) -> None:
+            body = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, format: str, *args: Any) -> None:
+            logger.debug("health: %s", format % args)
+
+    return Handler
+
+
+def run_again(command: Sequence[str], folder: Path, stop: threading.Event) -> ExitCode:
+    """Run a command, and again whenever a Python file below a folder has changed, until `stop` is set.
+
+    A command that ended by itself is started again at the next change, too.
+
+    Args:
+        command: the words of the command.
+        folder: where files are watched.
+        stop: set to end.
+    """
+    while True:
+        seen = dict(_files(folder))
+        child = subprocess.Popen(command, start_new_session=True)
+        try:
+            while not stop.wait(_LOOK_S):
+                found = dict(_files(folder))
+                if found != seen:
+                    changed = sorted(str(each) for each, _ in found.items() ^ seen.items())
+                    logger.info("%s changed; starting again", changed[0])
+                    break
+        finally:
+            code = _end(child)
+        if stop.is_set():
+            return ExitCode(code) if code in set(ExitCode) else ExitCode.FAILED
+
+
+def _end(child: "subprocess.Popen[bytes]") -> int:
+    if child.poll() is None:
+        child.send_signal(signal.SIGTERM)
+    return child.wait()
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, int]]:
+    for root, folders, names in os.walk(folder):
+        folders[:] = [each for each in folders if each[0] not in "._" and each != "node_modules"]
+        for name in names:
+            if name.endswith(".py"):
+                path = Path(root, name)
+                try:
+                    yield path, path.stat().st_mtime_ns
+                except OSError:
+                    continue  # gone meanwhile
+
+
+def _without_reload(argv: Sequence[str]) -> list[str]:
+    words = [each for each in argv[1:] if each != "--reload"]
+    return [sys.executable, "-m", "groupsdk", *words]

@@ -1,0 +1,277 @@
+"""`groupsdk watch`: groups, members, lag and rebalances in the terminal, as they change."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from groupsdk.admin.descriptions import ranges, shown
+from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup, watch_cluster
+from groupsdk.cli.command import Command
+from groupsdk.cli.connection import Connection, connection_options
+from groupsdk.cli.output import cell, json_option, plain, write_json_line
+from groupsdk.cli.process import log_level_option, set_up_logging
+
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from groupsdk.admin.cluster import ClusterClient
+
+_SERVERS: Final = "--bootstrap-servers localhost:9092"
+_STATES: Final = {
+    "Stable": "green",
+    "Empty": "dim",
+    "PreparingRebalance": "yellow",
+    "CompletingRebalance": "yellow",
+    "Assigning": "yellow",
+    "Reconciling": "yellow",
+}
+_SHOWN: Final = 8
+"""So many rebalances are shown."""
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        (f"groupsdk watch {_SERVERS}", "all groups, until Ctrl-C"),
+        (f"groupsdk watch 'orders-*' --members --interval 0.5 {_SERVERS}", "some, with members"),
+        (f"groupsdk watch --rebalances --json {_SERVERS}", "each rebalance as a line of JSON"),
+    ],
+)
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.05, 3600),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to look.",
+)
+@click.option("--members", is_flag=True, help="Show the members, and what each has.")
+@click.option("--no-lag", is_flag=True, help="Do not look up offsets.")
+@click.option(
+    "--rebalances", "only_rebalances", is_flag=True, help="Write a line for each rebalance alone."
+)
+@click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many looks.")
+@connection_options
+@json_option
+@log_level_option("error")
+def watch(
+    patterns: tuple[str, ...],
+    interval: float,
+    members: bool,
+    no_lag: bool,
+    only_rebalances: bool,
+    count: int | None,
+    connection: Connection,
+    as_json: bool,
+    log_level: str,
+) -> None:
+    """Watch groups: states, members, what each has, lag, and rebalances as they happen with who caused them.
+
+    Draws in a terminal; --json writes a line for each look, --rebalances one for each rebalance that has ended. A
+    rebalance that begins and ends between two looks is seen by what it changed.
+    """
+    set_up_logging(log_level)
+    view = _view(members=members, only_rebalances=only_rebalances, as_json=as_json)
+
+    async def follow(client: "ClusterClient") -> None:
+        looks = 0
+        views = watch_cluster(client, patterns, interval_s=interval, with_lag=not no_lag)
+        async for each in views:
+            view.show(each)
+            looks += 1
+            if looks == count:
+                return
+
+    with view:
+        connection.run(follow)
+
+
+class _Lines:
+    """Writes a line for each look, or for each rebalance that has ended."""
+
+    def __init__(self, *, only_rebalances: bool, as_json: bool) -> None:
+        self._only_rebalances = only_rebalances
+        self._as_json = as_json
+        self._written: set[tuple[str, int, int | None]] = set()
+
+    def __enter__(self) -> "_Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to put back."""
+
+    def show(self, view: ClusterView) -> None:
+        if not self._only_rebalances:
+            write_json_line(view_json(view))
+            return
+        for each in reversed(view.rebalances):
+            key = each.group_id, each.began_ms, each.ended_ms
+            if each.ended_ms is None or key in self._written:
+                continue
+            self._written.add(key)
+            if self._as_json:
+                write_json_line(rebalance_json(each))
+            else:
+                click.echo(cell(rebalance_line(each)))
+
+
+class _Screen:
+    """Draws each look over the last one in a terminal, elsewhere below it."""
+
+    def __init__(self, *, members: bool) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._members = members
+        self._console = Console(highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False)
+
+    def __enter__(self) -> "_Screen":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def show(self, view: ClusterView) -> None:
+        drawn = draw(view, members=self._members)
+        if self._console.is_terminal:
+            self._live.update(drawn, refresh=True)
+        else:
+            self._console.print(drawn)
+            self._console.file.flush()
+
+
+def _view(*, members: bool, only_rebalances: bool, as_json: bool) -> _Lines | _Screen:
+    if as_json or only_rebalances:
+        return _Lines(only_rebalances=only_rebalances, as_json=as_json)
+    return _Screen(members=members)
+
+
+def draw(view: ClusterView, *, members: bool) -> "RenderableType":
+    """Draw a view: a table of groups, of their members where asked for, and the last rebalances."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(f"{_time(view.at_ms)}  {len(view.groups)} groups", "bold")]
+    if view.error is not None:
+        parts.append(Text(cell(view.error), "bold red"))
+    parts.append(_groups(view))
+    if members:
+        parts += [_members(each) for each in view.groups if each.description.members]
+    if view.rebalances:
+        lines = [rebalance_line(each) for each in view.rebalances[:_SHOWN]]
+        parts.append(Text("Rebalances", "bold"))
+        parts += [
+            Text(cell(line), "yellow" if each.ended_ms is None else "")
+            for line, each in zip(lines, view.rebalances, strict=False)
+        ]
+    return Group(*parts)
+
+
+def _groups(view: ClusterView) -> "Table":
+    rows = []
+    for each in view.groups:
+        group = each.description
+        rows.append(
+            (
+                group.group_id,
+                group.type,
+                group.state,
+                f"{max(0, view.at_ms - each.since_ms) // 1000} s",
+                group.assignor or group.protocol_type,
+                group.epoch,
+                len(group.members),
+                sum(member.assignment.size for member in group.members),
+                each.total_lag,
+            )
+        )
+    columns = ("GROUP", "TYPE", "STATE", "SINCE", "ASSIGNOR", "EPOCH", "MEMBERS", "ASSIGNED", "LAG")
+    return _table(columns, rows)
+
+
+def _members(group: WatchedGroup) -> "Table":
+    lag: dict[str | None, int] = {}
+    for each in group.lag:
+        lag[each.member_id] = lag.get(each.member_id, 0) + (each.lag or 0)
+    rows = [
+        (
+            member.member_id,
+            member.instance_id,
+            member.host,
+            member.assignment.size,
+            ranges(member.assignment.partitions)
+            or ", ".join((*member.assignment.connectors, *member.assignment.tasks))
+            or shown(member.assignment.other),
+            lag.get(member.member_id, 0),
+        )
+        for member in group.description.members
+    ]
+    columns = ("MEMBER", "INSTANCE", "HOST", "COUNT", "ASSIGNMENT", "LAG")
+    return _table(columns, rows, title=group.description.group_id)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=SIMPLE_HEAD, title=cell(title) if title else None, title_justify="left", pad_edge=False
+    )
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell(each), _STATES.get(str(each), "")) for each in row))
+    return table
+
+
+def rebalance_line(rebalance: Rebalance) -> str:
+    """Say on a line what a rebalance was."""
+    causes = "; ".join(each.text for each in rebalance.causes) or "the cause is not seen yet"
+    if rebalance.length_ms is None:
+        took = f"goes on, {rebalance.phases[-1][0]}"
+    else:
+        took = f"took {rebalance.length_ms} ms" if rebalance.length_ms else "took less than a look"
+    return (
+        f"{_time(rebalance.began_ms)} {rebalance.group_id}: {causes}; {took},"
+        f" {rebalance.members} members, {rebalance.moved} moved"
+    )
+
+
+def rebalance_json(rebalance: Rebalance) -> dict[str, Any]:
+    """Turn a rebalance into JSON, with its length and the causes in words."""
+    return {
+        **plain(rebalance),
+        "length_ms": rebalance.length_ms,
+        "text": rebalance_line(rebalance),
+    }
+
+
+def view_json(view: ClusterView) -> dict[str, Any]:
+    """Turn a view into JSON: groups with members and lag, and the rebalances."""
+    return {
+        "at_ms": view.at_ms,
+        "error": view.error,
+        "groups": [
+            {
+                **plain(each.description),
+                "since_ms": each.since_ms,
+                "total_lag": each.total_lag,
+                "lag": [{**plain(part), "lag": part.lag} for part in each.lag],
+            }
+            for each in view.groups
+        ],
+        "rebalances": [rebalance_json(each) for each in view.rebalances],
+    }
+
+
+def _time(at_ms: int) -> str:
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    return moment.strftime("%H:%M:%S")

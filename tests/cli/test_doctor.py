@@ -1,0 +1,86 @@
+"""Tests `groupsdk doctor`: on clusters that are well, out of reach, secured, and with settings that are wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.testing import LocalKafka
+from tests.cli.conftest import Run
+
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def levels(found: list[dict[str, Any]]) -> dict[str, str]:
+    """The worst level of each check."""
+    order = ("ok", "warning", "error")
+    worst: dict[str, str] = {}
+    for each in found:
+        name = each["check"]
+        worst[name] = max(worst.get(name, "ok"), each["level"], key=order.index)
+    return worst
+
+
+def test_a_cluster_that_is_well(run: Run) -> None:
+    with EmbeddedBroker() as broker:
+        broker.create_topic("t", 1)
+        servers = ("--bootstrap-servers", broker.bootstrap_servers)
+        found = run("doctor", "--group", "g", "--topic", "t", "--json", *servers).json
+        assert set(levels(found).values()) == {"ok"}
+        assert {each["check"] for each in found} == {
+            *("reach", "versions", "topics", "rights", "clock", "timeouts")
+        }
+        shown = run("doctor", *servers, "--topic", "none", code=4).out
+        assert "there is no topic 'none'" in shown
+        assert "-> create it, or allow it" in shown
+
+
+def test_a_cluster_that_is_out_of_reach(run: Run) -> None:
+    shown = run("doctor", "--bootstrap-servers", "127.0.0.1:1", code=4).out
+    assert "Connection refused" in shown
+    assert "check host and port" in shown
+    told = run("doctor", code=2).err
+    assert "give --bootstrap-servers" in told
+
+
+def test_settings_of_a_consumer_are_checked(run: Run, tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker:
+        path = tmp_path / "consumer.properties"
+        path.write_text(
+            f"bootstrap.servers={broker.bootstrap_servers}\ngroup.id=g\nsession.timeout.ms=9000\n"
+            "heartbeat.interval.ms=4000\nfetch.min.bytes=1\n"
+        )
+        found = run("doctor", "--config", str(path), "--json", code=4).json
+        assert levels(found)["timeouts"] == "warning"
+        assert "group 'g' may be joined" in {each["text"] for each in found}
+        path.write_text(f"{path.read_text()}heartbeat.interval.ms=9000\n")
+        found = run("doctor", "--config", str(path), "--json", code=4).json
+        assert "must be less than" in found[-1]["text"]
+
+
+def test_a_secured_kafka(
+    secure_kafka: LocalKafka, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def doctor(protocol: str, user: str, password: str, *words: str) -> list[dict[str, Any]]:
+        monkeypatch.setenv("GROUPSDK_SASL_PASSWORD", password)
+        servers = secure_kafka.bootstrap_servers_of("SASL_PLAINTEXT")
+        options = ("--security-protocol", protocol, "--sasl-username", user)
+        given = ("--sasl-mechanism", "PLAIN", "--bootstrap-servers", servers, "--timeout", "5")
+        found: list[dict[str, Any]] = run(
+            "doctor", *options, *given, *words, "--json", code=None
+        ).json
+        return found
+
+    found = doctor("SASL_PLAINTEXT", "alice", "alice-secret", "--group", "g")
+    assert levels(found)["reach"] == levels(found)["rights"] == "ok"
+    found = doctor("SASL_PLAINTEXT", "alice", "wrong")
+    assert (found[-1]["check"], found[-1]["level"]) == ("security", "error")
+    assert "sasl.username" in found[-1]["remedy"]
+    found = doctor("SASL_PLAINTEXT", "mallory", "mallory-secret", "--group", "g", "--topic", "t")
+    assert levels(found)["rights"] == "error"
+    assert any("kafka-acls.sh" in each["remedy"] for each in found)
+    # TLS to a port without
+    found = doctor("SASL_SSL", "alice", "alice-secret")
+    assert found[-1]["level"] == "error"

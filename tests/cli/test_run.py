@@ -1,0 +1,228 @@
+"""Tests `groupsdk run`: what can be run, health, signals, starting again when a file changes."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.command import ExitCode
+from groupsdk.cli.connection import Connection
+from groupsdk.cli.run import HealthServer, RunOptions, run_again, run_place, runnable
+from groupsdk.election.leader_election import LeaderElection
+from groupsdk.errors import ConfigError
+from tests.cli.peers import Shards, produce
+from tests.support.cases import each_case
+from tests.support.workers import eventually
+
+
+pytestmark = pytest.mark.timeout(120)
+STARTED = threading.Event()
+STOP = threading.Event()
+SEEN: list[bytes] = []
+
+
+class Told(Shards):
+    """Tells when it has its assignment."""
+
+    @override
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        STOP.set()
+
+
+class Broken(Shards):
+    """Raises in a callback."""
+
+    @override
+    def metadata(self) -> Any:
+        raise ValueError("mine")
+
+
+def handle(message: Any) -> None:
+    """Reads records until the last."""
+    SEEN.append(message.value())
+    if message.value() == b"4":
+        STOP.set()
+
+
+def fail(message: Any) -> None:
+    """Cannot read a record."""
+    raise ValueError("cannot")
+
+
+async def later(message: Any) -> None:
+    """Is awaited, which is not done here."""
+
+
+def connection(broker: EmbeddedBroker) -> Connection:
+    """Settings for the broker."""
+    others = {"auto.offset.reset": "earliest"}
+    return Connection({"bootstrap.servers": broker.bootstrap_servers}, 10, others)
+
+
+def test_a_coordinator_is_run_until_it_is_told_to_end(
+    broker: EmbeddedBroker, group_id: str
+) -> None:
+    STOP.clear()
+    options = RunOptions(group=group_id, health="127.0.0.1:0")
+    assert run_place(f"{__name__}:Told", connection(broker), options, STOP) is ExitCode.OK
+    assert not broker.groups[group_id].members
+
+
+def test_a_callback_that_raises_ends_it(
+    broker: EmbeddedBroker, group_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = RunOptions(group=group_id)
+    code = run_place(f"{__name__}:Broken", connection(broker), options, threading.Event())
+    assert code is ExitCode.FAILED
+    assert "ValueError: mine" in caplog.text
+
+
+def test_a_function_is_called_with_each_record(broker: EmbeddedBroker, group_id: str) -> None:
+    STOP.clear()
+    SEEN.clear()
+    broker.create_topic(group_id, 1)
+    produce(broker.bootstrap_servers, group_id, {0: 5})
+    options = RunOptions(group=group_id, topics=[group_id])
+    assert run_place(f"{__name__}:handle", connection(broker), options, STOP) is ExitCode.OK
+    assert SEEN == [b"0", b"1", b"2", b"3", b"4"]
+    options = RunOptions(group=f"{group_id}-2", topics=[group_id])
+    code = run_place(f"{__name__}:fail", connection(broker), options, threading.Event())
+    assert code is ExitCode.FAILED
+
+
+def test_an_election_is_run(broker: EmbeddedBroker, group_id: str) -> None:
+    stop = threading.Event()
+    election = LeaderElection(group_id, bootstrap_servers=broker.bootstrap_servers, grace=0)
+
+    @election.on_elected
+    def lead(term: Any) -> None:
+        stop.set()
+
+    found = runnable(election, "m:election", connection(broker), RunOptions())
+    found.run(stop)
+    assert found.close(20)
+    assert found.openmetrics() == ""
+
+
+@each_case(
+    ("name", "options", "text"),
+    [
+        ("STARTED", RunOptions(group="g"), "must be an AbstractCoordinator"),
+        ("later", RunOptions(group="g", topics=["t"]), "must be an AbstractCoordinator"),
+        ("handle", RunOptions(group="g"), "--topic NAME"),
+        ("handle", RunOptions(topics=["t"]), "give --group NAME"),
+        ("Told", RunOptions(), "give --group NAME"),
+        ("nothing", RunOptions(), "has no 'nothing'"),
+    ],
+)
+def test_what_cannot_be_run_is_said(
+    name: str, options: RunOptions, text: str, broker: EmbeddedBroker
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        run_place(f"{__name__}:{name}", connection(broker), options, threading.Event())
+
+
+def test_health_tells_of_the_member(broker: EmbeddedBroker, group_id: str) -> None:
+    member = Shards(bootstrap_servers=broker.bootstrap_servers, group_id=group_id)
+    running = runnable(member, "m:member", connection(broker), RunOptions())
+    server = HealthServer("127.0.0.1:0", running)
+    server.start()
+
+    def get(path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{server.port}{path}", timeout=10
+            ) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    try:
+        assert member.ensure_active_group(20)
+        status, text = get("/health")
+        shown = json.loads(text)
+        assert (status, shown["status"], shown["state"]) == (200, "up", "stable")
+        assert (shown["group"], shown["member"]) == (group_id, member.member_id())
+        status, text = get("/metrics")
+        assert status == 200
+        assert text.endswith("# EOF\n")
+        assert get("/other")[0] == 404
+    finally:
+        server.stop()
+        member.close()
+    for address in ("8080", ":8080", "h:", "h:99999"):
+        with pytest.raises(ConfigError, match="--health must be HOST:PORT"):
+            HealthServer(address, running)
+
+
+def test_a_member_in_trouble_is_not_well() -> None:
+    from groupsdk.cli.run import health
+    from groupsdk.types import NO_GENERATION
+
+    snapshot: Any = SimpleNamespace(
+        trouble="no broker",
+        group_id="g",
+        member_id="",
+        generation=NO_GENERATION,
+        state=SimpleNamespace(name="UNJOINED"),
+        stable=False,
+        coordinator=None,
+    )
+    well, shown = health(snapshot)
+    assert (well, shown["status"], shown["trouble"]) == (False, "down", "no broker")
+
+
+def test_it_starts_again_when_a_file_changes(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("version = 1\n")
+    said = tmp_path / "said"
+    script = (
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        f"with open({str(said)!r}, 'a') as out: out.write(pathlib.Path('program.py').read_text())\n"
+        "while True: time.sleep(0.05)\n"
+    )
+    stop = threading.Event()
+    found: list[ExitCode] = []
+    command = [sys.executable, "-c", f"import os; os.chdir({str(tmp_path)!r})\n{script}"]
+    thread = threading.Thread(target=lambda: found.append(run_again(command, tmp_path, stop)))
+    thread.start()
+    try:
+        eventually(lambda: said.exists() and said.read_text() == "version = 1\n")
+        program.write_text("version = 22\n")
+        eventually(lambda: said.read_text() == "version = 1\nversion = 22\n")
+    finally:
+        stop.set()
+        thread.join(60)
+    assert found == [ExitCode.OK]
+
+
+def test_a_signal_ends_it_in_good_order(broker: EmbeddedBroker, group_id: str) -> None:
+    words = ["run", "tests.cli.peers:Shards", "--group", group_id, "--reload"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "groupsdk", *words, "--bootstrap-servers", broker.bootstrap_servers],
+        cwd=Path(__file__).parents[2],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            eventually(lambda: group_id in broker.groups and broker.groups[group_id].members)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == ExitCode.OK
+            eventually(lambda: not broker.groups[group_id].members)
+        finally:
+            process.kill()

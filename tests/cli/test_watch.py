@@ -1,0 +1,71 @@
+"""Tests how `groupsdk watch` writes and draws."""
+
+import io
+
+from rich.console import Console
+
+from groupsdk.admin.descriptions import (
+    Assignment,
+    GroupDescription,
+    GroupType,
+    Member,
+    PartitionLag,
+)
+from groupsdk.admin.watching import Cause, ClusterView, Rebalance, WatchedGroup
+from groupsdk.assignment import TopicPartition
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.watch import draw, rebalance_line, view_json
+from tests.cli.conftest import Run
+from tests.cli.peers import own_protocol
+
+
+CAUSE = Cause(kind="joined", member_id="m-1", client_id="c", host="/h")
+OPEN = Rebalance(group_id="g", began_ms=0, causes=(CAUSE,), phases=(("Assigning", 0),), members=2)
+DONE = Rebalance(group_id="g", began_ms=0, ended_ms=20, causes=(CAUSE,), moved=3, members=2)
+MEMBER = Member("m-1\x1b[2J", "c", "/h", assignment=Assignment((TopicPartition("t", 1),)))
+VIEW = ClusterView(
+    5_000,
+    (
+        WatchedGroup(
+            GroupDescription("g", GroupType.CLASSIC, "Stable", "consumer", "range", 1, (MEMBER,)),
+            2_000,
+            (PartitionLag("t", 1, 3, 10, "m-1\x1b[2J"),),
+        ),
+    ),
+    (OPEN, DONE),
+    "no broker answers",
+)
+
+
+def test_a_view_is_drawn() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(draw(VIEW, members=True))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    shown = file.getvalue()
+    for text in ("1 groups", "Stable", "3 s", "t(1)", "no broker answers", "c (m-1) at /h joined"):
+        assert text in shown
+    assert "\x1b[2J" not in shown
+    assert "goes on, Assigning" in shown
+
+
+def test_a_rebalance_is_told_on_a_line() -> None:
+    assert rebalance_line(DONE).endswith("g: c (m-1) at /h joined; took 20 ms, 2 members, 3 moved")
+
+
+def test_a_view_becomes_json() -> None:
+    shown = view_json(VIEW)
+    assert shown["groups"][0]["total_lag"] == 7
+    assert shown["groups"][0]["lag"][0]["lag"] == 7
+    assert [each["length_ms"] for each in shown["rebalances"]] == [None, 20]
+
+
+def test_looks_are_lines_of_json(broker: EmbeddedBroker, group_id: str, run: Run) -> None:
+    servers = ("--bootstrap-servers", broker.bootstrap_servers)
+    with own_protocol(broker.bootstrap_servers, group_id):
+        words = ("watch", group_id, "--count", "2", "--interval", "0.05")
+        first, second = run(*words, "--json", *servers).lines
+        assert first["groups"][0]["group_id"] == second["groups"][0]["group_id"] == group_id
+        assert first["at_ms"] <= second["at_ms"]
+        assert group_id[:20] in run(*words, "--members", *servers).out
+        assert run(*words, "--rebalances", *servers).out == ""
