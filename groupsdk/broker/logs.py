@@ -207,9 +207,11 @@ class Logs:
         self._scheduler.after(interval_ms, run)
 
     def _retain(self) -> None:
+        from groupsdk.broker.log import retention
+
         now_ms = self._scheduler.now_ms()
         for place, log in self.opened():
-            self._try(place, "retention", partial(log.enforce_retention, now_ms))
+            self._try(place, "retention", partial(retention.enforce, log, now_ms))
         if self._opening is None:
             closed = [each for each in sorted(self._directory.found) if each not in self._open]
             if closed:
@@ -218,6 +220,8 @@ class Logs:
 
     def _opened_for_upkeep(self, places: list[Partition]) -> Iterator[None]:
         """Open logs that nobody has used yet, and remove what is too old in them: time passes for them, too."""
+        from groupsdk.broker.log import retention
+
         for place in places:
             yield
             name, partition = place
@@ -226,7 +230,7 @@ class Logs:
                 continue
             try:
                 if self._directory.holds_records(name, partition):
-                    self.get(topic, partition).enforce_retention(self._scheduler.now_ms())
+                    retention.enforce(self.get(topic, partition), self._scheduler.now_ms())
             except GroupSdkError as error:
                 self.report(name, partition, error)
 
@@ -238,7 +242,7 @@ class Logs:
     def _expire_producers(self) -> None:
         now_ms, after_ms = self._scheduler.now_ms(), self._config.producer_id_expiration_ms
         for place, log in self.opened():
-            self._try(place, "expiry", partial(log.expire_producers, now_ms, after_ms))
+            self._try(place, "expiry", partial(log.producers.expire, now_ms, after_ms))
 
     def _flush(self) -> None:
         now_ms = self._scheduler.now_ms()
@@ -255,9 +259,11 @@ class Logs:
             self._defer(self._compact_on)
 
     def _compaction(self) -> Iterator[None]:
+        from groupsdk.broker.log.cleaner import is_due
+
         for place, log in self.opened():
             now_ms = self._scheduler.now_ms()
-            if not (log.config.compact and log.is_compaction_due(now_ms)):
+            if not (log.config.compact and is_due(log, now_ms)):
                 continue
             try:
                 for _ in log.compaction(now_ms):

@@ -1,4 +1,7 @@
-"""Make instances of the declared structs fast: a frozen dataclass sets each of its fields by a slow call."""
+"""Make instances of the declared structs fast: a frozen dataclass sets each of its fields by a slow call.
+
+Without it, the rows "OffsetCommit, 100 partitions" of the brokers' requests in docs/benchmarks.md take 30 % more CPU.
+"""
 
 import sys
 from collections.abc import Callable

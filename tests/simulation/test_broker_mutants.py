@@ -21,7 +21,7 @@ from groupsdk.broker.groups.rebalance import Rebalances
 from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.groups.shard import GroupCoordinatorShard
 from groupsdk.broker.log.cleaner import Cleaner
-from groupsdk.broker.log.local_log import LocalLog
+from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.runtime.contract import NOTHING, Reply, Result
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.runtime.turn import Turn
@@ -111,10 +111,10 @@ def writes_no_commits_that_it_takes_together(patch: Patch) -> None:
 
 
 def syncs_nothing(patch: Patch) -> None:
-    def sync_written(log: LocalLog, _segment: object, end: int) -> None:
+    def sync_written(log: PartitionLog, _segment: object, end: int) -> None:
         log.recovery_point = end
 
-    patch.setattr(LocalLog, "_sync_written", sync_written)
+    patch.setattr(PartitionLog, "_sync_written", sync_written)
 
 
 def loads_all_but_the_last_record(patch: Patch) -> None:

@@ -12,7 +12,7 @@ from groupsdk.broker.server.apis import APIS
 from groupsdk.broker.server.call import Route
 from groupsdk.broker.server.connection import Connection
 from groupsdk.broker.server.handlers import metadata as metadata_handlers
-from groupsdk.broker.server.parts import InParts
+from groupsdk.broker.server.split_requests import InParts
 from groupsdk.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from groupsdk.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

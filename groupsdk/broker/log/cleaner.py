@@ -6,21 +6,25 @@ What was aborted goes. The last batch of a producer keeps its header, so that it
 """
 
 import hashlib
+import heapq
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from groupsdk.broker.log.cleaned_transactions import CleanedTransactions
-from groupsdk.broker.log.local_log import LocalLog
 from groupsdk.broker.log.scan import Stored, corrupt
 from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.swap import CLEANED
+from groupsdk.broker.log.txn_index import AbortedTxn
 from groupsdk.errors import DecodeError
 from groupsdk.limits import MAX_INT32
 from groupsdk.wire.records.batch import BatchHeader, read_header
 from groupsdk.wire.records.control import Marker, read_marker
 from groupsdk.wire.records.record import Record, build_batch, build_empty, read_records
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.log.partition_log import PartitionLog
 
 
 _LOG = logging.getLogger(__name__)
@@ -41,7 +45,7 @@ class Range:
     """The first offset that has to stay as it is: the start of a segment."""
 
 
-def cleanable_range(log: LocalLog, now_ms: int) -> Range:
+def cleanable_range(log: "PartitionLog", now_ms: int) -> Range:
     """Find what can be compacted: never the last segment, an open transaction, or what is too new."""
     start = log.cleaned_offset
     if not log.log_start_offset <= start <= log.log_end_offset:
@@ -58,7 +62,7 @@ def cleanable_range(log: LocalLog, now_ms: int) -> Range:
     return Range(start, stop)
 
 
-def is_due(log: LocalLog, now_ms: int) -> bool:
+def is_due(log: "PartitionLog", now_ms: int) -> bool:
     """Tell whether enough was appended since the last compaction, or it waited long enough."""
     if not log.config.compact:
         return False
@@ -80,6 +84,61 @@ def is_due(log: LocalLog, now_ms: int) -> bool:
     )
 
 
+class CleanedTransactions:
+    """Tell which batches belong to aborted transactions, and which markers are of no use any more.
+
+    Batches have to be given in the order of the log.
+    """
+
+    def __init__(self) -> None:
+        self._coming: list[tuple[int, AbortedTxn]] = []
+        self._committed: set[int] = set()
+        # the aborted transaction of each producer that is open here, and whether data of it was seen
+        self._aborted: dict[int, tuple[AbortedTxn, bool]] = {}
+        self.kept: list[AbortedTxn] = []
+        """Aborted transactions that still have data: the index of the compacted segment needs them."""
+
+    def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
+        """Make aborted transactions known, before their first batch comes."""
+        for each in transactions:
+            heapq.heappush(self._coming, (each.first_offset, each))
+
+    def discard_data(self, header: BatchHeader) -> bool:
+        """Take a batch of records; tells whether it was aborted, so that nothing of it is needed."""
+        self._begin(header.last_offset)
+        if not header.is_transactional:
+            return False
+        found = self._aborted.get(header.producer_id)
+        if found is None:
+            self._committed.add(header.producer_id)
+            return False
+        self._aborted[header.producer_id] = (found[0], True)
+        return True
+
+    def discard_marker(self, header: BatchHeader, marker: Marker | None) -> bool:
+        """Take a control batch; tells whether no data of its transaction is left, so that it may go."""
+        self._begin(header.last_offset)
+        if marker is None:
+            # nothing but the header is left of it, or it ends no transaction
+            return header.records_count == 0
+        producer_id = header.producer_id
+        if marker.committed:
+            if producer_id not in self._committed:
+                return True
+            self._committed.remove(producer_id)
+            return False
+        found = self._aborted.pop(producer_id, None)
+        if found is None or not found[1]:
+            return True
+        self.kept.append(found[0])
+        return False
+
+    def _begin(self, offset: int) -> None:
+        while self._coming and self._coming[0][0] <= offset:
+            transaction = heapq.heappop(self._coming)[1]
+            self._aborted.setdefault(transaction.producer_id, (transaction, False))
+
+
 class Cleaner:
     """Compact one log once, in steps.
 
@@ -89,7 +148,7 @@ class Cleaner:
         max_keys: how many keys are held in memory.
     """
 
-    def __init__(self, log: LocalLog, now_ms: int, *, max_keys: int = MAX_KEYS) -> None:
+    def __init__(self, log: "PartitionLog", now_ms: int, *, max_keys: int = MAX_KEYS) -> None:
         self._log = log
         self._now_ms = now_ms
         self._max_keys = max_keys
@@ -296,7 +355,7 @@ class Cleaner:
 def _write(target: Segment, kept: bytearray, headers: list[BatchHeader]) -> None:
     if not kept:
         return
-    target.write(kept)
+    target.files.append(kept, target.size)
     for header in headers:
         target.note(header, header.base_offset)
     kept.clear()

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 
 if TYPE_CHECKING:
-    from groupsdk.wire.records.checksum import Buffer
+    from groupsdk.wire.records.batch import Buffer
 
 
 DEFAULT_MAX_OPEN_FILES: Final = 256

@@ -9,8 +9,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-from groupsdk.limits import MAX_INT32
-
 
 ENTRY_SIZE: Final = 8
 _ENTRY: Final = struct.Struct(">ii")
@@ -23,15 +21,13 @@ class CorruptIndexError(ValueError):
 class OffsetIndex:
     """Hold the entries of one segment in memory, ascending in offset and position."""
 
-    __slots__ = ("_base_offset", "_offsets", "_positions")
+    __slots__ = ("_base_offset", "_positions", "offsets")
 
     def __init__(self, base_offset: int) -> None:
         self._base_offset = base_offset
-        self._offsets = array("q")
+        self.offsets = array("q")
+        """The last offsets of the batches with an entry, ascending; not to be changed from outside."""
         self._positions = array("i")
-
-    def __len__(self) -> int:
-        return len(self._offsets)
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry; not below the last one.
@@ -40,24 +36,24 @@ class OffsetIndex:
             offset: the last offset of the batch.
             position: where the batch starts.
         """
-        self._offsets.append(offset)
+        self.offsets.append(offset)
         self._positions.append(position)
 
     def clear(self) -> None:
         """Drop all entries."""
-        self._offsets = array("q")
+        self.offsets = array("q")
         self._positions = array("i")
 
     def truncate(self, offset: int) -> None:
         """Drop the entries of this offset and later ones."""
-        keep = bisect_left(self._offsets, offset)
-        del self._offsets[keep:]
+        keep = bisect_left(self.offsets, offset)
+        del self.offsets[keep:]
         del self._positions[keep:]
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """Return the last entry at or below an offset as (offset, position); (-1, 0) where there is none."""
-        found = bisect_right(self._offsets, offset) - 1
-        return (self._offsets[found], self._positions[found]) if found >= 0 else (-1, 0)
+        found = bisect_right(self.offsets, offset) - 1
+        return (self.offsets[found], self._positions[found]) if found >= 0 else (-1, 0)
 
     def before(self, position: int) -> int:
         """Return the position of the last entry before this position; 0 where there is none."""
@@ -67,12 +63,12 @@ class OffsetIndex:
     def offset_behind(self, position: int) -> int | None:
         """Return the offset of the first entry at or behind a position; None where there is none."""
         found = bisect_left(self._positions, position)
-        return self._offsets[found] if found < len(self._offsets) else None
+        return self.offsets[found] if found < len(self.offsets) else None
 
     def encode(self) -> bytes:
         """Write the file."""
         base = self._base_offset
-        pairs = zip(self._offsets, self._positions, strict=True)
+        pairs = zip(self.offsets, self._positions, strict=True)
         return b"".join(_ENTRY.pack(offset - base, position) for offset, position in pairs)
 
     @classmethod
@@ -97,7 +93,3 @@ class OffsetIndex:
             index.append(base_offset + delta, position)
             last_offset, last_position = delta, position
         return index
-
-    def fits(self, offset: int) -> bool:
-        """Tell whether an offset can be counted from the segment's first in four bytes."""
-        return 0 <= offset - self._base_offset <= MAX_INT32

@@ -12,11 +12,14 @@ from groupsdk.broker.log.errors import CorruptLogError, storage_error
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.leader_epochs import LeaderEpochs
 from groupsdk.broker.log.offset_index import CorruptIndexError
-from groupsdk.broker.log.producer_state import ProducerState
-from groupsdk.broker.log.replay import replay
+from groupsdk.broker.log.producer_snapshots import Snapshots
+from groupsdk.broker.log.producer_state import Origin, ProducerState, Update
+from groupsdk.broker.log.scan import Stored, corrupt
 from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.segment_files import LOG_SUFFIX
-from groupsdk.broker.log.snapshots import Snapshots
+from groupsdk.broker.log.txn_index import AbortedTxn
+from groupsdk.errors import DecodeError
+from groupsdk.wire.records.control import Marker, read_marker
 
 
 _LOG = logging.getLogger(__name__)
@@ -257,3 +260,40 @@ class Recovery:
         if self._new_epochs:
             self._epochs.save()
         self._epochs.truncate_end(end_offset)
+
+
+def replay(state: ProducerState, stored: Stored, path: str) -> list[AbortedTxn]:
+    """Apply one batch of the log; returns the transactions that it aborts.
+
+    Args:
+        state: what was known up to this batch.
+        stored: the batch.
+        path: the file it is in, for errors.
+
+    Raises:
+        CorruptLogError: a control batch cannot be read.
+    """
+    header = stored.header
+    if header.producer_id < 0:
+        return []
+    update = Update(state, Origin.REPLAY)
+    if not header.is_control:
+        update.add(header, header.base_offset)
+        return state.commit(update)
+    try:
+        marker = read_marker(stored.data, stored.at)
+    except DecodeError as error:
+        raise corrupt(path, stored.position, error) from error
+    if marker is None:
+        if header.records_count:
+            return []
+        # compaction left the header alone, which still tells of the producer's epoch
+        known = state.entries.get(header.producer_id)
+        marker = Marker(
+            *(header.base_offset, header.producer_id, header.producer_epoch),
+            committed=True,
+            coordinator_epoch=-1 if known is None else known.coordinator_epoch,
+            timestamp=header.max_timestamp,
+        )
+    update.end(marker, header.base_offset)
+    return state.commit(update)

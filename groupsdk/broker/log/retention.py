@@ -1,17 +1,20 @@
 """Remove segments that are too old, or more than a topic may keep (Kafka: retention.ms, retention.bytes)."""
 
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from groupsdk.broker.log.local_log import LocalLog
 from groupsdk.broker.log.segment import Segment
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.log.partition_log import PartitionLog
 
 
 _LOG = logging.getLogger(__name__)
 _UNLIMITED: Final = -1
 
 
-def enforce(log: LocalLog, now_ms: int) -> int:
+def enforce(log: "PartitionLog", now_ms: int) -> int:
     """Remove whole segments from the start of a log; returns how many.
 
     The last one goes, too, when all of it is too old: appends then go into a new one.
@@ -40,7 +43,7 @@ def _latest(segment: Segment) -> int:
     return segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
 
 
-def _too_old(log: LocalLog, now_ms: int) -> int:
+def _too_old(log: "PartitionLog", now_ms: int) -> int:
     limit = log.config.retention_ms
     if limit == _UNLIMITED:
         return 0
@@ -52,7 +55,7 @@ def _too_old(log: LocalLog, now_ms: int) -> int:
     return count
 
 
-def _too_much(log: LocalLog) -> int:
+def _too_much(log: "PartitionLog") -> int:
     limit = log.config.retention_bytes
     if limit == _UNLIMITED:
         return 0

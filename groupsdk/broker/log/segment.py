@@ -2,6 +2,7 @@
 
 import logging
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,11 +20,10 @@ from groupsdk.broker.log.segment_files import (
     TXN_INDEX_SUFFIX,
     SegmentFiles,
 )
-from groupsdk.broker.log.spans import Spans
 from groupsdk.broker.log.time_index import TimeIndex
 from groupsdk.broker.log.txn_index import TxnIndex
+from groupsdk.limits import MAX_INT32
 from groupsdk.wire.records.batch import LENGTH_END, BatchHeader
-from groupsdk.wire.records.checksum import Buffer
 
 
 _LOG = logging.getLogger(__name__)
@@ -98,14 +98,6 @@ class Segment:
         self._max_entries = config.segment_index_bytes // ENTRY_SIZE - 1
         self._interval = config.index_interval_bytes
 
-    def write(self, data: Buffer) -> None:
-        """Write batches at the end; `note` has to be called for each of them.
-
-        Raises:
-            StorageError: the disk failed or is full; the file ends where it did before.
-        """
-        self.files.append(data, self.size)
-
     def take_back(self) -> None:
         """Cut off what was written and not noted, at once or before the next append."""
         self.files.take_back(self.size)
@@ -142,19 +134,17 @@ class Segment:
             max_timestamp: its latest timestamp.
             now_ms: the time, which counts where the segment has no timestamps.
         """
+        if last_offset - self.base_offset > MAX_INT32:
+            return True  # the index counts offsets from the first one, in four bytes
         if not self.size:
-            return not self.offset_index.fits(last_offset)
+            return False
         if self.size + size > self._max_bytes or self.sealed:
             return True
         if self.first_timestamp is not None and self.first_timestamp >= 0:
             waited_ms = max_timestamp - self.first_timestamp
         else:
             waited_ms = now_ms - self.created_ms
-        return (
-            waited_ms > self._max_wait_ms
-            or len(self.offset_index) >= self._max_entries
-            or not self.offset_index.fits(last_offset)
-        )
+        return waited_ms > self._max_wait_ms or len(self.offset_index.offsets) >= self._max_entries
 
     def read(
         self,
@@ -436,3 +426,35 @@ class Segment:
         self._index_loaded = False
         self._saved = False
         return True
+
+
+class Spans:
+    """Hold ranges of positions, joined where they touch."""
+
+    __slots__ = ("_starts", "_stops")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def add(self, start: int, stop: int) -> None:
+        """Add the positions from `start` to before `stop`."""
+        if stop <= start:
+            return
+        first = bisect_left(self._stops, start)
+        behind = bisect_right(self._starts, stop)
+        if first < behind:
+            start = min(start, self._starts[first])
+            stop = max(stop, self._stops[behind - 1])
+        self._starts[first:behind] = [start]
+        self._stops[first:behind] = [stop]
+
+    def covers(self, start: int, stop: int) -> bool:
+        """Tell whether all positions from `start` to before `stop` are there."""
+        if stop <= start:
+            return True
+        found = bisect_right(self._starts, start) - 1
+        return found >= 0 and self._stops[found] >= stop

@@ -5,7 +5,7 @@ from typing import Final
 
 from groupsdk.broker.log.errors import storage_error
 from groupsdk.broker.log.files import Files
-from groupsdk.wire.records.checksum import Buffer
+from groupsdk.wire.records.batch import Buffer
 
 
 LOG_SUFFIX: Final = ".log"

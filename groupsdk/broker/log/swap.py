@@ -37,7 +37,7 @@ def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
     """
     cleaned.save_indexes(durable=True)
     # also where nothing is left: the segment keeps its name, as the log starts where it did
-    cleaned.write(b"")
+    cleaned.files.append(b"", cleaned.size)
     cleaned.files.sync()
     cleaned.files.rename(SWAP)
     for segment in replaced:

@@ -24,15 +24,15 @@ from groupsdk.wire.records.batch import (
     MAGIC,
     MAGIC_POSITION,
     BatchHeader,
+    Buffer,
     CorruptBatchError,
     read_header,
     stamp,
     verify,
 )
-from groupsdk.wire.records.checksum import Buffer
 from groupsdk.wire.records.compression import TooLargeError
 from groupsdk.wire.records.record import Record, read_body
-from groupsdk.wire.records.walk import Walked, body_of, walk
+from groupsdk.wire.records.record_check import Walked, body_of, walk
 
 
 MAX_RECORDS: Final = 1_000_000

@@ -13,7 +13,6 @@ from groupsdk.broker.log.files import DiskFiles, MemoryFiles
 from groupsdk.broker.logs import Logs
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.broker.server.listener import Limits
-from groupsdk.broker.server.loop_timer import LoopTimer
 from groupsdk.broker.server.node import Node
 from groupsdk.broker.server.storage import Storage, open_storage
 from groupsdk.broker.store import MemoryStore
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-_FEW: Final = 4
-"""With so many connections, waiting for commits that could be written together costs more than it saves."""
 _LOOK_AGAIN_S: Final = 0.001
 
 
@@ -137,7 +134,7 @@ class Broker:
         )
         cluster.assignors = self._assignors
         cluster.from_any_thread = self._from_any_thread
-        cluster.crowded = lambda: self.limits.connections > _FEW
+        cluster.crowded = self.limits.has_many_connections
         catalogue = storage.catalogue
         try:
             for node_id in self._node_ids:
@@ -278,3 +275,52 @@ def _check_topic(name: str, count: int) -> None:
     problem = partitions_problem(count)
     if problem is not None:
         raise ConfigError(f"the topic {name}: {problem}")
+
+
+_MS_PER_S: Final = 1000
+
+
+class LoopTimer:
+    """Run a scheduler on an event loop: one wake-up of the loop, for the first of its calls.
+
+    Args:
+        loop: whose thread all calls are made on.
+        scheduler: what is run.
+        waits: whether the loop wakes up by the machine's clock. With a clock that a test moves it does not: only
+            what is due at once is called, the rest when the test says so.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler, *, waits: bool = True
+    ) -> None:
+        self._loop = loop
+        self._scheduler = scheduler
+        self._waits = waits
+        self._wake: asyncio.TimerHandle | None = None
+        self._closed = False
+        scheduler.on_earlier = self._arm
+        if scheduler.next_ms is not None:
+            self._arm(scheduler.next_ms)
+
+    def close(self) -> None:
+        """Make no more calls."""
+        self._closed = True
+        self._scheduler.on_earlier = None
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+
+    def _arm(self, at_ms: int) -> None:
+        delay_ms = max(at_ms - self._scheduler.now_ms(), 0)
+        if delay_ms and not self._waits:
+            return
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake = self._loop.call_later(delay_ms / _MS_PER_S, self._run_due)
+
+    def _run_due(self) -> None:
+        self._wake = None
+        self._scheduler.run_due()
+        next_ms = self._scheduler.next_ms
+        if next_ms is not None and not (self._closed or self._wake):
+            self._arm(next_ms)

@@ -1,14 +1,18 @@
-"""Stand for one request that is being answered, and know how each API's request is read and answered."""
+"""A request in flight: how its API is decoded, handled and encoded, what its client may do, and coordinators asked for it."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from importlib import import_module
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from groupsdk.broker.server.apis import APIS
+from groupsdk.error_code import ErrorCode
 
 
 if TYPE_CHECKING:
+    from groupsdk.broker.catalogue import Topic
+    from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
     from groupsdk.broker.server.connection import Connection
     from groupsdk.broker.server.node import Node
     from groupsdk.wire.compiler import CodecSteps
@@ -191,3 +195,129 @@ class Call:
     def lost(self) -> bool:
         """Tell whether nobody waits any more."""
         return self.connection.closed
+
+
+def allowed(call: Call, operation: str, resource: str, name: str) -> bool:
+    """Tell whether the client may do this.
+
+    Args:
+        call: the request; its connection knows who asks.
+        operation: "read", "write", "create", "delete", "alter", "describe", "cluster_action",
+            "describe_configs", "alter_configs" or "idempotent_write".
+        resource: "topic", "group", "cluster" or "transactional_id".
+        name: of the resource; "kafka-cluster" for the cluster.
+    """
+    authorizer = call.node.cluster.authorizer
+    if authorizer is None:
+        return True
+    return authorizer.allows(call.principal, call.connection.peer, operation, resource, name)
+
+
+def cluster_allowed(call: Call, operation: str) -> bool:
+    """Tell whether the client may do this to the cluster."""
+    return allowed(call, operation, "cluster", "kafka-cluster")
+
+
+def operations(call: Call, resource: str, name: str, *, asked: bool) -> int:
+    """Return the operations that the client may do, as a set of bits; NOT_ASKED where it did not ask."""
+    if not asked:
+        from groupsdk.wire.messages.metadata import NOT_ASKED
+
+        return NOT_ASKED
+    from groupsdk.broker.authorizer import OPERATIONS_OF, operation_bit
+
+    return sum(
+        operation_bit(operation)
+        for operation in OPERATIONS_OF[resource]
+        if allowed(call, operation, resource, name)
+    )
+
+
+MAX_FILTERS: Final = 1_000
+"""How many states and types a client may ask for: every coordinator looks at them all."""
+
+
+def ask(
+    call: Call,
+    runtime: "CoordinatorRuntime | ErrorCode",
+    request: "Request[Any]",
+    answer: "Callable[[Response], None]",
+) -> None:
+    """Have a coordinator answer a request made for a call; where there is none, answer the error.
+
+    Args:
+        call: says who asks, and in which version.
+        runtime: the coordinator, or the error.
+        request: the client's, or a part of it.
+        answer: takes the answer; `call.answer` where it is the client's.
+    """
+    if not isinstance(runtime, ErrorCode):
+        connection = call.connection
+        runtime.submit(
+            request,
+            answer,
+            call.route.version,
+            call.client_id,
+            connection.client_host,
+            connection.principal,
+        )
+        return
+    from groupsdk.broker.server.error_responses import refuse
+
+    response = refuse(request, runtime, call.route.version)
+    assert response is not None, "every request of a coordinator has a place for an error"
+    answer(response)
+
+
+def gather(
+    call: Call,
+    parts: "Sequence[tuple[CoordinatorRuntime | ErrorCode, Request[Any]]]",
+    combine: "Callable[[list[Any]], Response]",
+) -> "Response | None":
+    """Ask for all parts; answer the call with what `combine` makes of the answers, in their order.
+
+    Returns:
+        None, or the answer where there is nothing to ask.
+    """
+    if not parts:
+        return combine([])
+    answers: list[Response | None] = [None] * len(parts)
+    missing = len(parts)
+
+    def take(index: int, response: "Response") -> None:
+        nonlocal missing
+        answers[index] = response
+        missing -= 1
+        if missing == 0:
+            call.answer(combine(answers))
+
+    for index, (runtime, request) in enumerate(parts):
+        ask(call, runtime, request, partial(take, index))
+    return None
+
+
+class LeaderHints:
+    """Collect the leaders that one answer names."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._named: set[int] = set()
+
+    def leader(self, topic: "Topic", partition: int) -> tuple[int, int]:
+        """Return the leader of a partition and its epoch, and remember the leader."""
+        state = topic.partitions[partition]
+        self._named.add(state.leader)
+        return state.leader, state.leader_epoch
+
+    def endpoints(self) -> list[tuple[int, str, int, str | None]]:
+        """Return (node id, host, port, rack) of the leaders that were named and run."""
+        if not self._named:
+            return []
+        listener = self._call.connection.listener_name
+        cluster = self._call.node.cluster
+        rack = cluster.config.broker_rack or None
+        return [
+            (node.node_id, *node.endpoint(listener), rack)
+            for node in cluster.running_nodes
+            if node.node_id in self._named
+        ]

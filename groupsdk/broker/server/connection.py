@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from typing_extensions import override
 
 from groupsdk.broker.server.call import Call, Route, Steps, route
-from groupsdk.broker.server.parts import InParts, paths_of
+from groupsdk.broker.server.split_requests import InParts, paths_of
 from groupsdk.errors import DecodeError, GroupSdkError
 
 
@@ -182,9 +182,9 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     @property
-    def crowded(self) -> bool:
+    def must_answer_small(self) -> bool:
         """Tell whether answers have to be small, as clients that do not read hold too much already."""
-        return self._listener.crowded
+        return self._listener.must_answer_small
 
     def expire(self, reason: str) -> None:
         """End the connection of a client that is idle; at once where it does not read what was sent."""
@@ -401,7 +401,8 @@ class Connection(asyncio.Protocol):
             self._not_served(key, version, correlation_id, payload, start)
             return
         if found.flexible:
-            start = self._skip_tags(payload, start)
+            # as a rule there are none, which is a 0
+            start = start + 1 if payload[start : start + 1] == b"\0" else _skip_tags(payload, start)
         if self.authenticator is not None:
             self.authenticator.check(self, key)
         call = Call(self, found, correlation_id, self._client_id, len(payload))
@@ -469,7 +470,10 @@ class Connection(asyncio.Protocol):
             call.answer(response)
 
     def _failed(self, call: Call, message: Any, error: Exception) -> "Response | None":
-        from groupsdk.broker.server.refusals import failure_code, refuse  # only a failure needs it
+        from groupsdk.broker.server.error_responses import (  # only a failure needs it
+            failure_code,
+            refuse,
+        )
 
         code = failure_code(error)
         if code is None:
@@ -488,16 +492,6 @@ class Connection(asyncio.Protocol):
         self._client_id = name.decode(errors="replace")
         self._client_id_bytes = name
 
-    def _skip_tags(self, payload: bytes, start: int) -> int:
-        if payload[start : start + 1] == b"\0":
-            return start + 1
-        from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
-
-        try:
-            return read_unknown_tags(payload, start, len(payload))[1]
-        except DECODE_FAILURES as error:
-            raise BadRequestError(f"the tagged fields of a header: {error}") from None
-
     def _not_served(
         self, key: int, version: int, correlation_id: int, payload: bytes, start: int
     ) -> None:
@@ -507,9 +501,19 @@ class Connection(asyncio.Protocol):
             )
         if version > 0:
             # later versions than ours have the header of ours; the body is not looked at
-            self._skip_tags(payload, start)
+            _skip_tags(payload, start)
         # KIP-511: whatever version was asked, the answer is in version 0 and names what is served
         from groupsdk.broker.server.handlers.api_versions import unsupported_version
 
         found = cast("Route", route(18, 0))
         Call(self, found, correlation_id, self._client_id, 0).answer(unsupported_version())
+
+
+def _skip_tags(payload: bytes, start: int) -> int:
+    """Return the position behind the tagged fields of a header."""
+    from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
+
+    try:
+        return read_unknown_tags(payload, start, len(payload))[1]
+    except DECODE_FAILURES as error:
+        raise BadRequestError(f"the tagged fields of a request header: {error}") from None

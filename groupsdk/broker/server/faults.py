@@ -86,7 +86,7 @@ class Faults:
         match: Match | None = None,
     ) -> Fault:
         """Answer an error instead of doing what is asked."""
-        from groupsdk.broker.server.refusals import refuse
+        from groupsdk.broker.server.error_responses import refuse
 
         def act(call: "Call", request: Any) -> None:
             response = refuse(request, int(error), call.version)

@@ -14,8 +14,7 @@ from groupsdk.wire.coordinator_records.declaration import (
 from groupsdk.wire.coordinator_records.embedded import Assignment, Subscription, read_embedded
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 from groupsdk.wire.coordinator_records.json_form import Json, json_line, to_json
-from groupsdk.wire.records.batch import BatchHeader, CorruptBatchError, batches, verify
-from groupsdk.wire.records.checksum import Buffer
+from groupsdk.wire.records.batch import BatchHeader, Buffer, CorruptBatchError, batches, verify
 from groupsdk.wire.records.compression import Compression
 from groupsdk.wire.records.control import read_marker
 from groupsdk.wire.records.record import Record, read_records

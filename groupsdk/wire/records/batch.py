@@ -8,11 +8,14 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+import google_crc32c
+
 from groupsdk.errors import DecodeError, EncodeError
 from groupsdk.limits import MAX_INT32
-from groupsdk.wire.records.checksum import Buffer, crc32c
 
 
+Buffer = bytes | bytearray | memoryview
+"""What record batches are read from; a view has to be of single bytes."""
 HEADER_SIZE: Final = 61
 """How many bytes stand before the records of a batch."""
 MAGIC: Final = 2
@@ -253,3 +256,10 @@ def stamp(
     crc = crc32c(memoryview(batch)[position + CRC_START : stop])
     _CRC.pack_into(batch, position + CRC_START - 4, crc)
     return header._replace(attributes=attributes, max_timestamp=max_timestamp_ms, crc=crc)
+
+
+def crc32c(data: Buffer) -> int:
+    """Compute the CRC-32C (Castagnoli) of bytes, as java.util.zip.CRC32C does."""
+    # the library takes nothing that could change under it
+    checksum: int = google_crc32c.value(data if isinstance(data, bytes) else bytes(data))
+    return checksum

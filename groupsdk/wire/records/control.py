@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from groupsdk.errors import DecodeError, EncodeError
-from groupsdk.wire.records.batch import CorruptBatchError, read_header
-from groupsdk.wire.records.checksum import Buffer
+from groupsdk.wire.records.batch import Buffer, CorruptBatchError, read_header
 from groupsdk.wire.records.record import Record, build_batch, read_records
 
 

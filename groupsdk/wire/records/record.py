@@ -16,10 +16,11 @@ from groupsdk.wire.records.batch import (
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
+    Buffer,
     CorruptBatchError,
+    crc32c,
     read_header,
 )
-from groupsdk.wire.records.checksum import Buffer, crc32c
 from groupsdk.wire.records.headers import Header, read_headers, write_headers
 from groupsdk.wire.records.varint import (
     NULL,

@@ -5,8 +5,7 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
-from groupsdk.wire.records.batch import CRC_START, HEADER_SIZE
-from groupsdk.wire.records.checksum import crc32c
+from groupsdk.wire.records.batch import CRC_START, HEADER_SIZE, crc32c
 from groupsdk.wire.records.compression import compress
 from groupsdk.wire.records.record import Record, build_batch
 from groupsdk.wire.records.varint import varint

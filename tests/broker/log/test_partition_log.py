@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from groupsdk.broker.log import retention
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import (
     FencedLeaderEpochError,
@@ -166,7 +167,7 @@ class Run:
                 log.config = LogConfig(
                     segment_bytes=600, index_interval_bytes=100, retention_bytes=first
                 )
-                log.enforce_retention(NOW_MS)
+                retention.enforce(log, NOW_MS)
                 assert log.size - log.segments[0].size < first or len(log.segments) == 1
                 model.start = max(model.start, log.log_start_offset)
             case "reopen":
@@ -364,8 +365,8 @@ def test_producers_expire_but_not_with_an_open_transaction() -> None:
     log.append(batch(b"a", producer=(1, 0), sequence=0), now_ms=NOW_MS)
     log.append(batch(b"a", producer=(2, 0), sequence=0, transactional=True), now_ms=NOW_MS)
 
-    assert log.expire_producers(NOW_MS + 999, 1000) == 0
-    assert log.expire_producers(NOW_MS + 1000, 1000) == 1
+    assert log.producers.expire(NOW_MS + 999, 1000) == 0
+    assert log.producers.expire(NOW_MS + 1000, 1000) == 1
     assert set(log.producers.entries) == {2}
 
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.broker.log.producer_snapshot import CorruptSnapshotError, decode, encode
+from groupsdk.broker.log.producer_snapshots import CorruptSnapshotError, decode, encode
 from groupsdk.broker.log.producer_state import BatchMetadata, ProducerEntry
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from groupsdk.broker.log.errors import CorruptLogError
 from groupsdk.broker.log.producer_state import ProducerState
-from groupsdk.broker.log.replay import replay
+from groupsdk.broker.log.recovery import replay
 from groupsdk.broker.log.scan import Stored
 from groupsdk.wire.records.batch import read_header
 from groupsdk.wire.records.control import build_marker

@@ -21,7 +21,7 @@ def filled(files: MemoryFiles, count: int = 20, base: int = 100) -> Segment:
         data = bytearray(batch(b"%d" % number, b"", timestamp=1_000 + number))
         offset = base + 2 * number
         place(data, offset, 0)
-        segment.write(data)
+        segment.files.append(data, segment.size)
         segment.note(read_header(data), offset)
     return segment
 
@@ -42,7 +42,7 @@ def test_every_offset_is_found_before_and_after_a_restart() -> None:
     segment.save_indexes()
     for each in (segment, loaded(files), loaded(files, 140)):
         assert (each.end_offset, each.max_timestamp, each.max_timestamp_offset) == (140, 1_019, 139)
-        assert len(each.offset_index) > 5
+        assert len(each.offset_index.offsets) > 5
         for offset in range(100, 140):
             position, size = each.locate(offset)
             header = read_header(files.read(each.path, position, size))

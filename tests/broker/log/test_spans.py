@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from groupsdk.broker.log.spans import Spans
+from groupsdk.broker.log.segment import Spans
 
 
 RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=12)

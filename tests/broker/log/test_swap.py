@@ -22,7 +22,7 @@ def segment(files: MemoryFiles, base: int, *offsets: int, suffix: str = "") -> S
     for offset in offsets:
         data = bytearray(batch(b"%d" % offset))
         place(data, offset, 0)
-        made.write(data)
+        made.files.append(data, made.size)
         made.note(read_header(data), offset)
     if not suffix:
         made.sync()

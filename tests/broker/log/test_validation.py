@@ -18,8 +18,7 @@ from groupsdk.broker.log.errors import (
 )
 from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.log.validation import MAX_DECOMPRESSED, MAX_RECORDS, check, checking
-from groupsdk.wire.records.batch import CRC_START, read_header, verify
-from groupsdk.wire.records.checksum import crc32c
+from groupsdk.wire.records.batch import CRC_START, crc32c, read_header, verify
 from groupsdk.wire.records.control import build_marker
 from groupsdk.wire.records.record import Record, build_batch
 from groupsdk.wire.records.varint import varint

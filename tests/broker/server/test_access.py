@@ -1,7 +1,7 @@
 """Tests who is asked whether a client may do something."""
 
 from groupsdk.broker.authorizer import Acl
-from groupsdk.broker.server.access import allowed, cluster_allowed, operations
+from groupsdk.broker.server.call import allowed, cluster_allowed, operations
 from tests.broker.rig import ClusterRig
 from tests.broker.server.calls import StandInConnection, call_of
 

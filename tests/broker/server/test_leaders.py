@@ -1,6 +1,6 @@
 """Tests the leaders that an answer names."""
 
-from groupsdk.broker.server.leaders import LeaderHints
+from groupsdk.broker.server.call import LeaderHints
 from tests.broker.rig import ClusterRig
 from tests.broker.server.calls import StandInConnection, call_of
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from groupsdk.broker.runtime.scheduler import Scheduler
-from groupsdk.broker.server.loop_timer import LoopTimer
+from groupsdk.broker.server.broker import LoopTimer
 from groupsdk.clock import ManualClock, SystemClock
 
 

@@ -10,8 +10,7 @@ from groupsdk.errors import DecodeError
 from groupsdk.history.kernel import batches as kernel
 from groupsdk.history.kernel.batches import Records, read_batches
 from groupsdk.history.kernel.commits import key_of, value_of
-from groupsdk.wire.records.batch import CorruptBatchError, batches, verify
-from groupsdk.wire.records.checksum import crc32c
+from groupsdk.wire.records.batch import CorruptBatchError, batches, crc32c, verify
 from groupsdk.wire.records.record import Record, build_batch, read_records
 from tests.history.sample import segment_files
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.wire.records.checksum import crc32c
+from groupsdk.wire.records.batch import crc32c
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from groupsdk.errors import DecodeError
-from groupsdk.wire.records import walk as walking
+from groupsdk.wire.records import record_check
 from groupsdk.wire.records.batch import BatchHeader, read_header
 from groupsdk.wire.records.equal_run import LEAST, EqualRun, equal_run
 from groupsdk.wire.records.record import Record, build_batch
-from groupsdk.wire.records.walk import Walked, body_of, walk
+from groupsdk.wire.records.record_check import Walked, body_of, walk
 from tests.broker.log.bad_batches import record, with_body
 
 
@@ -58,8 +58,8 @@ def outcomes(body: bytes, header: BatchHeader) -> tuple[Walked | str | None, Wal
     """Walks records as the broker does, and one by one."""
     found = outcome(body, header)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walking, "equal_run", lambda *_: None)
-        patch.setattr(walking, "_walk_known", lambda *each: walking._walk(*each[:4]))
+        patch.setattr(record_check, "equal_run", lambda *_: None)
+        patch.setattr(record_check, "_walk_known", lambda *each: record_check._walk(*each[:4]))
         return found, outcome(body, header)
 
 

@@ -1,7 +1,6 @@
 """Record batches as Kafka 4.1.0 writes them."""
 
-from groupsdk.wire.records.batch import CRC_START
-from groupsdk.wire.records.checksum import crc32c
+from groupsdk.wire.records.batch import CRC_START, crc32c
 
 
 TOMBSTONE = bytes.fromhex(

@@ -1,10 +1,9 @@
 """Answer DescribeAcls, CreateAcls and DeleteAcls."""
 
 from groupsdk.broker.authorizer import Acl, AclFilter, acl_problem
-from groupsdk.broker.server.access import cluster_allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, cluster_allowed
 from groupsdk.broker.server.connection import BadRequestError
-from groupsdk.broker.server.refusals import refuse
+from groupsdk.broker.server.error_responses import refuse
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.create_acls import (
     AclCreationResult,

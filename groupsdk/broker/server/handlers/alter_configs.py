@@ -11,8 +11,7 @@ from groupsdk.broker.coordinators import consumer_group_settings
 from groupsdk.broker.dynamic_config import problem
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import InvalidLogConfigError
-from groupsdk.broker.server.access import allowed, cluster_allowed
-from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps
+from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps, allowed, cluster_allowed
 from groupsdk.broker.server.handlers.configs import BROKER, GROUP, TOPIC, check_broker_name, shown
 from groupsdk.broker.setting_types import LIST, broker_type, topic_type
 from groupsdk.error_code import ErrorCode

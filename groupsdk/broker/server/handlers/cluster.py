@@ -5,8 +5,7 @@ from typing import Final
 
 from groupsdk.broker.catalogue import Topic
 from groupsdk.broker.logs import Logs
-from groupsdk.broker.server.access import allowed, cluster_allowed, operations
-from groupsdk.broker.server.call import Call, Pace, Steps
+from groupsdk.broker.server.call import Call, Pace, Steps, allowed, cluster_allowed, operations
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.describe_cluster import (

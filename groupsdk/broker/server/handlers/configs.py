@@ -8,8 +8,7 @@ from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.config import KINDS, BrokerConfig, dotted, value_text
 from groupsdk.broker.log.config import FIXED
 from groupsdk.broker.logs import TOPIC_DEFAULTS
-from groupsdk.broker.server.access import allowed, cluster_allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, allowed, cluster_allowed
 from groupsdk.broker.setting_types import (
     DYNAMIC,
     GROUP_TEXTS,

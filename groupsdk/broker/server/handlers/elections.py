@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from groupsdk.broker.server.access import cluster_allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, cluster_allowed
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.elect_leaders import (
     PREFERRED,

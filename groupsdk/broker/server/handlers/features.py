@@ -3,8 +3,7 @@
 from typing import Final
 
 from groupsdk.broker.features import SUPPORTED, finalized_levels, set_finalized_levels
-from groupsdk.broker.server.access import cluster_allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, cluster_allowed
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.update_features import (
     FeatureUpdateKey,

@@ -6,10 +6,8 @@ from typing import Any, Final
 from groupsdk.broker.catalogue import Topic
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.runtime.scheduler import Timer
-from groupsdk.broker.server.access import allowed
-from groupsdk.broker.server.call import Call, Pace, Steps
+from groupsdk.broker.server.call import Call, LeaderHints, Pace, Steps, allowed
 from groupsdk.broker.server.fetch_sessions import FetchedPartition, FetchSession, Key
-from groupsdk.broker.server.leaders import LeaderHints
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.fetch import (
@@ -190,7 +188,7 @@ class _Read:
         self._call = call
         self._committed = request.isolation_level == _READ_COMMITTED
         self._room = max(min(request.max_bytes, call.node.cluster.config.fetch_max_bytes), 0)
-        if call.connection.crowded:
+        if call.connection.must_answer_small:
             self._room = 0  # one batch, so that those who do read get on
         self.failed = False
         self.size = 0

@@ -3,8 +3,7 @@
 from typing import Final
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from groupsdk.broker.server.access import allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, allowed
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.find_coordinator import (
     Coordinator,

@@ -4,10 +4,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from groupsdk.broker.features import finalized_levels
-from groupsdk.broker.server.access import allowed, cluster_allowed, operations
-from groupsdk.broker.server.call import Call, Pace, Steps
-from groupsdk.broker.server.gather import MAX_FILTERS, gather, submit
-from groupsdk.broker.server.refusals import refuse
+from groupsdk.broker.server.call import (
+    MAX_FILTERS,
+    Call,
+    Pace,
+    Steps,
+    allowed,
+    ask,
+    cluster_allowed,
+    gather,
+    operations,
+)
+from groupsdk.broker.server.error_responses import refuse
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages import consumer_group_describe as consumer_group
 from groupsdk.wire.messages.consumer_group_describe import (
@@ -47,7 +55,7 @@ def group_request(call: Call, request: Any) -> Response | None:
     node = call.node
     if node.cluster.config.authorizer_class_name and not allowed(call, "read", "group", group_id):
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
-    submit(call, node.cluster.groups.runtime_for(node.node_id, group_id), request)
+    ask(call, node.cluster.groups.runtime_for(node.node_id, group_id), request, call.answer)
     return None
 
 
@@ -61,7 +69,7 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> Response | None:
     runtime = cluster.groups.runtime_for(node.node_id, group_id)
     if runtime is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return HeartbeatResponse()
-    submit(call, runtime, request)
+    ask(call, runtime, request, call.answer)
     return None
 
 
@@ -84,7 +92,7 @@ def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest)
         names = request.subscribed_topic_names or ()
         if not all(allowed(call, "describe", "topic", name) for name in names):
             return refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, call.version)
-    submit(call, cluster.groups.runtime_for(node.node_id, group_id), request)
+    ask(call, cluster.groups.runtime_for(node.node_id, group_id), request, call.answer)
     return None
 
 

@@ -6,8 +6,7 @@ from typing import Final
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.lookup import OffsetAndTimestamp
 from groupsdk.broker.log.partition_log import PartitionLog
-from groupsdk.broker.server.access import allowed
-from groupsdk.broker.server.call import Call, Pace, Steps
+from groupsdk.broker.server.call import Call, Pace, Steps, allowed
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.list_offsets import (

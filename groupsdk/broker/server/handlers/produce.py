@@ -7,10 +7,10 @@ from typing import Any, Final
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.errors import RecordsRefusedError
-from groupsdk.broker.server.access import allowed
-from groupsdk.broker.server.call import Call, Pace, Steps
-from groupsdk.broker.server.leaders import LeaderHints
-from groupsdk.broker.server.refusals import refuse
+from groupsdk.broker.log.producer_state import Origin
+from groupsdk.broker.log.validation import checking
+from groupsdk.broker.server.call import Call, LeaderHints, Pace, Steps, allowed
+from groupsdk.broker.server.error_responses import refuse
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, GroupSdkError
 from groupsdk.wire.messages.produce import (
@@ -238,7 +238,7 @@ def _append(
     try:
         now_ms = cluster.now_ms()
         log = cluster.led_log(node.node_id, topic.name, index)
-        checked = yield from log.checking(records, now_ms)
+        checked = yield from checking(records, log.config, now_ms, Origin.CLIENT)
         info = cluster.led_log(node.node_id, topic.name, index).append(
             records,
             leader_epoch=topic.partitions[index].leader_epoch,

@@ -9,8 +9,7 @@ from groupsdk.broker.quotas import (
     matching_quotas,
     value_problem,
 )
-from groupsdk.broker.server.access import cluster_allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, cluster_allowed
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

@@ -5,8 +5,7 @@ done when the answer goes out; so nothing is ever on its way.
 """
 
 from groupsdk.broker.cluster import ClusterError
-from groupsdk.broker.server.access import cluster_allowed
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, cluster_allowed
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from groupsdk.broker.server.access import cluster_allowed
-from groupsdk.broker.server.call import Call, Pace, Steps
+from groupsdk.broker.server.call import Call, Pace, Steps, cluster_allowed
 from groupsdk.broker.server.sasl_servers import Authentication
 from groupsdk.broker.server.scram import (
     MAX_ITERATIONS,

@@ -8,8 +8,7 @@ from groupsdk.broker.catalogue import INTERNAL_TOPICS, collision, topic_name_pro
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.config import FIXED, LogConfig
 from groupsdk.broker.log.errors import InvalidLogConfigError
-from groupsdk.broker.server.access import allowed, cluster_allowed
-from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps
+from groupsdk.broker.server.call import CHANGE_COSTS, Call, Pace, Steps, allowed, cluster_allowed
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.create_partitions import (

@@ -4,10 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from groupsdk.broker.runtime.contract import MarkerPartitions
-from groupsdk.broker.server.access import allowed, cluster_allowed
-from groupsdk.broker.server.call import Call
-from groupsdk.broker.server.gather import MAX_FILTERS, gather, submit
-from groupsdk.broker.server.refusals import refuse
+from groupsdk.broker.server.call import MAX_FILTERS, Call, allowed, ask, cluster_allowed, gather
+from groupsdk.broker.server.error_responses import refuse
 from groupsdk.broker.transaction_markers import MarkerWriter
 from groupsdk.broker.transactions.answers import idempotent_producer
 from groupsdk.error_code import ErrorCode
@@ -59,7 +57,9 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> Response | N
         return refuse(request, _FORBIDDEN, call.version)
     if not transactional_id:
         return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
-    submit(call, cluster.transactions.runtime_for(node.node_id, transactional_id), request)
+    ask(
+        call, cluster.transactions.runtime_for(node.node_id, transactional_id), request, call.answer
+    )
     return None
 
 
@@ -102,7 +102,9 @@ def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Res
                 for topic in request.v3_and_below_topics
             )
         )
-    submit(call, cluster.transactions.runtime_for(node.node_id, transactional_id), request)
+    ask(
+        call, cluster.transactions.runtime_for(node.node_id, transactional_id), request, call.answer
+    )
     return None
 
 
@@ -139,7 +141,12 @@ def transaction_request(
     ):
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
     node.cluster.internal_topic("__consumer_offsets")
-    submit(call, node.cluster.transactions.runtime_for(node.node_id, transactional_id), request)
+    ask(
+        call,
+        node.cluster.transactions.runtime_for(node.node_id, transactional_id),
+        request,
+        call.answer,
+    )
     return None
 
 

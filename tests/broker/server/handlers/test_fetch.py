@@ -174,7 +174,7 @@ def test_a_deleted_topic_ends_the_waiting(broker: EmbeddedBroker, client: Client
 class Reader(StandInConnection):
     """The connection of a reader, with what is appended between the steps of its reads."""
 
-    crowded = False
+    must_answer_small = False
     on_lost = None
 
     def __init__(self, rig: ClusterRig) -> None:

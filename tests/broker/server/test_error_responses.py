@@ -4,7 +4,7 @@ from typing import Any
 
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.server.apis import APIS
-from groupsdk.broker.server.refusals import failure_code, refuse
+from groupsdk.broker.server.error_responses import failure_code, refuse
 from groupsdk.wire.api import request_class
 from groupsdk.wire.compiler import encode
 from groupsdk.wire.messages.add_partitions_to_txn import (

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from groupsdk.broker.server.apis import APIS
-from groupsdk.broker.server.parts import PARTS, parts_of, paths_of, together
+from groupsdk.broker.server.split_requests import PARTS, parts_of, paths_of, together
 from groupsdk.wire.api import request_class
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
 from groupsdk.wire.messages.offset_fetch import (

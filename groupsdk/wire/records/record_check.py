@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 
 from groupsdk.errors import DecodeError
 from groupsdk.wire.records import compression as codecs
-from groupsdk.wire.records.batch import HEADER_SIZE, BatchHeader
-from groupsdk.wire.records.checksum import Buffer
+from groupsdk.wire.records.batch import HEADER_SIZE, BatchHeader, Buffer
 from groupsdk.wire.records.equal_run import LEAST, equal_run
 from groupsdk.wire.records.headers import skip_headers
 from groupsdk.wire.records.varint import continue_varint, negative_length

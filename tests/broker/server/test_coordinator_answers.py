@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from groupsdk.broker.server.gather import gather, submit
+from groupsdk.broker.server.call import ask, gather
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
@@ -14,8 +14,10 @@ def test_one_coordinator_or_its_error() -> None:
     rig = ClusterRig()
     connection = StandInConnection(rig)
     beat = HeartbeatRequest("g", 1, "m")
-    submit(call_of(connection, 12, 4), rig.cluster.groups.runtime_for(1, "g"), beat)
-    submit(call_of(connection, 12, 4), ErrorCode.NOT_COORDINATOR, beat)
+    call = call_of(connection, 12, 4)
+    ask(call, rig.cluster.groups.runtime_for(1, "g"), beat, call.answer)
+    call = call_of(connection, 12, 4)
+    ask(call, ErrorCode.NOT_COORDINATOR, beat, call.answer)
     assert [each.error_code for each in connection.answers] == [25, 16]
 
 

@@ -2,14 +2,15 @@
 
 import logging
 import re
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from groupsdk.broker.log.errors import storage_error
 from groupsdk.broker.log.files import Files
-from groupsdk.broker.log.producer_snapshot import CorruptSnapshotError, decode, encode
-from groupsdk.broker.log.producer_state import ProducerState
+from groupsdk.broker.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
 from groupsdk.broker.log.segment_files import file_name
+from groupsdk.wire.records.batch import crc32c
 
 
 _LOG = logging.getLogger(__name__)
@@ -105,3 +106,75 @@ class Snapshots:
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{file_name(offset, SUFFIX)}"
+
+
+_HEAD: Final = struct.Struct(">hI")
+_COUNT: Final = struct.Struct(">i")
+_ENTRY: Final = struct.Struct(">qhiqiqiq")
+_VERSION: Final = 1
+
+
+class CorruptSnapshotError(ValueError):
+    """A snapshot is damaged, or of another version; the log can tell what it should say."""
+
+
+def encode(entries: Iterable[ProducerEntry]) -> bytes:
+    """Write a snapshot."""
+    packed = [
+        _ENTRY.pack(
+            entry.producer_id,
+            entry.epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.batches[-1].offset_delta if entry.batches else 0,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            -1 if entry.txn_first_offset is None else entry.txn_first_offset,
+        )
+        for entry in entries
+    ]
+    body = _COUNT.pack(len(packed)) + b"".join(packed)
+    return _HEAD.pack(_VERSION, crc32c(body)) + body
+
+
+def decode(data: bytes) -> list[ProducerEntry]:
+    """Read a snapshot.
+
+    Raises:
+        CorruptSnapshotError: it is damaged, or of another version.
+    """
+    try:
+        version, checksum = _HEAD.unpack_from(data)
+        (count,) = _COUNT.unpack_from(data, _HEAD.size)
+    except struct.error:
+        raise CorruptSnapshotError(f"{len(data)} bytes are no producer snapshot") from None
+    if version != _VERSION:
+        raise CorruptSnapshotError(f"the version {version} is not {_VERSION}")
+    found = crc32c(data[_HEAD.size :])
+    if found != checksum:
+        raise CorruptSnapshotError(f"the checksum is {found:#010x}, not {checksum:#010x}")
+    start = _HEAD.size + _COUNT.size
+    if count < 0 or len(data) - start != count * _ENTRY.size:
+        raise CorruptSnapshotError(f"{count} producers do not take {len(data) - start} bytes")
+    return [_entry(*values) for values in _ENTRY.iter_unpack(data[start:])]
+
+
+def _entry(
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    txn_first_offset: int,
+) -> ProducerEntry:
+    batch = BatchMetadata(last_sequence, last_offset, offset_delta, timestamp)
+    return ProducerEntry(
+        producer_id,
+        epoch,
+        coordinator_epoch,
+        timestamp,
+        txn_first_offset if txn_first_offset >= 0 else None,
+        (batch,) if last_offset >= 0 else (),
+    )

@@ -7,8 +7,14 @@ from groupsdk.errors import DecodeError
 from groupsdk.wire.records.batch import CorruptBatchError, read_header
 from groupsdk.wire.records.headers import MAX_HEADERS
 from groupsdk.wire.records.record import Record, build_batch, read_records
+from groupsdk.wire.records.record_check import (
+    STEP_RECORDS,
+    IncompleteBatchError,
+    Walked,
+    body_of,
+    walk,
+)
 from groupsdk.wire.records.varint import varint
-from groupsdk.wire.records.walk import STEP_RECORDS, IncompleteBatchError, Walked, body_of, walk
 from tests.broker.log.bad_batches import record, with_body
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
+from groupsdk.broker.log.producer_snapshots import Snapshots
 from groupsdk.broker.log.producer_state import ProducerEntry, ProducerState
-from groupsdk.broker.log.snapshots import Snapshots
 
 
 def test_the_newest_whole_one_is_taken(caplog: pytest.LogCaptureFixture) -> None:
