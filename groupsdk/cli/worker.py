@@ -17,7 +17,7 @@ from groupsdk.cli.connection import bootstrap_option, settings_options, split_pa
 from groupsdk.cli.process import FORMAT, StopSignals, load, log_level_option, set_up_logging
 from groupsdk.connect.app import Worker
 from groupsdk.connect.java_settings import rest_settings
-from groupsdk.connect.log_context import FIELD, ConnectorContextFilter
+from groupsdk.connect.loggers import FIELD, ConnectorContextFilter
 from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError, GroupSdkError

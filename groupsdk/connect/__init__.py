@@ -13,7 +13,7 @@ from groupsdk.connect.errors import (
     TaskFencedError,
     UnknownConnectorError,
 )
-from groupsdk.connect.log_context import ConnectorContextFilter
+from groupsdk.connect.loggers import ConnectorContextFilter
 from groupsdk.connect.restart import RestartPolicy
 from groupsdk.connect.status import State, Status
 from groupsdk.connect.task import (

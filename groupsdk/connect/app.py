@@ -11,10 +11,9 @@ from typing_extensions import override
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.config_state import ClusterConfigState, Config
 from groupsdk.connect.connector_config import check_config
-from groupsdk.connect.coordinator import ConnectCoordinator, RebalanceListener
+from groupsdk.connect.coordinator import ConnectCoordinator, RebalanceListener, WorkerMembership
 from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.file_store import FileStore
-from groupsdk.connect.group_side import GroupSide
 from groupsdk.connect.local_group import LocalGroup
 from groupsdk.connect.secrets import has_variables
 from groupsdk.connect.standby import REPLICAS_KEY, replicas_of
@@ -176,7 +175,7 @@ class Worker:
 
         def join(
             listener: RebalanceListener, configs: Callable[[], ClusterConfigState]
-        ) -> GroupSide:
+        ) -> WorkerMembership:
             return ConnectCoordinator(
                 config.member,
                 listener=listener,
@@ -250,7 +249,7 @@ class Worker:
 
     def _run(
         self,
-        join: Callable[[RebalanceListener, Callable[[], ClusterConfigState]], GroupSide],
+        join: Callable[[RebalanceListener, Callable[[], ClusterConfigState]], WorkerMembership],
         store: ConnectStore,
         **options: Any,
     ) -> ConnectWorker:

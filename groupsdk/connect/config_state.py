@@ -7,8 +7,7 @@ from enum import Enum
 from groupsdk.connect.errors import ConnectorConfigError
 from groupsdk.connect.session_key import SessionKey
 from groupsdk.connect.standby import REPLICAS_KEY, replicas_of
-from groupsdk.connect.weights import ONE, WEIGHT_KEY, weight_of
-from groupsdk.connect.work import Work
+from groupsdk.connect.work import ONE, WEIGHT_KEY, Work, weight_of
 from groupsdk.utf16 import utf16_sorted
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 

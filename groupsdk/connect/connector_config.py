@@ -9,7 +9,7 @@ from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, conceal, sec
 from groupsdk.connect.standby import replicas_of
 from groupsdk.connect.task import Connector, check_standby
 from groupsdk.connect.tolerance import ErrorPolicy
-from groupsdk.connect.weights import weight_of
+from groupsdk.connect.work import weight_of
 from groupsdk.limits import MAX_INT32
 
 

@@ -17,9 +17,8 @@ from groupsdk.connect.config_records import ClusterRequest, Record
 from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.errors import StoreError, StoreFencedError, TaskFencedError
 from groupsdk.connect.kafka_log import KafkaLog
-from groupsdk.connect.kafka_state import KafkaState
+from groupsdk.connect.kafka_state import FORGET, KafkaState, state_key, state_value
 from groupsdk.connect.standby import STANDBYS_KEY, StandbyRecord
-from groupsdk.connect.state_log import FORGET, state_key, state_value
 from groupsdk.connect.status import Status
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from groupsdk.connect.config_state import Config
 from groupsdk.connect.connector_config import check_count
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.log_context import connector_context
+from groupsdk.connect.loggers import connector_context
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.task import CLASS_KEY, Connector, Task
 

@@ -13,8 +13,7 @@ from groupsdk.clock import Clock, Deadline, WallClock
 from groupsdk.connect.active_topics import TopicUse
 from groupsdk.connect.config_state import ClusterConfigState, Config, RestartRequest, TargetState
 from groupsdk.connect.errors import ConnectError, TaskFencedError
-from groupsdk.connect.lease import SharedLease
-from groupsdk.connect.process_run import ProcessRun
+from groupsdk.connect.process_run import ProcessRun, SharedLease
 from groupsdk.connect.restart import RestartPolicy, RestartTracker
 from groupsdk.connect.runs import (
     BeginCommit,

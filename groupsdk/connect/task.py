@@ -11,7 +11,7 @@ from groupsdk.connect.config_state import Config
 from groupsdk.connect.errors import ConnectorConfigError
 from groupsdk.connect.standby import REPLICAS_KEY
 from groupsdk.connect.status import UNDEFINED
-from groupsdk.connect.weights import WEIGHT_KEY, counted, weight_of
+from groupsdk.connect.work import WEIGHT_KEY, counted, weight_of
 
 
 R = TypeVar("R")

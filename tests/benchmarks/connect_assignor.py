@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 
 from assignors.java_order import java_map_order
-from groupsdk.connect.incremental_assignor import IncrementalCooperativeAssignor
+from groupsdk.connect.assignors import IncrementalCooperativeAssignor
 from groupsdk.connect.work import ClusterAssignment, Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.benchmarks.report import Result, spread

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from groupsdk.connect.assignors import EagerAssignor
 from groupsdk.connect.config_state import ClusterConfigState
 from groupsdk.connect.coordinator import ConnectCoordinator
-from groupsdk.connect.eager_assignor import EagerAssignor
 from groupsdk.connect.work import Work
 from groupsdk.types import GroupMembers
 from groupsdk.wire.connect_protocol import (

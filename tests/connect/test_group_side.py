@@ -2,13 +2,12 @@
 
 import pytest
 
-from groupsdk.connect.coordinator import ConnectCoordinator
-from groupsdk.connect.group_side import GroupSide
+from groupsdk.connect.coordinator import ConnectCoordinator, WorkerMembership
 from groupsdk.connect.local_group import LocalGroup
 
 
 @pytest.mark.parametrize("kind", [ConnectCoordinator, LocalGroup])
 def test_nothing_is_missing(kind: type) -> None:
-    needed = {name for name in vars(GroupSide) if not name.startswith("_")} - {"margin_ms"}
+    needed = {name for name in vars(WorkerMembership) if not name.startswith("_")} - {"margin_ms"}
     assert "held_until_ms" in needed
     assert {name for name in needed if not hasattr(kind, name)} == set()

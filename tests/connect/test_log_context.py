@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 from typing_extensions import override
 
-from groupsdk.connect.log_context import FIELD, ConnectorContextFilter, connector_context
+from groupsdk.connect.loggers import FIELD, ConnectorContextFilter, connector_context
 from groupsdk.connect.task import AsyncTaskContext, Connector, Task, TaskContext
 from tests.connect.workers import app, eventually
 

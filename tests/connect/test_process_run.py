@@ -10,8 +10,7 @@ import pytest
 from typing_extensions import override
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.connect.lease import SharedLease
-from groupsdk.connect.process_run import ProcessRun
+from groupsdk.connect.process_run import ProcessRun, SharedLease
 from groupsdk.connect.runs import fenced
 from groupsdk.connect.task import TaskState
 from tests.connect.crew import Crew

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.connect.state_log import FORGET, StateLog, state_key, state_value
+from groupsdk.connect.kafka_state import FORGET, StateLog, state_key, state_value
 from groupsdk.connect.task import TaskState
 from tests.support.cases import each_case
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from random import Random
 
-from groupsdk.connect.incremental_assignor import IncrementalCooperativeAssignor
+from groupsdk.connect.assignors import IncrementalCooperativeAssignor
 from groupsdk.connect.work import ClusterAssignment, Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.support.cases import each_case

@@ -3,7 +3,7 @@
 import pytest
 
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.weights import counted, weight_of
+from groupsdk.connect.work import counted, weight_of
 
 
 def test_weights_are_counted_in_thousandths() -> None:

@@ -26,23 +26,24 @@ from groupsdk.connect.errors import (
     StoreError,
     UnknownConnectorError,
 )
-from groupsdk.connect.rest.answers import (
+from groupsdk.connect.rest.authentication import PROBE, BasicAuthentication
+from groupsdk.connect.rest.forwarding import ForwardedRequests, forward
+from groupsdk.connect.rest.guard import RequestGuard
+from groupsdk.connect.rest.internal import InternalRequests
+from groupsdk.connect.rest.loggers import LoggerRequests
+from groupsdk.connect.rest.messages import (
     TIMEOUT_S,
+    BadRequestError,
     Handler,
     connector_info,
     connector_status,
     done,
     error_answer,
+    json_object,
+    read_body,
     shown_config,
     task_status,
 )
-from groupsdk.connect.rest.authentication import PROBE, BasicAuthentication
-from groupsdk.connect.rest.body import BadRequestError, json_object, read_body
-from groupsdk.connect.rest.forward import forward
-from groupsdk.connect.rest.forwarded import ForwardedRequests
-from groupsdk.connect.rest.guard import RequestGuard
-from groupsdk.connect.rest.internal import InternalRequests
-from groupsdk.connect.rest.loggers import LoggerRequests
 from groupsdk.connect.rest.offsets import OffsetRequests
 from groupsdk.connect.rest.openapi import PAGE, document
 from groupsdk.connect.rest.plugins import definitions, listed, validated

@@ -15,9 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.connect.errors import RequestSignatureError
-from groupsdk.connect.rest.answers import error_answer
-from groupsdk.connect.rest.body import BadRequestError
-from groupsdk.connect.rest.forwarded import FORWARDED_HEADER, ForwardedRequests
+from groupsdk.connect.rest.forwarding import FORWARDED_HEADER, ForwardedRequests
+from groupsdk.connect.rest.messages import BadRequestError, error_answer
 from groupsdk.connect.rest.settings import RestSettings
 
 

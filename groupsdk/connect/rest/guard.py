@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from groupsdk.connect.rest.answers import error_answer
+from groupsdk.connect.rest.messages import error_answer
 from groupsdk.connect.rest.settings import RestSettings
 
 

@@ -14,8 +14,7 @@ from groupsdk.connect.admin import ConnectorAdmin
 from groupsdk.connect.config_records import MAX_TASKS
 from groupsdk.connect.config_state import Config
 from groupsdk.connect.errors import NotLeaderError, RebalancingError, UnknownConnectorError
-from groupsdk.connect.rest.answers import Handler, done
-from groupsdk.connect.rest.body import BadRequestError, parsed, read_body
+from groupsdk.connect.rest.messages import BadRequestError, Handler, done, parsed, read_body
 
 
 _MAX_BODY: Final = 64_000_000

@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from groupsdk.connect.admin import ConnectorAdmin
-from groupsdk.connect.rest.answers import Handler, done
-from groupsdk.connect.rest.body import BadRequestError, json_object
+from groupsdk.connect.rest.messages import BadRequestError, Handler, done, json_object
 from groupsdk.connect.task import TaskState
 
 

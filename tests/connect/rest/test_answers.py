@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from groupsdk.connect.config_state import ClusterConfigState
-from groupsdk.connect.rest.answers import (
+from groupsdk.connect.rest.messages import (
     connector_info,
     connector_status,
     error_answer,

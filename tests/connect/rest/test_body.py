@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from starlette.requests import Request
 
-from groupsdk.connect.rest.body import BadRequestError, json_object, parsed, read_body
+from groupsdk.connect.rest.messages import BadRequestError, json_object, parsed, read_body
 
 
 HEADERS = [(b"content-type", b"application/json; charset=utf-8")]

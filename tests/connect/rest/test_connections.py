@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from groupsdk.connect.rest.connections import RepeatedWarnings
-from groupsdk.connect.rest.server import RestServer
+from groupsdk.connect.rest.server import RepeatedWarnings, RestServer
 from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.errors import ConfigError
 from tests.connect.rest.test_api import Client

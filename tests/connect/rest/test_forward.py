@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from groupsdk.connect.rest.forward import forward
-from groupsdk.connect.rest.forwarded import FORWARDED_HEADER
+from groupsdk.connect.rest.forwarding import FORWARDED_HEADER, forward
 from groupsdk.connect.rest.server import RestServer
 from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.connect.session_key import SessionKey

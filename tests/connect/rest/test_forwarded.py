@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from groupsdk.connect.admin import ConnectorAdmin
 from groupsdk.connect.errors import RequestSignatureError
-from groupsdk.connect.rest.forwarded import FORWARDED_HEADER, ForwardedRequests
+from groupsdk.connect.rest.forwarding import FORWARDED_HEADER, ForwardedRequests
 from groupsdk.connect.session_key import SessionKey, SessionKeySettings
 
 

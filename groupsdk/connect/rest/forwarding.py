@@ -1,26 +1,62 @@
-"""Sign the requests that a worker sends on to the leader, so that no user's password leaves the worker it was given to.
-
-The address of a leader is what a member of the group has announced, and may be anybody's. The worker that a user asks
-checks the password; what it sends on carries a signature with a key derived from the group's session key (KIP-507),
-which only workers can read. The signature is good for one request to one address, once, for five minutes.
-"""
+"""Forward requests to the leader, and verify those that other workers forward."""
 
 import base64
 import hashlib
 import hmac
+import http.client
 import re
 import secrets
 import time
-from collections.abc import Callable
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import quote
 
 from starlette.requests import Request
+from typing_extensions import override
 
 from groupsdk.connect.admin import ConnectorAdmin
 from groupsdk.connect.errors import RequestSignatureError
-from groupsdk.connect.rest.body import read_body
+from groupsdk.connect.rest.messages import read_body
 from groupsdk.connect.session_key import SessionKey
+
+
+_TIMEOUT_S: Final = 60.0
+_MAX_ANSWER: Final = 16_000_000
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else: credentials are for the leader alone."""
+
+    @override
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+# no proxy either: workers reach each other directly, as they do the brokers
+_OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
+
+
+def forward(method: str, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+    """Send a request on and return the status and the body of the answer; blocks.
+
+    What the network does wrong is an answer too: 502.
+    """
+    if not url.startswith(("http://", "https://")):
+        return 502, b'{"error_code":502,"message":"the leader says no http address"}'
+    try:
+        request = urllib.request.Request(  # checked above
+            url, data=body or None, headers=dict(headers), method=method
+        )
+        with _OPENER.open(request, timeout=_TIMEOUT_S) as answer:
+            return int(answer.status), bytes(answer.read(_MAX_ANSWER))
+    except urllib.error.HTTPError as error:
+        with error:
+            return int(error.code), bytes(error.read(_MAX_ANSWER))
+    except (OSError, http.client.HTTPException, ValueError):
+        # what is no HTTP, and an address of the leader that is none
+        return 502, b'{"error_code":502,"message":"the leader cannot be reached"}'
 
 
 FORWARDED_HEADER: Final = "x-groupsdk-forwarded"
