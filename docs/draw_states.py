@@ -2,6 +2,7 @@
 """Draw docs/protocol.md from the tables of the code: `python -m docs.draw_states`."""
 
 from docs.regions import Pages, filled, table, write
+from groupsdk.consumer_membership import replies as consumer_replies, state as consumer_state
 from groupsdk.membership.replies import (
     CALLER_REQUEST_REPLIES,
     DEFAULTS,
@@ -21,6 +22,28 @@ def diagram() -> str:
         for (state, trigger), following in TRANSITIONS.items()
     ]
     return "\n".join([*lines, "```"])
+
+
+def consumer_diagram() -> str:
+    """Return the states of the consumer protocol and their transitions as a Mermaid diagram."""
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> UNSUBSCRIBED"]
+    lines += [
+        f"    {state.name} --> {following.name}: {trigger.value}"
+        for (state, trigger), following in consumer_state.TRANSITIONS.items()
+    ]
+    return "\n".join([*lines, "```"])
+
+
+def consumer_reply_table() -> str:
+    """Return what a member of the consumer protocol does on each error code of a heartbeat."""
+    rows = [
+        (f"`{code.name}` ({code.value})", reply.reaction.value, reply.note)
+        for code, reply in consumer_replies.HEARTBEAT_REPLIES.items()
+    ]
+    retriable, other = consumer_replies.HEARTBEAT_DEFAULTS
+    rows.append(("any other that is retriable", retriable.reaction.value, retriable.note))
+    rows.append(("any other", other.reaction.value, other.note))
+    return table(("Error code", "The member", "Why"), rows)
 
 
 def reply_table(api: ApiKey) -> str:
@@ -47,7 +70,16 @@ def asks() -> str:
 
 def pages() -> Pages:
     """Return docs/protocol.md as it has to be."""
-    return filled("protocol.md", {"states": diagram(), "replies": replies(), "asks": asks()})
+    return filled(
+        "protocol.md",
+        {
+            "states": diagram(),
+            "replies": replies(),
+            "asks": asks(),
+            "consumer-states": consumer_diagram(),
+            "consumer-replies": consumer_reply_table(),
+        },
+    )
 
 
 def _row(code: str, reply: Reply) -> tuple[str, str, str]:
