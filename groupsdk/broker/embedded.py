@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     import asyncio
 
     from groupsdk.assignment import PartitionAssignor
+    from groupsdk.broker.classic_groups.views import GroupView
     from groupsdk.broker.consumer_groups.assignors import ServerAssignor
     from groupsdk.broker.consumer_groups.views import ConsumerGroupView
-    from groupsdk.broker.groups.views import GroupStatus, GroupView
+    from groupsdk.broker.group_status import GroupStatus
     from groupsdk.broker.server.broker import Broker, Memory
     from groupsdk.broker.server.sasl_servers import TokenValidator
 
@@ -357,7 +358,7 @@ class EmbeddedBroker:
 
     def classic_group(self, group_id: str) -> "GroupView | None":
         """Return a classic group as it is now; None if there is none, or it is a consumer group."""
-        from groupsdk.broker.groups.views import GroupView
+        from groupsdk.broker.classic_groups.views import GroupView
 
         found = self.groups.get(group_id)
         return found if isinstance(found, GroupView) else None

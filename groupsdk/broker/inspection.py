@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from groupsdk.broker.consumer_groups.group import ConsumerGroupState
+from groupsdk.broker.classic_groups.views import GroupView
 from groupsdk.broker.consumer_groups.views import ConsumerGroupView
-from groupsdk.broker.groups.committed_offset import CommittedOffset
-from groupsdk.broker.groups.shard import GroupCoordinatorShard
-from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.views import GroupStatus, GroupView
+from groupsdk.broker.group_coordinator.records import CommittedOffset
+from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
+from groupsdk.broker.group_status import ConsumerGroupState, GroupState, GroupStatus
 
 
 if TYPE_CHECKING:

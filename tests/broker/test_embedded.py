@@ -9,7 +9,7 @@ import pytest
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.embedded import EmbeddedBroker, EmbeddedBrokerError
-from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.log.errors import DirectoryLockedError
 from groupsdk.broker.runtime import coordinator_runtime
 from groupsdk.clock import ManualClock

@@ -2,10 +2,10 @@
 
 import pytest
 
+from groupsdk.broker.classic_groups.views import GroupView
 from groupsdk.broker.consumer_groups.views import ConsumerGroupView
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.broker.groups.state import GroupState
-from groupsdk.broker.groups.views import GroupView
+from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.inspection import committed_offsets, group_views
 from groupsdk.clock import ManualClock
 from groupsdk.error_code import ErrorCode

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
+from groupsdk.broker.classic_groups.group import ClassicGroup
+from groupsdk.broker.classic_groups.member_requests import Heartbeats
+from groupsdk.broker.classic_groups.rebalance import Rebalances
+from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.coordinators import PartitionCoordinatorLog
-from groupsdk.broker.groups import commit
-from groupsdk.broker.groups.deadlines import DeadlineBuckets
-from groupsdk.broker.groups.expiry import Expiry
-from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.heartbeat import Heartbeats
-from groupsdk.broker.groups.rebalance import Rebalances
-from groupsdk.broker.groups.registry import GroupRegistry
-from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.group_coordinator import offset_commits as commit
+from groupsdk.broker.group_coordinator.offset_expiration import Expiry
+from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.cleaner import Cleaner
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.runtime.contract import NOTHING, Reply, Result
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.runtime.deadlines import DeadlineBuckets
 from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.runs import Tally, play

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.group_status import GroupState
 from groupsdk.testing.simulation.member import TASKS, Temper
 from groupsdk.testing.simulation.world import InvariantError, Simulation
 from groupsdk.types import GroupMembershipOperation

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupsdk.broker.groups.rebalance import Rebalances
+from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.testing.simulation.__main__ import main
 from groupsdk.testing.simulation.faults import random_run
 from groupsdk.testing.simulation.runs import Tally, play

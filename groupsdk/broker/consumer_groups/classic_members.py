@@ -6,6 +6,14 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from groupsdk.broker.classic_groups.join import offered_protocols, rebalance_timeout_ms
+from groupsdk.broker.classic_groups.member_requests import leaving_members
+from groupsdk.broker.classic_groups.responses import (
+    heartbeat_answer,
+    join_error,
+    leave_answer,
+    sync_error,
+)
 from groupsdk.broker.consumer_groups.conversion import (
     ConversionError,
     assignment_bytes,
@@ -20,9 +28,6 @@ from groupsdk.broker.consumer_groups.records import member_metadata
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, Draft, TimerKind
 from groupsdk.broker.consumer_groups.settings import MigrationPolicy
 from groupsdk.broker.consumer_groups.settling import Change, RegexUpdate, Settling
-from groupsdk.broker.groups.answers import heartbeat_answer, join_error, leave_answer, sync_error
-from groupsdk.broker.groups.join_request import offered_protocols, rebalance_timeout_ms
-from groupsdk.broker.groups.leave import leaving_members
 from groupsdk.broker.runtime.contract import RequestContext
 from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode

@@ -3,6 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
+from groupsdk.broker.classic_groups.group import ClassicGroup
+from groupsdk.broker.classic_groups.member import GroupMember
+from groupsdk.broker.classic_groups.protocols import choose_protocol
 from groupsdk.broker.consumer_groups.group import ConsumerGroup, GroupRecord
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, Holdings, MemberState
 from groupsdk.broker.consumer_groups.records import (
@@ -14,9 +17,6 @@ from groupsdk.broker.consumer_groups.records import (
 )
 from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig
 from groupsdk.broker.consumer_groups.topics import Partitions, TopicImage, metadata_hash
-from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.member import GroupMember
-from groupsdk.broker.groups.protocols import choose_protocol
 from groupsdk.errors import DecodeError
 from groupsdk.wire.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,

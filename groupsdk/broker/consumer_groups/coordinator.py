@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
+from groupsdk.broker.classic_groups.rebalance import Rebalances
+from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.consumer_groups.assignment_jobs import (
     AssignmentJob,
     AssignmentStarter,
@@ -32,9 +34,7 @@ from groupsdk.broker.consumer_groups.views import (
     consumer_group_status,
     consumer_group_view,
 )
-from groupsdk.broker.groups.rebalance import Rebalances
-from groupsdk.broker.groups.registry import GroupRegistry
-from groupsdk.broker.groups.views import GroupStatus
+from groupsdk.broker.group_status import GroupStatus
 from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE

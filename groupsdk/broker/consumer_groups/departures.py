@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Collection
 from functools import partial
 
+from groupsdk.broker.classic_groups.group import group_metadata
 from groupsdk.broker.consumer_groups.conversion import downgrade_records
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember
@@ -16,7 +17,6 @@ from groupsdk.broker.consumer_groups.records import (
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, Draft
 from groupsdk.broker.consumer_groups.settling import Settling
 from groupsdk.broker.consumer_groups.topics import metadata_hash
-from groupsdk.broker.groups.records import group_metadata
 from groupsdk.broker.runtime.turn import Turn
 
 

@@ -1,7 +1,6 @@
 """One consumer group: what its records say, and nothing else; it changes by `replay` alone."""
 
 from dataclasses import replace
-from enum import Enum
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from groupsdk.broker.consumer_groups.member import (
     read_state,
 )
 from groupsdk.broker.consumer_groups.topics import Partitions
+from groupsdk.broker.group_status import ConsumerGroupState
 from groupsdk.broker.runtime.contract import CoordinatorRecord
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -52,16 +52,6 @@ GroupKey = (
 
 GroupRecord = CoordinatorRecord
 """One record of a consumer group, decoded."""
-
-
-class ConsumerGroupState(Enum):
-    """How far a group is, under Kafka's names."""
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
-    DEAD = "Dead"
 
 
 class ResolvedRegex(NamedTuple):

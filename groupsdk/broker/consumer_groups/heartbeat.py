@@ -7,6 +7,9 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from groupsdk.broker.classic_groups.group import ClassicGroup, group_tombstone
+from groupsdk.broker.classic_groups.rebalance import Rebalances
+from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.consumer_groups.conversion import ConversionError, upgrade_records
 from groupsdk.broker.consumer_groups.departures import Departures
 from groupsdk.broker.consumer_groups.expressions import InvalidRegexError, compiled
@@ -32,10 +35,6 @@ from groupsdk.broker.consumer_groups.registry import (
     TimerKind,
 )
 from groupsdk.broker.consumer_groups.settling import Change, Settling
-from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.rebalance import Rebalances
-from groupsdk.broker.groups.records import group_tombstone
-from groupsdk.broker.groups.registry import GroupRegistry
 from groupsdk.broker.runtime.contract import NOTHING, Reply, RequestContext, Result
 from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode

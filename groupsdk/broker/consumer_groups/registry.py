@@ -5,7 +5,7 @@ from enum import Enum
 
 from groupsdk.broker.consumer_groups.group import ConsumerGroup, GroupRecord
 from groupsdk.broker.consumer_groups.member import MemberState
-from groupsdk.broker.groups.deadlines import Deadline, DeadlineBuckets
+from groupsdk.broker.runtime.deadlines import Deadline, DeadlineBuckets
 from groupsdk.broker.runtime.turn import Turn
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMemberMetadataKey,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from uuid import UUID
 
-from groupsdk.broker.consumer_groups.group import ConsumerGroup, ConsumerGroupState
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.member import (
     AWAY_EPOCH,
     ConsumerGroupMember,
@@ -14,7 +14,7 @@ from groupsdk.broker.consumer_groups.member import (
 )
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, TimerKind
 from groupsdk.broker.consumer_groups.topics import Partitions
-from groupsdk.broker.groups.views import GroupStatus
+from groupsdk.broker.group_status import ConsumerGroupState, GroupStatus
 
 
 TopicName = Callable[[UUID], str]

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, Final, NoReturn, Protocol
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.runtime.contract import LogRecord
 from groupsdk.testing.simulation.process import BrokerProcess
 from groupsdk.testing.simulation.timeline import START_MS, Timeline

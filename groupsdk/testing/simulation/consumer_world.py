@@ -8,14 +8,14 @@ from uuid import UUID
 from typing_extensions import override
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
+from groupsdk.broker.classic_groups.config import GroupConfig
 from groupsdk.broker.config import BrokerConfig
-from groupsdk.broker.consumer_groups.group import ConsumerGroupState
 from groupsdk.broker.coordinators import (
     CatalogueImage,
     PartitionCoordinatorLog,
     consumer_group_settings,
 )
-from groupsdk.broker.groups.config import GroupConfig
+from groupsdk.broker.group_status import ConsumerGroupState
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.runtime.contract import LogRecord
 from groupsdk.broker.runtime.coordinator_runtime import Replayed

@@ -9,7 +9,7 @@ from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.coordinators import Coordinators
-from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.logs import Logs

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.classic_groups.group import ClassicGroup
+from groupsdk.broker.group_status import GroupState
 from groupsdk.testing.simulation.shard import Shown
 from groupsdk.wire.schema import Request
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.group_status import GroupState
 from groupsdk.testing.simulation.member import TASKS
 
 

@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from groupsdk.broker.groups.config import GroupConfig
-from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.classic_groups.config import GroupConfig
+from groupsdk.broker.classic_groups.group import ClassicGroup
+from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.runtime.contract import (
     LogRecord,
     ProducerStamp,

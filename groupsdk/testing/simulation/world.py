@@ -7,11 +7,11 @@ from typing import Any, Final
 from typing_extensions import override
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
+from groupsdk.broker.classic_groups.config import GroupConfig
+from groupsdk.broker.classic_groups.group import ClassicGroup
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.coordinators import PartitionCoordinatorLog
-from groupsdk.broker.groups.config import GroupConfig
-from groupsdk.broker.groups.group import ClassicGroup
-from groupsdk.broker.groups.state import GroupState
+from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.runtime.coordinator_runtime import Marker
 from groupsdk.config import MemberConfig

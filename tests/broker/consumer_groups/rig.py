@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
+from groupsdk.broker.classic_groups.config import GroupConfig
 from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentStarter
 from groupsdk.broker.consumer_groups.assignors import ServerAssignor
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, EffectiveSettings
 from groupsdk.broker.consumer_groups.topics import TopicInfo
-from groupsdk.broker.groups.config import GroupConfig
-from groupsdk.broker.groups.shard import GroupCoordinatorShard
+from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.runtime.contract import (
     LogRecord,
     ProducerStamp,

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from groupsdk.broker.consumer_groups.group import ConsumerGroupState
+from groupsdk.broker.group_status import ConsumerGroupState
 from groupsdk.broker.runtime.contract import RequestContext
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.consumer_group_heartbeat import (

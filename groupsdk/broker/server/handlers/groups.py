@@ -46,7 +46,7 @@ from groupsdk.wire.schema import Response
 
 
 if TYPE_CHECKING:
-    from groupsdk.broker.groups.shard import GroupCoordinatorShard
+    from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 
 
 def group_request(call: Call, request: Any) -> Response | None:

@@ -1,0 +1,1 @@
+"""Groups of the classic protocol: members, rebalances, and the requests of members (Kafka: ClassicGroup)."""

@@ -1,0 +1,433 @@
+"""Take JoinGroup: hand out member ids, take members in, and let members come back, static ones included."""
+
+import logging
+import sys
+from collections.abc import Callable
+
+from groupsdk.broker.classic_groups.group import ClassicGroup, empty_group, group_metadata
+from groupsdk.broker.classic_groups.member import GroupMember, Parked
+from groupsdk.broker.classic_groups.protocols import Protocols, metadata_of
+from groupsdk.broker.classic_groups.rebalance import Rebalances
+from groupsdk.broker.classic_groups.registry import GroupRegistry
+from groupsdk.broker.classic_groups.responses import (
+    append_error,
+    join_answer,
+    join_error,
+    sync_error,
+)
+from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
+from groupsdk.error_code import ErrorCode
+from groupsdk.limits import MAX_STRING_BYTES
+from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+
+
+_log = logging.getLogger(__name__)
+
+
+def offered_protocols(request: JoinGroupRequest) -> Protocols:
+    """Return what a join offers; of a name given twice the first counts."""
+    protocols = request.protocols
+    offered = tuple([(sys.intern(each.name), each.metadata) for each in protocols])
+    if len(offered) == 1:
+        return offered
+    first: dict[str, bytes] = {}
+    for name, metadata in offered:
+        first.setdefault(name, metadata)
+    return offered if len(first) == len(offered) else tuple(first.items())
+
+
+def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+    """Return how long the group is to wait for a member; version 0 has the session timeout only."""
+    if request.rebalance_timeout_ms < 0:
+        return request.session_timeout_ms
+    return request.rebalance_timeout_ms
+
+
+def update_member(group: ClassicGroup, member: GroupMember, request: JoinGroupRequest) -> None:
+    """Take note of what a member says of itself when it joins again."""
+    group.set_protocols(member, offered_protocols(request))
+    member.rebalance_timeout_ms = rebalance_timeout_ms(request)
+    member.session_timeout_ms = request.session_timeout_ms
+
+
+def park_join(
+    group: ClassicGroup, member: GroupMember, context: RequestContext, turn: Turn
+) -> None:
+    """Park a join; one that is parked already is not waited for any more, and told to come again."""
+    old = group.park_join(member, Parked(context.token, context.api_version))
+    if old is not None:
+        turn.reply(
+            old.token,
+            join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, old.api_version),
+        )
+
+
+def with_reason(reason: str, request: JoinGroupRequest) -> str:
+    """Add the reason that the client gave to ours (KIP-800)."""
+    return f"{reason} ({request.reason})" if request.reason else reason
+
+
+_SKIPS_ASSIGNMENT_FROM = 9
+
+
+class StaticMembers:
+    """Replace static members that join without a member id: the process restarted, or there are two."""
+
+    __slots__ = ("_rebalances", "_registry")
+
+    def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
+        """Create it for the groups of a registry."""
+        self._registry = registry
+        self._rebalances = rebalances
+
+    def replace(
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        new_id: str,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        turn: Turn,
+    ) -> None:
+        """Give a member a new id, and fence whoever had the old one.
+
+        In a stable group that would choose its protocol again, nothing else happens: the member keeps
+        its assignment and its leadership, and nobody rebalances.
+        """
+        if group.state is GroupState.STABLE:
+            selected = group.select_protocol_with(member, offered_protocols(request))
+            if selected == group.protocol_name:
+                self._write(group, member, new_id, request, context, turn)
+                return
+        self._take_over(group, member, new_id, request, turn)
+        park_join(group, member, context, turn)
+        if group.state is GroupState.STABLE:
+            reason = f"the static member {new_id} changes the protocol"
+        else:
+            reason = f"the static member {new_id} came back"
+        self._rebalances.prepare_or_complete(group, with_reason(reason, request), turn)
+
+    def _take_over(
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        new_id: str,
+        request: JoinGroupRequest,
+        turn: Turn,
+    ) -> None:
+        _log.info(
+            "group %s, member %s, generation %d: takes the place of %s as %s",
+            group.group_id,
+            new_id,
+            group.generation_id,
+            member.member_id,
+            member.instance_id,
+        )
+        self._fence(group, member, turn)
+        group.rename(member, new_id)
+        self._came_back(group, member, request, turn)
+
+    def _came_back(
+        self, group: ClassicGroup, member: GroupMember, request: JoinGroupRequest, turn: Turn
+    ) -> None:
+        update_member(group, member, request)
+        member.is_new = False
+        member.joined_ms = turn.now_ms
+        self._registry.renew_session(member, turn.now_ms)
+
+    def _fence(self, group: ClassicGroup, member: GroupMember, turn: Turn) -> None:
+        error = ErrorCode.FENCED_INSTANCE_ID
+        join, sync = group.take_join(member), member.sync
+        if join is not None:
+            turn.reply(join.token, join_error(error, member.member_id, join.api_version))
+        if sync is not None:
+            member.sync = None
+            turn.reply(sync.token, sync_error(error))
+
+    def _write(
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        new_id: str,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        turn: Turn,
+    ) -> None:
+        """Write that the member goes on under another id; all that it offers besides is in no record."""
+        old_id, old_leader = member.member_id, group.leader_id or ""
+        version = context.api_version
+        value = MemberMetadata(
+            member_id=new_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=rebalance_timeout_ms(request),
+            session_timeout=request.session_timeout_ms,
+            subscription=metadata_of(offered_protocols(request), group.protocol_name),
+        )
+        turn.write(group_metadata(group.group_id, group.with_static_member(old_id, value)))
+
+        def written(after: Turn) -> None:
+            _log.info(
+                "group %s, member %s, generation %d: takes the place of %s as %s",
+                group.group_id,
+                new_id,
+                group.generation_id,
+                old_id,
+                member.instance_id,
+            )
+            self._fence(group, member, after)
+            self._came_back(group, member, request, after)
+            if version >= _SKIPS_ASSIGNMENT_FROM:
+                leads = new_id == group.leader_id
+                answer = join_answer(group, new_id, version, members=leads, skip_assignment=leads)
+            else:
+                # named leader under its old id, the client takes itself for a follower and does not assign
+                answer = join_answer(group, new_id, version, leader=old_leader)
+            after.reply(context.token, answer)
+
+        def failed(after: Turn, error: ErrorCode) -> None:
+            _log.warning(
+                "group %s, member %s, generation %d: cannot come back as %s, as the log was not written: %s",
+                group.group_id,
+                old_id,
+                group.generation_id,
+                new_id,
+                error.name,
+            )
+            after.reply(context.token, join_error(error, "", version))
+
+        turn.when_written(written)
+        turn.if_failed(failed)
+
+
+_MEMBER_ID_REQUIRED_FROM = 4
+_MAX_ID_START_BYTES = MAX_STRING_BYTES - 37  # a hyphen and a UUID follow
+
+
+class Joins:
+    """Handle JoinGroup (Kafka: GroupMetadataManager.classicGroupJoin)."""
+
+    __slots__ = ("_new_uuid", "_rebalances", "_registry", "_static_members")
+
+    def __init__(
+        self, registry: GroupRegistry, rebalances: Rebalances, new_uuid: Callable[[], str]
+    ) -> None:
+        """Create it for the groups of a registry; `new_uuid` makes member ids unique."""
+        self._registry = registry
+        self._rebalances = rebalances
+        self._static_members = StaticMembers(registry, rebalances)
+        self._new_uuid = new_uuid
+
+    def handle(self, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> Turn:
+        """Answer the join, park it, or refuse it."""
+        turn = Turn(now_ms)
+        config = self._registry.config
+        group = self._registry.groups.get(request.group_id)
+        timeout_ms = request.session_timeout_ms
+        shortest_ms = config.group_min_session_timeout_ms
+        if not request.group_id:
+            _refuse(ErrorCode.INVALID_GROUP_ID, request.member_id, context, turn)
+        elif not shortest_ms <= timeout_ms <= config.group_max_session_timeout_ms:
+            _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, context, turn)
+        elif group is not None:
+            self._join(group, request, context, turn)
+        elif request.member_id:
+            _refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, context, turn)
+        else:
+            self._join_new_group(request, context, turn)
+        return turn
+
+    def _join_new_group(
+        self, request: JoinGroupRequest, context: RequestContext, turn: Turn
+    ) -> None:
+        group_id, version = request.group_id, context.api_version
+        turn.write(empty_group(group_id, turn.now_ms))
+        turn.when_written(
+            lambda after: self._join(self._registry.groups[group_id], request, context, after)
+        )
+        turn.if_failed(
+            lambda after, error: after.reply(context.token, join_error(error, "", version))
+        )
+
+    def _join(
+        self, group: ClassicGroup, request: JoinGroupRequest, context: RequestContext, turn: Turn
+    ) -> None:
+        member_id = request.member_id
+        names = [each.name for each in request.protocols]
+        if not self._has_room_for(group, member_id):
+            _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", context, turn)
+            self._turn_away(group, member_id, turn)
+        elif group.state is GroupState.DEAD:
+            _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, context, turn)
+        elif not group.supports(request.protocol_type, names):
+            _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, context, turn)
+        elif not self._can_be_stored(group, request):
+            _refuse(append_error(ErrorCode.MESSAGE_TOO_LARGE), member_id, context, turn)
+        elif not member_id:
+            self._join_new_member(group, request, context, turn)
+        elif group.is_pending(member_id):
+            self._join_pending(group, request, context, turn)
+        else:
+            self._join_known(group, request, context, turn)
+
+    def _can_be_stored(self, group: ClassicGroup, request: JoinGroupRequest) -> bool:
+        """Return whether a record can hold the group with this member.
+
+        Kafka lets it join; the group then fails with every sync, and rebalances for ever.
+        """
+        size = max([len(each.metadata) for each in request.protocols], default=0)
+        member_id: str | None = request.member_id
+        if not member_id and request.group_instance_id is not None:
+            member_id = group.static_member_id(request.group_instance_id)
+        limit = self._registry.config.max_record_bytes
+        needed = group.record_bytes_with(member_id, size)
+        if needed <= limit:
+            return True
+        _log.warning(
+            "group %s, member %s, generation %d: cannot join: with its metadata of %d bytes the group takes"
+            " %d bytes, more than max.message.bytes=%d of __consumer_offsets",
+            *(group.group_id, request.member_id, group.generation_id, size, needed, limit),
+        )
+        return False
+
+    def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
+        """Tell whether a member may be in the group.
+
+        In a rebalance those count that have joined: where the limit was lowered, the last to rejoin go.
+        """
+        limit = self._registry.config.group_max_size
+        member = group.members.get(member_id)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return (member is not None and member.join is not None) or group.awaiting_joins < limit
+        if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            return member is not None or len(group.members) < limit
+        return True
+
+    def _turn_away(self, group: ClassicGroup, member_id: str, turn: Turn) -> None:
+        self._registry.drop_pending(group, member_id)
+        member = group.members.get(member_id)
+        if member is not None:
+            self._rebalances.discard(group, member, turn)
+        # Kafka lets the others wait out the rebalance timeout for one that it has just refused
+        self._rebalances.try_complete(group, turn)
+        _log.info(
+            "group %s, member %s, generation %d: refused, as the group has %d members",
+            group.group_id,
+            member_id,
+            group.generation_id,
+            len(group.members),
+        )
+
+    def _join_new_member(
+        self, group: ClassicGroup, request: JoinGroupRequest, context: RequestContext, turn: Turn
+    ) -> None:
+        instance_id = request.group_instance_id
+        start = context.client_id if instance_id is None else instance_id
+        if len(start.encode()) > _MAX_ID_START_BYTES:
+            # no answer could carry the member id; Kafka fails likewise
+            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, turn)
+            return
+        member_id = f"{start}-{self._new_uuid()}"
+        if instance_id is not None:
+            old_id = group.static_member_id(instance_id)
+            if old_id is not None:
+                self._static_members.replace(
+                    group, group.members[old_id], member_id, request, context, turn
+                )
+                return
+        elif context.api_version >= _MEMBER_ID_REQUIRED_FROM:
+            until_ms = turn.now_ms + request.session_timeout_ms
+            self._registry.add_pending(group, member_id, until_ms, turn.now_ms)
+            _log.info(
+                "group %s, member %s, generation %d: was given its id, and is to join with it",
+                group.group_id,
+                member_id,
+                group.generation_id,
+            )
+            _refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id, context, turn)
+            return
+        self._add(group, member_id, request, context, turn)
+
+    def _join_pending(
+        self, group: ClassicGroup, request: JoinGroupRequest, context: RequestContext, turn: Turn
+    ) -> None:
+        if request.group_instance_id is not None:
+            # such an id is never given to a static member: Kafka calls it an internal error, too
+            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, turn)
+        else:
+            self._add(group, request.member_id, request, context, turn)
+
+    def _join_known(
+        self, group: ClassicGroup, request: JoinGroupRequest, context: RequestContext, turn: Turn
+    ) -> None:
+        member_id = request.member_id
+        error = group.validate(member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            _refuse(error, member_id, context, turn)
+            return
+        member, state = group.members[member_id], group.state
+        is_leader = member_id == group.leader_id
+        protocols = offered_protocols(request)
+        if state is GroupState.PREPARING_REBALANCE:
+            reason = f"{member_id} joins"
+        elif member.protocols != protocols:
+            reason = f"{member_id} changed its metadata"
+        elif state is GroupState.STABLE and is_leader:
+            reason = f"the leader {member_id} rejoins"
+        else:
+            # it may have missed the answer: give it again. Kafka leaves the session as it is; but no
+            # accepted request shall count less than a heartbeat
+            self._registry.renew_session(member, turn.now_ms)
+            turn.reply(
+                context.token,
+                join_answer(
+                    group,
+                    member_id,
+                    context.api_version,
+                    members=is_leader and state is GroupState.COMPLETING_REBALANCE,
+                ),
+            )
+            return
+        update_member(group, member, request)
+        park_join(group, member, context, turn)
+        self._rebalances.prepare_or_complete(group, with_reason(reason, request), turn)
+
+    def _add(
+        self,
+        group: ClassicGroup,
+        member_id: str,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        turn: Turn,
+    ) -> None:
+        self._registry.drop_pending(group, member_id)
+        if not group.members:
+            group.protocol_type = sys.intern(request.protocol_type)
+        if group.is_in_initial_rebalance:
+            group.new_member_added = True
+        member = GroupMember(
+            group,
+            member_id,
+            request.group_instance_id,
+            sys.intern(context.client_id),
+            sys.intern(context.client_host),
+            rebalance_timeout_ms(request),
+            request.session_timeout_ms,
+            offered_protocols(request),
+        )
+        member.is_new = True
+        member.joined_ms = turn.now_ms
+        member.join = Parked(context.token, context.api_version)
+        group.add(member)
+        until_ms = turn.now_ms + self._registry.config.new_member_join_timeout_ms
+        self._registry.sessions.set(member, until_ms)
+        reason = with_reason(f"{member_id} is new", request)
+        self._rebalances.prepare_or_complete(group, reason, turn)
+
+
+def _refuse(error: ErrorCode, member_id: str, context: RequestContext, turn: Turn) -> None:
+    turn.reply(context.token, join_error(error, member_id, context.api_version))

@@ -1,0 +1,106 @@
+"""Hold what a coordinator knows of one member, and of one that has only been given its id."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from groupsdk.broker.classic_groups.protocols import Protocols
+from groupsdk.broker.runtime.deadlines import Deadline
+from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.classic_groups.group import ClassicGroup
+
+
+class Parked(NamedTuple):
+    """A request that waits for its answer."""
+
+    token: int
+    api_version: int
+
+
+class GroupMember(Deadline):
+    """One member of a group as the coordinator serves it; its deadline is the end of its session.
+
+    What lasts of it is its entry in the group's last record (`ClassicGroup.recorded`), which `replay` copies to
+    here. The rest is in no record: what it has parked, when its session ends, what else it offers, and all that
+    it said in a rebalance that has not ended.
+
+    Attributes:
+        group: the group that it is, or was, in.
+        join: its parked JoinGroup.
+        sync: its parked SyncGroup.
+        joined_ms: when it came to the group; None where that was before the coordinator was loaded.
+        is_new: whether it has not seen a generation yet: it cannot heartbeat, so another deadline holds
+            for its parked join.
+    """
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group",
+        "instance_id",
+        "is_new",
+        "join",
+        "joined_ms",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "sync",
+    )
+
+    def __init__(
+        self,
+        group: "ClassicGroup",
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+        assignment: bytes = b"",
+    ) -> None:
+        """Create a member as its record, or its first join, describes it."""
+        super().__init__()
+        self.group = group
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        self.join: Parked | None = None
+        self.sync: Parked | None = None
+        self.is_new = False
+        self.joined_ms: int | None = None
+
+    def replay(self, value: MemberMetadata) -> None:
+        """Take over all that a record says of it but the metadata for the group's protocol."""
+        self.member_id = value.member_id
+        self.instance_id = value.group_instance_id
+        self.client_id = value.client_id
+        self.client_host = value.client_host
+        timeout_ms = value.rebalance_timeout
+        self.rebalance_timeout_ms = value.session_timeout if timeout_ms < 0 else timeout_ms
+        self.session_timeout_ms = value.session_timeout
+        self.assignment = value.assignment
+
+
+class PendingMember(Deadline):
+    """An id that was handed out and is to come back with a JoinGroup (KIP-394), before its deadline."""
+
+    __slots__ = ("group", "member_id")
+
+    def __init__(self, group: "ClassicGroup", member_id: str) -> None:
+        """Create it for an id of a group."""
+        super().__init__()
+        self.group = group
+        self.member_id = member_id
+
+
+Session = GroupMember | PendingMember
+"""Whatever ends when nothing is heard of it."""

@@ -1,0 +1,282 @@
+"""Take Heartbeat, SyncGroup and LeaveGroup of the members of classic groups."""
+
+import logging
+
+from groupsdk.broker.classic_groups.group import ClassicGroup, group_metadata
+from groupsdk.broker.classic_groups.member import GroupMember, Parked
+from groupsdk.broker.classic_groups.rebalance import Rebalances
+from groupsdk.broker.classic_groups.registry import GroupRegistry
+from groupsdk.broker.classic_groups.responses import (
+    heartbeat_answer,
+    leave_answer,
+    sync_answer,
+    sync_error,
+)
+from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.runtime.contract import Reply, RequestContext, Result
+from groupsdk.broker.runtime.turn import Turn
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
+
+
+_log = logging.getLogger(__name__)
+
+
+_PREPARING = GroupState.PREPARING_REBALANCE
+_OK = heartbeat_answer(ErrorCode.NONE)
+_REBALANCE = heartbeat_answer(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+class Heartbeats:
+    """Handle Heartbeat (Kafka: GroupMetadataManager.classicGroupHeartbeat)."""
+
+    __slots__ = ("_registry",)
+
+    def __init__(self, registry: GroupRegistry) -> None:
+        """Create it for the groups of a registry."""
+        self._registry = registry
+
+    def handle(self, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> Result:
+        """Answer the heartbeat."""
+        registry = self._registry
+        group = registry.groups.get(request.group_id)
+        error = _check(group, request)
+        if group is None or error is not ErrorCode.NONE:
+            return Result((), (Reply(context.token, heartbeat_answer(error)),))
+        member = group.members[request.member_id]
+        registry.sessions.set(member, now_ms + member.session_timeout_ms)
+        answer = _REBALANCE if group.state is _PREPARING else _OK
+        return Result((), (Reply(context.token, answer),))
+
+
+def _check(group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode:
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    error = group.validate(request.member_id, request.group_instance_id)
+    if error is ErrorCode.NONE and request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    # an empty group has no members, and so answers what Kafka answers: UNKNOWN_MEMBER_ID
+    return error
+
+
+_NAMES_PROTOCOL_FROM = 5
+
+
+class Syncs:
+    """Handle SyncGroup (Kafka: GroupMetadataManager.classicGroupSync)."""
+
+    __slots__ = ("_rebalances", "_registry")
+
+    def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
+        """Create it for the groups of a registry."""
+        self._registry = registry
+        self._rebalances = rebalances
+
+    def handle(self, request: SyncGroupRequest, context: RequestContext, now_ms: int) -> Turn:
+        """Answer the sync, park it, or refuse it."""
+        turn = Turn(now_ms)
+        group = self._registry.groups.get(request.group_id)
+        error = self._check(request, context, group)
+        if group is None or error is not ErrorCode.NONE:
+            turn.reply(context.token, sync_error(error))
+            return turn
+        member = group.members[request.member_id]
+        if group.state is GroupState.STABLE:
+            self._synced(group, member)
+            # Kafka leaves the session as it is; but no accepted request shall count less than a heartbeat
+            self._registry.renew_session(member, now_ms)
+            turn.reply(context.token, sync_answer(group, member.assignment))
+            return turn
+        old = member.sync
+        member.sync = Parked(context.token, context.api_version)
+        if old is not None:
+            # it came again, over another connection: the first is not waited for any more
+            turn.reply(old.token, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+        self._synced(group, member)
+        if member.member_id == group.leader_id:
+            self._assign(group, request, turn)
+        return turn
+
+    def _check(
+        self, request: SyncGroupRequest, context: RequestContext, group: ClassicGroup | None
+    ) -> ErrorCode:
+        names_protocol = request.protocol_type is not None and request.protocol_name is not None
+        if context.api_version >= _NAMES_PROTOCOL_FROM and not names_protocol:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        if group is None or group.state is GroupState.EMPTY:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if group.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error = group.validate(request.member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if request.generation_id != group.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        if _differ(request.protocol_type, group.protocol_type):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if _differ(request.protocol_name, group.protocol_name):
+            # during a rebalance, too: the name is that of the generation that ends
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def _synced(self, group: ClassicGroup, member: GroupMember) -> None:
+        if group.discard_pending_sync(member.member_id):
+            self._registry.phases.clear(group)
+
+    def _assign(self, group: ClassicGroup, request: SyncGroupRequest, turn: Turn) -> None:
+        members = group.members
+        given = {each.member_id: each.assignment for each in request.assignments}
+        assignments = {member_id: given.get(member_id, b"") for member_id in members}
+        if len(given) < len(members) or any(member_id not in given for member_id in members):
+            _log.warning(
+                "group %s, member %s, generation %d: the leader assigned nothing to %d of %d members",
+                group.group_id,
+                request.member_id,
+                group.generation_id,
+                sum(member_id not in given for member_id in members),
+                len(members),
+            )
+        value = group.with_assignments(assignments, turn.now_ms)
+        turn.write(group_metadata(group.group_id, value))
+        turn.when_written(lambda after: self._answer_syncs(group, after))
+
+        def failed(again: Turn, error: ErrorCode) -> None:
+            self._rebalances.take_assignments_back(group, error, again)
+            reason = f"the assignment of {request.member_id} could not be written: {error.name}"
+            self._rebalances.prepare(group, reason, again)
+
+        turn.if_failed(failed)
+
+    def _answer_syncs(self, group: ClassicGroup, turn: Turn) -> None:
+        """Give everyone who waits the assignment that is in the log."""
+        for member in group.members.values():
+            sync = member.sync
+            if sync is not None:
+                member.sync = None
+                self._registry.renew_session(member, turn.now_ms)
+                turn.reply(sync.token, sync_answer(group, member.assignment))
+        _log.info(
+            "group %s, generation %d: is stable with %d members",
+            group.group_id,
+            group.generation_id,
+            len(group.members),
+        )
+
+
+def _differ(named: str | None, known: str | None) -> bool:
+    return named is not None and known is not None and named != known
+
+
+_PER_MEMBER_FROM = 3
+_STABLE_OR_COMPLETING = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
+
+
+class Leaves:
+    """Handle LeaveGroup (Kafka: GroupMetadataManager.classicGroupLeave)."""
+
+    __slots__ = ("_rebalances", "_registry")
+
+    def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
+        """Create it for the groups of a registry."""
+        self._registry = registry
+        self._rebalances = rebalances
+
+    def handle(self, request: LeaveGroupRequest, context: RequestContext, now_ms: int) -> Turn:
+        """Let the members go; those that remain rebalance once."""
+        turn = Turn(now_ms)
+        group = self._registry.groups.get(request.group_id)
+        leaving = leaving_members(request, context)
+        error = ErrorCode.NONE
+        answers: tuple[MemberResponse, ...] = ()
+        if not request.group_id:
+            error = ErrorCode.INVALID_GROUP_ID
+        elif group is None:
+            answers = tuple(_answer(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in leaving)
+        elif group.state is GroupState.DEAD:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        else:
+            answers = self._leave_all(group, leaving, turn)
+        version = context.api_version
+        answer = leave_answer(error, answers, version)
+        if not turn.records:
+            turn.reply(context.token, answer)
+            return turn
+        # the group has become empty: they have left it, whether that can be written or not
+        turn.promise(context.token, answer)
+
+        def failed(again: Turn, failure: ErrorCode) -> None:
+            again.reply(context.token, leave_answer(failure, (), version))
+
+        turn.if_failed(failed)
+        return turn
+
+    def _leave_all(
+        self, group: ClassicGroup, leaving: tuple[MemberIdentity, ...], turn: Turn
+    ) -> tuple[MemberResponse, ...]:
+        answers = []
+        left = []
+        for each in leaving:
+            error = self._leave(group, each, turn)
+            answers.append(_answer(each, error))
+            if error is ErrorCode.NONE:
+                left.append(each.member_id or each.group_instance_id or "")
+        if left and group.state in _STABLE_OR_COMPLETING:
+            self._rebalances.prepare(group, f"{', '.join(left)} left", turn)
+        elif left:
+            self._rebalances.try_complete(group, turn)
+        return tuple(answers)
+
+    def _leave(self, group: ClassicGroup, leaving: MemberIdentity, turn: Turn) -> ErrorCode:
+        member_id = leaving.member_id
+        if not member_id:
+            # by an administrator, who knows the instance and not the member
+            instance_id = leaving.group_instance_id
+            static_id = None if instance_id is None else group.static_member_id(instance_id)
+            if static_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            member_id = static_id
+        elif self._registry.drop_pending(group, member_id):
+            _log_left(group, leaving, member_id)
+            return ErrorCode.NONE
+        else:
+            error = group.validate(member_id, leaving.group_instance_id)
+            if error is not ErrorCode.NONE:
+                return error
+        _log_left(group, leaving, member_id)
+        self._rebalances.discard(group, group.members[member_id], turn)
+        return ErrorCode.NONE
+
+
+def leaving_members(
+    request: LeaveGroupRequest, context: RequestContext
+) -> tuple[MemberIdentity, ...]:
+    """Return whom a request names; up to version 2 that is one member."""
+    if context.api_version >= _PER_MEMBER_FROM:
+        return request.members
+    return (MemberIdentity(member_id=request.member_id),)
+
+
+def _answer(leaving: MemberIdentity, error: ErrorCode) -> MemberResponse:
+    return MemberResponse(
+        member_id=leaving.member_id,
+        group_instance_id=leaving.group_instance_id,
+        error_code=error,
+    )
+
+
+def _log_left(group: ClassicGroup, leaving: MemberIdentity, member_id: str) -> None:
+    _log.info(
+        "group %s, member %s, generation %d: left (%s)",
+        group.group_id,
+        member_id,
+        group.generation_id,
+        leaving.reason or "no reason given",
+    )

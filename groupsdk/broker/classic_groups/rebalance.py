@@ -1,0 +1,239 @@
+"""Take a group from one generation to the next, and members out of it."""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from groupsdk.broker.classic_groups.group import ClassicGroup, group_metadata
+from groupsdk.broker.classic_groups.member import GroupMember, PendingMember, Session
+from groupsdk.broker.classic_groups.registry import GroupRegistry
+from groupsdk.broker.classic_groups.responses import join_answer, join_error, sync_error
+from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.runtime.deadlines import NEVER
+from groupsdk.broker.runtime.turn import Turn
+from groupsdk.error_code import ErrorCode
+
+
+_log = logging.getLogger(__name__)
+
+_REBALANCES_FROM = frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY})
+
+
+class Rebalances:
+    """Begin, complete and end the rebalances of groups.
+
+    A rebalance always ends: the join phase by its deadline, which leaves out who has not joined, the
+    sync phase by its own, which expels who has not synced, and what is left begins anew without them.
+    """
+
+    __slots__ = ("_registry",)
+
+    def __init__(self, registry: GroupRegistry) -> None:
+        """Create it for the groups of a registry."""
+        self._registry = registry
+
+    def prepare_or_complete(self, group: ClassicGroup, reason: str, turn: Turn) -> None:
+        """Begin a rebalance; or, in one, end the join phase if nobody is missing."""
+        if group.state in _REBALANCES_FROM:
+            self.prepare(group, reason, turn)
+        else:
+            self.try_complete(group, turn)
+
+    def prepare(self, group: ClassicGroup, reason: str, turn: Turn) -> None:
+        """Begin a rebalance, for a reason that goes into the log."""
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            self.take_assignments_back(group, ErrorCode.REBALANCE_IN_PROGRESS, turn)
+        group.pending_syncs = None
+        self._registry.phases.clear(group)
+        initial = group.state is GroupState.EMPTY
+        _log.info(
+            "group %s, generation %d: preparing to rebalance in state %s: %s",
+            group.group_id,
+            group.generation_id,
+            group.state.value,
+            reason,
+        )
+        group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+        if initial:
+            delay_ms = self._initial_delay_ms(group)
+            group.new_member_added = False
+            group.initial_delay_ms = delay_ms
+            group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+            self._registry.phases.set(group, turn.now_ms + delay_ms)
+        elif group.has_all_members_joined:
+            self.complete(group, turn)
+        else:
+            self._registry.phases.set(group, turn.now_ms + group.rebalance_timeout_ms)
+
+    def try_complete(self, group: ClassicGroup, turn: Turn) -> None:
+        """End the join phase if nobody is missing; the initial one has to run its time."""
+        if (
+            group.state is GroupState.PREPARING_REBALANCE
+            and not group.is_in_initial_rebalance
+            and group.has_all_members_joined
+        ):
+            self.complete(group, turn)
+
+    def complete(self, group: ClassicGroup, turn: Turn) -> None:
+        """End the join phase with those that have joined."""
+        self._registry.phases.clear(group)
+        absent = [m for m in group.members.values() if m.join is None and m.instance_id is None]
+        for member in absent:
+            _log.info(
+                "group %s, member %s, generation %d: expelled, as it did not rejoin",
+                group.group_id,
+                member.member_id,
+                group.generation_id,
+            )
+            self.discard(group, member, turn)
+        if group.members and not group.elect_joined_leader():
+            _log.warning(
+                "group %s, generation %d: none of its %d static members has rejoined; waiting on",
+                group.group_id,
+                group.generation_id,
+                len(group.members),
+            )
+            self._registry.phases.set(group, turn.now_ms + group.rebalance_timeout_ms)
+            return
+        group.begin_generation(turn.now_ms)
+        if group.members:
+            self._answer_joins(group, turn)
+        else:
+            self._write_empty(group, turn)
+
+    def phase_ended(self, group: ClassicGroup, turn: Turn) -> None:
+        """Do what is due when the time of a phase is over."""
+        if group.state is GroupState.PREPARING_REBALANCE:
+            if group.is_in_initial_rebalance and self._extended(group, turn):
+                return
+            self.complete(group, turn)
+        elif group.pending_syncs:
+            missing = tuple(group.pending_syncs)
+            for member_id in missing:
+                self.discard(group, group.members[member_id], turn)
+            self.prepare(group, f"no sync in time from {_names(missing)}", turn)
+
+    def session_ended(self, session: Session, turn: Turn) -> None:
+        """Expel a member that was not heard of, or forget an id that did not come back."""
+        group = session.group
+        if isinstance(session, PendingMember):
+            self._registry.drop_pending(group, session.member_id)
+            _log.info(
+                "group %s, member %s, generation %d: did not come back with its member id",
+                group.group_id,
+                session.member_id,
+                group.generation_id,
+            )
+            self._complete_if_joined(group, turn)
+            return
+        if session.deadline_ms != NEVER:
+            return  # another one that ended just now completed the rebalance, and that answered its join
+        if not session.is_new and (session.join is not None or session.sync is not None):
+            return  # it waits for us; its session starts anew with the answer
+        _log.info(
+            "group %s, member %s, generation %d: expelled, as its session ended",
+            group.group_id,
+            session.member_id,
+            group.generation_id,
+        )
+        self.discard(group, session, turn)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self._complete_if_joined(group, turn)
+        else:
+            self.prepare_or_complete(group, f"the session of {session.member_id} ended", turn)
+
+    def discard(self, group: ClassicGroup, member: GroupMember, turn: Turn) -> None:
+        """Take a member out of its group, and answer what it has parked."""
+        self.answer_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, turn)
+        group.remove(member)
+
+    def answer_parked(
+        self, group: ClassicGroup, member: GroupMember, error: ErrorCode, turn: Turn
+    ) -> None:
+        """Answer what a member has parked with an error."""
+        join, sync = group.take_join(member), member.sync
+        if join is not None:
+            member_id = "" if error is ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
+            turn.reply(join.token, join_error(error, member_id, join.api_version))
+        if sync is not None:
+            member.sync = None
+            turn.reply(sync.token, sync_error(error))
+
+    def take_assignments_back(self, group: ClassicGroup, error: ErrorCode, turn: Turn) -> None:
+        """Answer all parked syncs with an error."""
+        for member in group.members.values():
+            member.assignment = b""
+            sync = member.sync
+            if sync is not None:
+                member.sync = None
+                self._registry.renew_session(member, turn.now_ms)
+                turn.reply(sync.token, sync_error(error))
+
+    def _complete_if_joined(self, group: ClassicGroup, turn: Turn) -> None:
+        # unlike a join, an expiry that leaves nobody missing ends the initial phase, too
+        if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
+            self.complete(group, turn)
+
+    def _extended(self, group: ClassicGroup, turn: Turn) -> bool:
+        """Wait on for more first members, if some came while waiting."""
+        if not group.new_member_added or group.initial_remaining_ms == 0:
+            return False
+        delay_ms = min(self._initial_delay_ms(group), group.initial_remaining_ms)
+        if delay_ms == 0:
+            return False  # what would be due at once is done at once
+        group.new_member_added = False
+        group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
+        group.initial_delay_ms = delay_ms
+        self._registry.phases.set(group, turn.now_ms + delay_ms)
+        return True
+
+    def _initial_delay_ms(self, group: ClassicGroup) -> int:
+        delay_ms = self._registry.config.group_initial_rebalance_delay_ms
+        return delay_ms or (self._registry.config.gather_ms if group.pending_joins else 0)
+
+    def _answer_joins(self, group: ClassicGroup, turn: Turn) -> None:
+        _log.info(
+            "group %s, generation %d: begins with %d members, leader %s, protocol %s",
+            group.group_id,
+            group.generation_id,
+            len(group.members),
+            group.leader_id,
+            group.protocol_name,
+        )
+        for member in group.members.values():
+            join = group.take_join(member)
+            if join is not None:
+                turn.reply(
+                    join.token,
+                    join_answer(
+                        group,
+                        member.member_id,
+                        join.api_version,
+                        members=member.member_id == group.leader_id,
+                    ),
+                )
+            self._registry.renew_session(member, turn.now_ms)
+            member.is_new = False
+        group.pending_syncs = set(group.members)
+        self._registry.phases.set(group, turn.now_ms + group.rebalance_timeout_ms)
+
+    def _write_empty(self, group: ClassicGroup, turn: Turn) -> None:
+        _log.info("group %s, generation %d: is empty now", group.group_id, group.generation_id)
+        turn.write(group_metadata(group.group_id, group.with_assignments({}, turn.now_ms)))
+        turn.if_failed(_warn_of(group))
+
+
+def _warn_of(group: ClassicGroup) -> Callable[[Turn, ErrorCode], None]:
+    def failed(turn: Turn, error: ErrorCode) -> None:
+        # the last generation in the log has members that are gone: a restart would wait for their sessions
+        _log.warning(
+            "group %s, generation %d: could not be written as empty: %s",
+            group.group_id,
+            group.generation_id,
+            error.name,
+        )
+
+    return failed
+
+
+def _names(member_ids: Iterable[str]) -> str:
+    return ", ".join(sorted(member_ids))

@@ -1,0 +1,123 @@
+"""Build the responses to the requests of members, as each version has them."""
+
+from groupsdk.broker.classic_groups.group import ClassicGroup
+from groupsdk.broker.classic_groups.protocols import metadata_of
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.heartbeat import HeartbeatResponse
+from groupsdk.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from groupsdk.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
+from groupsdk.wire.messages.sync_group import SyncGroupResponse
+from groupsdk.wire.twin import maker
+
+
+_PER_MEMBER_LEAVE = 3
+_NULLABLE_PROTOCOL_NAME = 7
+
+# several are made for every member of every generation
+_new_join = maker(JoinGroupResponse)
+_new_member = maker(JoinGroupResponseMember)
+_new_sync = maker(SyncGroupResponse)
+
+_HEARTBEATS = {code: HeartbeatResponse(error_code=code) for code in ErrorCode}
+
+
+def heartbeat_answer(error: ErrorCode) -> HeartbeatResponse:
+    """Answer a heartbeat."""
+    return _HEARTBEATS[error]
+
+
+def join_error(error: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
+    """Refuse a join."""
+    return _new_join(
+        error_code=error,
+        protocol_name=_protocol_name(None, api_version),
+        member_id=member_id,
+    )
+
+
+def join_answer(
+    group: ClassicGroup,
+    member_id: str,
+    api_version: int,
+    *,
+    leader: str | None = None,
+    members: bool = False,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """Tell a member its generation.
+
+    Args:
+        group: its group, which has a generation.
+        member_id: the member.
+        api_version: of its request.
+        leader: who it is to take for the leader; None for the one that leads.
+        members: whether to show it the members.
+        skip_assignment: whether to tell the leader that it need not assign (KIP-814).
+    """
+    return _new_join(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=_protocol_name(group.protocol_name, api_version),
+        leader=(group.leader_id or "") if leader is None else leader,
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=_members(group) if members else (),
+    )
+
+
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
+    """Refuse a sync."""
+    return _new_sync(error_code=error)
+
+
+def sync_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    """Give a member its assignment."""
+    return _new_sync(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=assignment,
+    )
+
+
+def leave_answer(
+    error: ErrorCode, members: tuple[MemberResponse, ...], api_version: int
+) -> LeaveGroupResponse:
+    """Answer a leave: up to version 2 the one member's error stands for the whole."""
+    if api_version >= _PER_MEMBER_LEAVE:
+        return LeaveGroupResponse(error_code=error, members=members)
+    if error is ErrorCode.NONE and members:
+        return LeaveGroupResponse(error_code=members[0].error_code)
+    return LeaveGroupResponse(error_code=error)
+
+
+def _members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
+    name = group.protocol_name
+    return tuple(
+        [
+            _new_member(each.member_id, each.instance_id, metadata_of(each.protocols, name))
+            for each in group.members.values()
+        ]
+    )
+
+
+def _protocol_name(name: str | None, api_version: int) -> str | None:
+    if api_version < _NULLABLE_PROTOCOL_NAME:
+        return name or ""
+    return name or None
+
+
+def append_error(error: ErrorCode) -> ErrorCode:
+    """Return what a client is told when a write to the log failed with this error (Kafka: CoordinatorOperationExceptionHelper)."""
+    return _APPEND_ERRORS.get(error, error)
+
+
+_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}

@@ -1,0 +1,1 @@
+"""The coordinator of groups: what classic and consumer groups share (Kafka: GroupCoordinatorShard)."""

@@ -1,0 +1,225 @@
+"""Take what administrators ask: DescribeGroups, ListGroups, DeleteGroups, OffsetDelete."""
+
+import logging
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
+
+from groupsdk.broker.classic_groups.group import ClassicGroup, group_tombstone
+from groupsdk.broker.classic_groups.protocols import metadata_of
+from groupsdk.broker.classic_groups.registry import GroupRegistry
+from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.group_coordinator.offset_store import OffsetStore
+from groupsdk.broker.group_coordinator.records import OffsetTombstone
+from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.runtime.contract import RequestContext
+from groupsdk.broker.runtime.turn import Turn
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from groupsdk.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from groupsdk.wire.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from groupsdk.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+_log = logging.getLogger(__name__)
+
+GROUP_TYPE: Final = "classic"
+"""The type of these groups, as ListGroups names it."""
+
+_NOT_FOUND_IS_AN_ERROR_FROM = 6
+
+
+class Administration:
+    """Handle the requests about groups that members do not send."""
+
+    __slots__ = ("_consumer_groups", "_offsets", "_registry")
+
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        offsets: OffsetStore,
+        consumer_groups: ConsumerGroupCoordinator,
+    ) -> None:
+        """Create it for the groups of a registry, the consumer groups beside them, and the offsets of all."""
+        self._consumer_groups = consumer_groups
+        self._registry = registry
+        self._offsets = offsets
+
+    # DescribeGroups and ListGroups.
+
+    def describe(
+        self, request: DescribeGroupsRequest, context: RequestContext
+    ) -> DescribeGroupsResponse:
+        """Describe groups; one that is not there is Dead, and an error from version 6 on."""
+        version = context.api_version
+        return DescribeGroupsResponse(
+            groups=tuple(self._described(group_id, version) for group_id in request.groups)
+        )
+
+    def list(self, request: ListGroupsRequest) -> ListGroupsResponse:
+        """List groups of these states and types; upper and lower case are one, no filter lets all pass."""
+        groups = tuple(each for each in self.listed(request) if each is not None)
+        return ListGroupsResponse(groups=groups)
+
+    def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+        """List groups one by one as `list` does; None stands for one that the filters do not let pass.
+
+        Groups may come and go meanwhile: those are given that were there when it began with their kind.
+        """
+        states = {each.lower() for each in request.states_filter}
+        types = {each.lower() for each in request.types_filter}
+        classic = (
+            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+            for group in tuple(self._registry.groups.values())
+        )
+        for each in chain(classic, self._consumer_groups.listed()):
+            passes = (not types or each.group_type in types) and (
+                not states or each.group_state.lower() in states
+            )
+            yield each if passes else None
+
+    def _described(self, group_id: str, api_version: int) -> DescribedGroup:
+        group = self._registry.groups.get(group_id)
+        if group is None:
+            dead = GroupState.DEAD.value
+            if api_version < _NOT_FOUND_IS_AN_ERROR_FROM:
+                return DescribedGroup(group_id=group_id, group_state=dead)
+            return DescribedGroup(
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=f"Group {group_id} not found.",
+                group_id=group_id,
+                group_state=dead,
+            )
+        stable = group.state is GroupState.STABLE
+        name = group.protocol_name if stable else None
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state.value,
+            protocol_type=group.protocol_type or "",
+            protocol_data=name or "",
+            members=tuple(
+                DescribedGroupMember(
+                    member_id=each.member_id,
+                    group_instance_id=each.instance_id,
+                    client_id=each.client_id,
+                    client_host=each.client_host,
+                    member_metadata=metadata_of(each.protocols, name) if stable else b"",
+                    member_assignment=each.assignment,
+                )
+                for each in group.members.values()
+            ),
+        )
+
+    # DeleteGroups.
+
+    def delete(self, request: DeleteGroupsRequest, context: RequestContext, now_ms: int) -> Turn:
+        """Delete groups without members, with all their offsets."""
+        turn = Turn(now_ms)
+        results = []
+        for group_id in dict.fromkeys(request.groups_names):
+            consumer_group = self._consumer_groups.group(group_id)
+            error = (
+                _deletable(self._registry.groups.get(group_id))
+                if consumer_group is None
+                else _deletable_consumer_group(consumer_group)
+            )
+            results.append(DeletableGroupResult(group_id, error))
+            if error is ErrorCode.NONE:
+                for topic, partition in self._offsets.partitions(group_id):
+                    turn.write(OffsetTombstone(group_id, topic, partition))
+                if consumer_group is None:
+                    turn.write(group_tombstone(group_id))
+                else:
+                    self._consumer_groups.write_tombstones(consumer_group, turn)
+                _log.info("group %s: deleted on request", group_id)
+        turn.promise(context.token, DeleteGroupsResponse(results=tuple(results)))
+
+        def failed(again: Turn, error: ErrorCode) -> None:
+            refused = tuple(DeletableGroupResult(each.group_id, error) for each in results)
+            again.reply(context.token, DeleteGroupsResponse(results=refused))
+
+        turn.if_failed(failed)
+        return turn
+
+    # OffsetDelete.
+
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, context: RequestContext, now_ms: int
+    ) -> Turn:
+        """Delete offsets of topics that no member of the group is subscribed to."""
+        turn = Turn(now_ms)
+        group = self._registry.groups.get(request.group_id)
+        consumer_group = self._consumer_groups.group(request.group_id)
+        if consumer_group is not None:
+            topics_in_use = consumer_group.subscribed_topics()
+            subscribed = {each.name: each.name in topics_in_use for each in request.topics}
+        else:
+            error = _offsets_deletable(group, request.group_id)
+            if group is None or error is not ErrorCode.NONE:
+                turn.reply(context.token, OffsetDeleteResponse(error_code=error))
+                return turn
+            subscribed = {each.name: group.is_subscribed_to(each.name) for each in request.topics}
+        topics = tuple(
+            self._delete_topic(request.group_id, topic, turn, subscribed=subscribed[topic.name])
+            for topic in request.topics
+        )
+        turn.promise(context.token, OffsetDeleteResponse(topics=topics))
+
+        def failed(again: Turn, error: ErrorCode) -> None:
+            again.reply(context.token, OffsetDeleteResponse(error_code=error))
+
+        turn.if_failed(failed)
+        return turn
+
+    def _delete_topic(
+        self, group_id: str, topic: OffsetDeleteRequestTopic, turn: Turn, *, subscribed: bool
+    ) -> OffsetDeleteResponseTopic:
+        name = topic.name
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+        answers = []
+        for index in dict.fromkeys(each.partition_index for each in topic.partitions):
+            answers.append(OffsetDeleteResponsePartition(index, error))
+            stored = self._offsets.get(group_id, name, index) is not None
+            if not subscribed and (stored or self._offsets.is_unstable(group_id, name, index)):
+                turn.write(OffsetTombstone(group_id, name, index))
+        return OffsetDeleteResponseTopic(name, tuple(answers))
+
+
+def _deletable(group: ClassicGroup | None) -> ErrorCode:
+    if group is None or group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+
+def _deletable_consumer_group(group: ConsumerGroup) -> ErrorCode:
+    return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
+
+
+def _offsets_deletable(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None or group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE

@@ -1,0 +1,152 @@
+"""Let offsets go that nobody needs any more (KIP-211), and groups that have nothing left."""
+
+import logging
+
+from groupsdk.broker.classic_groups.group import ClassicGroup, group_tombstone
+from groupsdk.broker.classic_groups.registry import GroupRegistry
+from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.group_coordinator.offset_store import OffsetStore
+from groupsdk.broker.group_coordinator.records import NO_TIMESTAMP, CommittedOffset, OffsetTombstone
+from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.runtime.turn import Turn
+from groupsdk.error_code import ErrorCode
+
+
+_log = logging.getLogger(__name__)
+
+_MAX_RECORDS = 5_000
+"""How many tombstones are written at once; the rest follows at once, in batches of its own."""
+
+
+class Expiry:
+    """Look through all groups every offsets.retention.check.interval.ms."""
+
+    __slots__ = ("_consumer_groups", "_offsets", "_registry", "_to_check", "next_ms")
+
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        offsets: OffsetStore,
+        consumer_groups: ConsumerGroupCoordinator,
+    ) -> None:
+        """Create it for classic and consumer groups and their offsets; it starts with `start`."""
+        self._registry = registry
+        self._consumer_groups = consumer_groups
+        self._offsets = offsets
+        self.next_ms: int | None = None
+        """When there is something to look through; None before the start."""
+        self._to_check: list[str] = []
+
+    def start(self, now_ms: int) -> None:
+        """Begin to look, after the first interval."""
+        self.next_ms = now_ms + self._registry.config.offsets_retention_check_interval_ms
+
+    def stop(self) -> None:
+        """Look no more."""
+        self.next_ms = None
+        self._to_check = []
+
+    def advance(self, turn: Turn) -> None:
+        """Write tombstones for what may go, so many at a time."""
+        if self.next_ms is None or turn.now_ms < self.next_ms:
+            return
+        if not self._to_check:
+            self._to_check = [*self._registry.groups, *self._consumer_groups.registry.groups]
+        while self._to_check and len(turn.records) < _MAX_RECORDS:
+            group_id = self._to_check.pop()
+            group = self._registry.groups.get(group_id)
+            consumer_group = self._consumer_groups.group(group_id)
+            if consumer_group is not None:
+                done = self._expire_consumer_group(consumer_group, turn)
+            else:
+                done = group is None or self._expire(group, turn)
+            if not done:
+                self._to_check.append(group_id)
+        if not self._to_check:
+            self.start(turn.now_ms)
+        if turn.records:
+            turn.if_failed(self._put_off)
+
+    def _put_off(self, turn: Turn, error: ErrorCode) -> None:
+        # at once it would fail again: a disk that is full stays so for a while
+        _log.warning("offsets that expired could not be removed: %s", error.name)
+        self._to_check = []
+        self.start(turn.now_ms)
+
+    def _expire(self, group: ClassicGroup, turn: Turn) -> bool:
+        """Write a group's tombstones; False if there is more to be written for it."""
+        group_id, offsets = group.group_id, self._offsets
+        kept, expired = False, 0
+        for topic, partitions in offsets.topics(group_id).items():
+            if group.is_subscribed_to(topic):
+                kept = True
+                continue
+            for partition, stored in partitions.items():
+                if not self._is_expired(group, stored, turn.now_ms) or offsets.is_unstable(
+                    group_id, topic, partition
+                ):
+                    kept = True
+                elif len(turn.records) >= _MAX_RECORDS:
+                    return False
+                else:
+                    expired += 1
+                    turn.write(OffsetTombstone(group_id, topic, partition))
+        if expired:
+            _log.info("group %s: %d offsets expired", group_id, expired)
+        if (
+            not kept
+            and group.state is GroupState.EMPTY
+            and not group.pending_joins
+            and not offsets.has_open_transactions(group_id)
+        ):
+            turn.write(group_tombstone(group_id))
+            _log.info("group %s: has no members and no offsets any more, and goes", group_id)
+        return True
+
+    def _expire_consumer_group(self, group: ConsumerGroup, turn: Turn) -> bool:
+        """Write a consumer group's tombstones; False if there is more to be written for it.
+
+        Offsets of topics that nobody subscribes to go by the time of their commit, with members or without.
+        """
+        group_id, offsets = group.group_id, self._offsets
+        subscribed = group.subscribed_topics()
+        retention_ms = self._registry.config.offsets_retention_ms
+        kept = False
+        for topic, partitions in offsets.topics(group_id).items():
+            if topic in subscribed:
+                kept = True
+                continue
+            for partition, stored in partitions.items():
+                age_ms = turn.now_ms - stored.commit_timestamp_ms
+                if age_ms < retention_ms or offsets.is_unstable(group_id, topic, partition):
+                    kept = True
+                elif len(turn.records) >= _MAX_RECORDS:
+                    return False
+                else:
+                    turn.write(OffsetTombstone(group_id, topic, partition))
+        if not (kept or group.members or offsets.has_open_transactions(group_id)):
+            self._consumer_groups.write_tombstones(group, turn)
+            _log.info("[group %s] has no members and no offsets any more, and goes", group_id)
+        return True
+
+    def _is_expired(self, group: ClassicGroup, stored: CommittedOffset, now_ms: int) -> bool:
+        since_ms = _unused_since_ms(group, stored)
+        if since_ms is None:
+            return False
+        if stored.expire_timestamp_ms != NO_TIMESTAMP:
+            return now_ms >= stored.expire_timestamp_ms
+        return now_ms - since_ms >= self._registry.config.offsets_retention_ms
+
+
+def _unused_since_ms(group: ClassicGroup, stored: CommittedOffset) -> int | None:
+    """Tell since when an offset can be taken for unused; None: it is in use."""
+    if group.protocol_type is None:
+        return stored.commit_timestamp_ms
+    if group.state is GroupState.EMPTY:
+        known = group.state_timestamp_ms != NO_TIMESTAMP
+        return group.state_timestamp_ms if known else stored.commit_timestamp_ms
+    knows_topics = group.uses_consumer_protocol and group.subscribed_topics is not None
+    if knows_topics and group.state is GroupState.STABLE:
+        return stored.commit_timestamp_ms
+    return None

@@ -1,0 +1,255 @@
+"""Encode and decode the records of groups and their offsets, between values and the log (Kafka: CoordinatorRecordHelpers)."""
+
+import logging
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from groupsdk.broker.runtime.contract import CoordinatorRecord, Record
+from groupsdk.errors import DecodeError
+from groupsdk.wire.coordinator_records.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from groupsdk.wire.coordinator_records.declaration import write_value
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey
+from groupsdk.wire.coordinator_records.offset_commit import (
+    EXPIRING_VERSION,
+    KEY_PARTITION,
+    OFFSET_VERSION,
+    PLAIN_VALUE,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    read_offset,
+    write_offset_key,
+    write_offset_value,
+)
+from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
+from groupsdk.wire.records.pairs import Pair
+
+
+_log = logging.getLogger(__name__)
+_new_tuple = tuple.__new__  # as the named tuples do, in half the time
+_pack_partition = struct.Struct(">i").pack
+_PARTITION_BYTES: Final = 4
+_MAX_CACHED: Final = 256
+
+_REPLAYED_KEYS: Final = (
+    GroupMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupRegularExpressionKey,
+)
+
+
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+NO_TIMESTAMP: Final = -1
+
+
+class CommittedOffset(NamedTuple):
+    """What is stored for one partition of a topic (Kafka: OffsetAndMetadata)."""
+
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    """-1: none."""
+    metadata: str = ""
+    commit_timestamp_ms: int = NO_TIMESTAMP
+    expire_timestamp_ms: int = NO_TIMESTAMP
+    """-1: by the broker's retention; only commits of version 2 to 4 could name a time."""
+
+
+class OffsetCommitRecords(NamedTuple):
+    """Offsets that a group commits for one topic: one record of the log for each partition.
+
+    One value for all of them: a consumer may commit hundreds of partitions every few seconds.
+    """
+
+    group_id: str
+    topic: str
+    offsets: Mapping[int, CommittedOffset]
+    """By partition; one at least."""
+
+    def encoded(self) -> list[Pair]:
+        """Return the keys and values as the log holds them.
+
+        Raises:
+            EncodeError: something does not fit its field.
+        """
+        group_id, topic, offsets = self
+        pack = PLAIN_VALUE.pack
+        values = [
+            pack(OFFSET_VERSION, offset, epoch, 1, timestamp_ms, 0)
+            if not metadata and expires_ms == NO_TIMESTAMP
+            else _offset_value(offset, epoch, metadata, timestamp_ms, expires_ms)
+            for offset, epoch, metadata, timestamp_ms, expires_ms in offsets.values()
+        ]
+        if len(values) == 1:  # most commits are of one partition
+            (partition,) = offsets
+            return [(_key(group_id, topic, partition), values[0])]
+        prefix = write_offset_key(group_id, topic, 0)[:-_PARTITION_BYTES]
+        partitions = tuple(offsets)
+        keys = (_keys if len(partitions) <= _MAX_CACHED else _keys.__wrapped__)(prefix, partitions)
+        return list(zip(keys, values, strict=True))
+
+
+class OffsetTombstone(NamedTuple):
+    """Remove the offset of one partition, and those of open transactions for it."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+    def encoded(self) -> Sequence[Pair]:
+        """Return its key and value as the log holds them.
+
+        Raises:
+            EncodeError: something does not fit its field.
+        """
+        return ((write_offset_key(self.group_id, self.topic, self.partition), None),)
+
+
+class RecordDecoder:
+    """Decode records of `__consumer_offsets` (Kafka: GroupCoordinatorRecordSerde).
+
+    Types that a group coordinator of this version does not keep are skipped, with one warning for each.
+    """
+
+    __slots__ = ("_skipped",)
+
+    def __init__(self) -> None:
+        self._skipped: set[int] = set()
+
+    def decode(self, records: Sequence[Pair]) -> Iterator[Record]:
+        """Decode keys and values.
+
+        A log mostly repeats what is committed for the same topics. Offsets up to the next tombstone are given as
+        one value for each group and topic, after the records of other kinds: what they say does not depend on
+        each other.
+
+        Raises:
+            DecodeError: a record of a known type cannot be read; those before it were given.
+        """
+        commits: dict[bytes, OffsetCommitRecords] = {}
+        columns: dict[bytes, dict[int, CommittedOffset]] = {}
+        unpack, plain_size, new = PLAIN_VALUE.unpack, PLAIN_VALUE.size, _new_tuple
+        partition_of = KEY_PARTITION.unpack_from
+        for key, value in records:
+            if value is not None and len(value) == plain_size:
+                column = columns.get(key[:-4])
+                if column is not None:
+                    version, offset, epoch, size, committed_ms, tags = unpack(value)
+                    if version == OFFSET_VERSION and size == 1 and not tags:
+                        column[partition_of(key, len(key) - 4)[0]] = new(
+                            CommittedOffset, (offset, epoch, "", committed_ms, NO_TIMESTAMP)
+                        )
+                        continue
+            try:
+                record = self._decode(key, value)
+            except DecodeError:
+                yield from commits.values()
+                raise
+            if type(record) is OffsetCommitRecords:
+                place = _place_of(key, record)
+                known = columns.setdefault(place, record.offsets)  # type: ignore[arg-type] # made in _decode
+                if known is record.offsets:
+                    commits[place] = record
+                else:
+                    known.update(record.offsets)
+                continue
+            if value is None:
+                yield from commits.values()
+                commits, columns = {}, {}
+            if record is not None:
+                yield record
+        yield from commits.values()
+
+    def _decode(self, key: bytes, value: bytes | None) -> Record | None:
+        if value is not None:
+            found = read_offset(key, value)
+            if found is not None:
+                group_id, topic, partition, offset, epoch, metadata, committed_ms = found
+                stored: CommittedOffset = _new_tuple(
+                    CommittedOffset, (offset, epoch, metadata, committed_ms, NO_TIMESTAMP)
+                )
+                return _new_tuple(OffsetCommitRecords, (group_id, topic, {partition: stored}))
+        return self._decode_declared(key, value)
+
+    def _decode_declared(self, data: bytes, value_data: bytes | None) -> Record | None:
+        key = read_key(data)
+        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+            value = read_value(key, value_data)
+            if value is None:
+                return OffsetTombstone(key.group, key.topic, key.partition)
+            if isinstance(value, OffsetCommitValue):
+                stored = CommittedOffset(
+                    offset=value.offset,
+                    leader_epoch=value.leader_epoch,
+                    metadata=value.metadata,
+                    commit_timestamp_ms=value.commit_timestamp,
+                    expire_timestamp_ms=value.expire_timestamp,
+                )
+            else:
+                assert isinstance(value, LegacyOffsetCommitValue)
+                stored = CommittedOffset(
+                    offset=value.offset,
+                    metadata=value.metadata,
+                    commit_timestamp_ms=value.commit_timestamp,
+                )
+            return OffsetCommitRecords(key.group, key.topic, {key.partition: stored})
+        if isinstance(key, _REPLAYED_KEYS):
+            return CoordinatorRecord(key, read_value(key, value_data))
+        record_type = struct.unpack_from(">h", data)[0]
+        if record_type not in self._skipped:
+            self._skipped.add(record_type)
+            _log.warning(
+                "skipping records of type %d, which this coordinator does not keep", record_type
+            )
+        return None
+
+
+def decoded(records: Iterable[Pair]) -> list[Record]:
+    """Decode keys and values of `__consumer_offsets`.
+
+    Raises:
+        DecodeError: a record of a known type cannot be read.
+    """
+    return list(RecordDecoder().decode(list(records)))
+
+
+_key = lru_cache(maxsize=4096)(write_offset_key)
+
+
+@lru_cache(maxsize=128)
+def _keys(prefix: bytes, partitions: tuple[int, ...]) -> list[bytes]:
+    """Encode the keys of a topic's records; a consumer commits the same partitions until it has others."""
+    pack = _pack_partition
+    return [prefix + pack(partition) for partition in partitions]
+
+
+def _offset_value(
+    offset: int, epoch: int, metadata: str, timestamp_ms: int, expires_ms: int
+) -> bytes:
+    if expires_ms == NO_TIMESTAMP:
+        return write_offset_value(offset, epoch, metadata, timestamp_ms)
+    value = OffsetCommitValue(offset, epoch, metadata, timestamp_ms, expires_ms)
+    return write_value(value, EXPIRING_VERSION)
+
+
+def _place_of(key: bytes, record: OffsetCommitRecords) -> bytes:
+    """Return what the keys of a group and topic begin with, in the version that is written today."""
+    if key[1] == OffsetCommitKey.record_type:
+        return key[:-_PARTITION_BYTES]
+    return write_offset_key(record.group_id, record.topic, 0)[:-_PARTITION_BYTES]

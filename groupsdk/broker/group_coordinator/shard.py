@@ -1,0 +1,447 @@
+"""Coordinate the groups of one partition of `__consumer_offsets`: the state machine that the runtime drives."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from groupsdk.broker.classic_groups.config import GroupConfig
+from groupsdk.broker.classic_groups.join import Joins
+from groupsdk.broker.classic_groups.member_requests import Heartbeats, Leaves, Syncs
+from groupsdk.broker.classic_groups.rebalance import Rebalances
+from groupsdk.broker.classic_groups.registry import GroupRegistry
+from groupsdk.broker.classic_groups.responses import append_error, join_error, sync_error
+from groupsdk.broker.classic_groups.views import GroupView, group_status, group_view
+from groupsdk.broker.consumer_groups.assignment_jobs import (
+    AssignmentJob,
+    AssignmentStarter,
+    Outcome,
+)
+from groupsdk.broker.consumer_groups.assignors import ServerAssignor
+from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
+from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry
+from groupsdk.broker.consumer_groups.settings import (
+    ConsumerGroupConfig,
+    EffectiveSettings,
+    no_group_settings,
+)
+from groupsdk.broker.consumer_groups.topics import NoTopics, TopicImage
+from groupsdk.broker.consumer_groups.views import ConsumerGroupView
+from groupsdk.broker.group_coordinator.administration import Administration
+from groupsdk.broker.group_coordinator.offset_commits import Commits, commit_error
+from groupsdk.broker.group_coordinator.offset_expiration import Expiry
+from groupsdk.broker.group_coordinator.offset_fetches import Fetches
+from groupsdk.broker.group_coordinator.offset_store import OffsetStore
+from groupsdk.broker.group_coordinator.records import (
+    CommittedOffset,
+    OffsetCommitRecords,
+    OffsetTombstone,
+    RecordDecoder,
+)
+from groupsdk.broker.group_status import GroupState, GroupStatus
+from groupsdk.broker.runtime.contract import (
+    NOTHING,
+    CoordinatorRecord,
+    ProducerStamp,
+    Record,
+    Reply,
+    RequestContext,
+    Result,
+)
+from groupsdk.broker.runtime.deadlines import NEVER
+from groupsdk.broker.runtime.turn import Turn
+from groupsdk.error_code import ErrorCode
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from groupsdk.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.delete_groups import DeleteGroupsRequest
+from groupsdk.wire.messages.describe_groups import DescribeGroupsRequest
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest
+from groupsdk.wire.messages.list_groups import ListedGroup, ListGroupsRequest
+from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
+from groupsdk.wire.messages.offset_delete import OffsetDeleteRequest
+from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
+from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from groupsdk.wire.records.pairs import Pair
+from groupsdk.wire.schema import Request, Response
+
+
+_FEW_PARTITIONS: Final = 10
+_CLASSIC_REQUESTS: Final = (
+    JoinGroupRequest,
+    SyncGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+)
+_TurnHandler = Callable[[Any, RequestContext, int], Turn]
+
+
+class GroupCoordinatorShard:
+    """The coordinator of classic and consumer groups, as a `CoordinatorShard` (Kafka: GroupCoordinatorShard).
+
+    Does no I/O and reads no clock. Whether the groups of a request belong to this partition, and whether
+    whoever asks may, is for the caller to check. For one thread.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_uuid: Callable[[], str],
+        *,
+        consumer_settings: EffectiveSettings | None = None,
+        image: Callable[[], TopicImage] = NoTopics,
+        assignors: Mapping[str, ServerAssignor] | None = None,
+        start_assignment: AssignmentStarter | None = None,
+    ) -> None:
+        """Create a coordinator without groups; replay its log, then call `loaded`.
+
+        Args:
+            config: its settings.
+            new_uuid: makes the end of a member id, another one each time it is called.
+            consumer_settings: what holds for consumer groups; None: Kafka's defaults.
+            image: returns the topics as they are now.
+            assignors: of consumer groups, by name, the default one first; None: Kafka's.
+            start_assignment: has an assignor run elsewhere, and `assigned` called; None: it runs at once.
+        """
+        self._config = config
+        self._registry = GroupRegistry(config)
+        self._offsets = OffsetStore()
+        self._consumer_registry = consumer_registry = ConsumerGroupRegistry(self._registry.remove)
+        self._consumer_groups = consumer_registry.groups
+        self._decoder = RecordDecoder()
+        self._rebalances = Rebalances(self._registry)
+        self._consumer = consumer = ConsumerGroupCoordinator(
+            consumer_registry,
+            self._registry,
+            self._rebalances,
+            consumer_settings or EffectiveSettings(ConsumerGroupConfig, no_group_settings),
+            image,
+            new_uuid,
+            self._became_classic,
+            assignors,
+            start_assignment,
+        )
+        self._expiry = Expiry(self._registry, self._offsets, consumer)
+        self._heartbeats = Heartbeats(self._registry)
+        self._fetches = Fetches(self._registry, self._offsets, consumer)
+        self._admin = Administration(self._registry, self._offsets, consumer)
+        self._commits = commits = Commits(self._registry, self._offsets, consumer)
+        self._joins = Joins(self._registry, self._rebalances, new_uuid)
+        # the result that was handed out last, while its records are neither written nor refused
+        self._turn: Turn | None = None
+        self._result: Result | None = None
+        self._turns: dict[type[Request[Any]], _TurnHandler] = {
+            OffsetCommitRequest: commits.handle,
+            TxnOffsetCommitRequest: commits.handle_transactional,
+            JoinGroupRequest: self._joins.handle,
+            SyncGroupRequest: Syncs(self._registry, self._rebalances).handle,
+            LeaveGroupRequest: Leaves(self._registry, self._rebalances).handle,
+            DeleteGroupsRequest: self._admin.delete,
+            OffsetDeleteRequest: self._admin.delete_offsets,
+        }
+
+    # Requests and time.
+
+    def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
+        """Take a request; its reply is in this result or, where it is parked, in a later one.
+
+        Raises:
+            TypeError: it is no request to a group coordinator; a fault of the caller.
+        """
+        if type(request) is HeartbeatRequest and request.group_id not in self._consumer_groups:
+            return self._heartbeats.handle(request, context, now_ms)
+        if type(request) is ConsumerGroupHeartbeatRequest:
+            result = self._consumer.heartbeats.handle_stable(request, context, now_ms)
+            if result is not NOTHING:
+                return result
+            return self._hand_out(self._consumer.heartbeats.handle(request, context, now_ms))
+        if self._consumer_groups and isinstance(request, _CLASSIC_REQUESTS):
+            group = self._consumer_groups.get(request.group_id)
+            if group is not None:
+                return self._hand_out(self._to_consumer_group(group, request, context, now_ms))
+        handler = self._turns.get(type(request))
+        if handler is not None:
+            return self._hand_out(handler(request, context, now_ms))
+        answer = self._answer_at_once(request, context)
+        if answer is not None:
+            return _answered(context, answer)
+        raise TypeError(f"{type(request).__name__} is not asked of a group coordinator")
+
+    def _answer_at_once(self, request: Request[Any], context: RequestContext) -> Response | None:
+        """Answer a request that changes nothing; None: it is another one."""
+        if isinstance(request, OffsetFetchRequest):
+            return self._fetches.handle(request, context)
+        if isinstance(request, DescribeGroupsRequest):
+            return self._admin.describe(request, context)
+        if isinstance(request, ListGroupsRequest):
+            return self._admin.list(request)
+        if isinstance(request, ConsumerGroupDescribeRequest):
+            groups = tuple(self._consumer.described(each) for each in request.group_ids)
+            return ConsumerGroupDescribeResponse(groups=groups)
+        return None
+
+    def _to_consumer_group(
+        self,
+        group: ConsumerGroup,
+        request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
+        context: RequestContext,
+        now_ms: int,
+    ) -> Turn:
+        """Take a request of the classic protocol to a consumer group."""
+        members = self._consumer.classic_members
+        if isinstance(request, SyncGroupRequest):
+            return members.sync(group, request, context, now_ms)
+        if isinstance(request, HeartbeatRequest):
+            return members.heartbeat(group, request, context, now_ms)
+        if isinstance(request, LeaveGroupRequest):
+            return members.leave(group, request, context, now_ms)
+        shortest_ms = self._config.group_min_session_timeout_ms
+        longest_ms = self._config.group_max_session_timeout_ms
+        if group.members and shortest_ms <= request.session_timeout_ms <= longest_ms:
+            return members.join(group, request, context, now_ms)
+        # an empty group begins again as a classic one
+        turn = self._joins.handle(request, context, now_ms)
+        if turn.records:
+            made = Turn(now_ms)
+            self._consumer.write_tombstones(group, made)
+            turn.records[:0] = made.records
+        return turn
+
+    def _became_classic(self, group_id: str, rebalance: bool, turn: Turn) -> None:
+        """Begin the sessions of a classic group that was a consumer group before."""
+        group = self._registry.groups[group_id]
+        for member in group.members.values():
+            self._registry.renew_session(member, turn.now_ms)
+        if rebalance and group.members:
+            self._rebalances.prepare(group, "it was a consumer group before", turn)
+
+    def may_wait(self, request: Request[Any]) -> bool:
+        """Tell whether a request may wait for others like it: small commits, most of whose cost is the append."""
+        if type(request) is not OffsetCommitRequest:
+            return False
+        topics = request.topics
+        return len(topics) == 1 and len(topics[0].partitions) <= _FEW_PARTITIONS
+
+    def handle_all(
+        self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
+    ) -> Result:
+        """Take commits one after the other; one result for all of them."""
+        whole = Turn(now_ms)
+        for request, context in requests:
+            assert isinstance(request, OffsetCommitRequest)
+            whole.take(self._commits.handle(request, context, now_ms))
+        return self._hand_out(whole)
+
+    def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
+        """Say an error to a commit."""
+        assert isinstance(request, OffsetCommitRequest)
+        return commit_error(request, error)
+
+    def drop(self, result: Result) -> None:
+        """Forget a result of `handle_all` that was not written."""
+        if result is self._result:
+            self._turn = self._result = None
+
+    def advance(self, now_ms: int) -> Result:
+        """Do everything that is due: end sessions, phases of rebalances, and the lives of offsets."""
+        turn = Turn(now_ms)
+        sessions, phases = self._registry.sessions, self._registry.phases
+        while min(sessions.next_ms, phases.next_ms) <= now_ms:
+            # in the order in which they were due, should several be late
+            if sessions.next_ms <= phases.next_ms:
+                for session in sessions.pop_due(now_ms):
+                    self._rebalances.session_ended(session, turn)
+            else:
+                for due in phases.pop_due(now_ms):
+                    self._rebalances.phase_ended(due, turn)
+        if self._consumer.next_ms <= now_ms:
+            self._consumer.advance(turn)
+        self._expiry.advance(turn)
+        return self._hand_out(turn)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When `advance` is to be called next; None: nothing is due ever."""
+        registry = self._registry
+        next_ms, phase_ms = registry.sessions.next_ms, registry.phases.next_ms
+        if phase_ms < next_ms:
+            next_ms = phase_ms
+        consumer_ms = self._consumer.next_ms
+        if consumer_ms < next_ms:
+            next_ms = consumer_ms
+        expiry_ms = self._expiry.next_ms
+        if expiry_ms is not None and expiry_ms < next_ms:
+            return expiry_ms
+        return None if next_ms == NEVER else next_ms
+
+    def topics_deleted(self, names: Iterable[str], now_ms: int) -> Result:
+        """Forget what groups committed for topics that are deleted, pending offsets included."""
+        turn = Turn(now_ms)
+        gone = frozenset(names)
+        for group_id in self._offsets.all_group_ids():
+            for topic, partition in self._offsets.partitions(group_id):
+                if topic in gone:
+                    turn.write(OffsetTombstone(group_id, topic, partition))
+        return self._hand_out(turn)
+
+    def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Result:
+        """Take the target assignment, or the failure, of an assignor that ran elsewhere."""
+        return self._hand_out(self._consumer.assigned(job, outcome, now_ms))
+
+    # The log.
+
+    def decode(self, records: Sequence[Pair]) -> Iterable[Record]:
+        """Decode records of the log, keys and values; those of types that are not kept here are skipped.
+
+        Raises:
+            DecodeError: a known record type in a version or with bytes that cannot be read.
+        """
+        return self._decoder.decode(records)
+
+    def replay(self, record: Record, producer: ProducerStamp | None = None) -> None:
+        """Apply one value of the log, while loading or right after it was appended; nothing else changes what lasts.
+
+        Raises:
+            TypeError: `decode` makes no such value; a fault of the caller.
+        """
+        if type(record) is OffsetCommitRecords:
+            group_id = record.group_id
+            if group_id not in self._registry.groups and group_id not in self._consumer_groups:
+                self._registry.replay_offset(group_id)
+            self._offsets.replay(record, producer)
+        elif isinstance(record, OffsetTombstone):
+            self._offsets.replay_tombstone(record)
+        elif not isinstance(record, CoordinatorRecord):
+            raise TypeError(f"{type(record).__name__} is not a record of __consumer_offsets")
+        elif isinstance(record.key, GroupMetadataKey):
+            assert record.value is None or isinstance(record.value, GroupMetadataValue)
+            self._registry.replay(record.key.group, record.value)
+        else:
+            self._consumer_registry.replay(record)
+
+    def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
+        """Apply a commit or abort marker found in, or just appended to, this partition."""
+        self._offsets.replay_marker(producer.producer_id, committed=committed)
+
+    def written(self, result: Result, now_ms: int) -> Result:
+        """Go on with what waited for the records of a result; they are replayed."""
+        turn = self._turn
+        if turn is None or result is not self._result:
+            return NOTHING
+        self._turn = self._result = None
+        if not turn.following:
+            return NOTHING
+        after = Turn(now_ms)
+        for following in turn.following:
+            following(after)
+        return self._hand_out(after)
+
+    def loaded(self, now_ms: int) -> Result:
+        """Take up service: every member has a session anew, as its heartbeats went elsewhere."""
+        turn = Turn(now_ms)
+        for group in list(self._registry.groups.values()):
+            for member in group.members.values():
+                self._registry.renew_session(member, now_ms)
+            if len(group.members) > self._config.group_max_size:
+                reason = f"it has {len(group.members)} members, over group.max.size"
+                self._rebalances.prepare(group, reason, turn)
+        self._consumer.loaded(now_ms)
+        self._expiry.start(now_ms)
+        return self._hand_out(turn)
+
+    def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
+        """Go on after the records of a result could not be written; gives its replies anew."""
+        turn = self._turn
+        if turn is None or result is not self._result:
+            return NOTHING
+        self._turn = self._result = None
+        again = Turn(now_ms)
+        again.replies.extend(turn.replies)
+        told = append_error(error)
+        for failed in turn.failures:
+            failed(again, told)
+        return self._hand_out(again)
+
+    def unload(self, error: ErrorCode, now_ms: int) -> Result:
+        """Answer everything that waits with this error, and serve no group any more."""
+        turn = Turn(now_ms)
+        for group in self._registry.groups.values():
+            for member in group.members.values():
+                join, sync = group.take_join(member), member.sync
+                if join is not None:
+                    answer = join_error(error, member.member_id, join.api_version)
+                    turn.reply(join.token, answer)
+                if sync is not None:
+                    member.sync = None
+                    turn.reply(sync.token, sync_error(error))
+                self._registry.sessions.clear(member)
+            for pending in (group.pending_joins or {}).values():
+                self._registry.sessions.clear(pending)
+            self._registry.phases.clear(group)
+            group.transition_to(GroupState.DEAD, now_ms)
+        self._expiry.stop()
+        return self._hand_out(turn)
+
+    # Looking in.
+
+    def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
+        """List groups one by one, as ListGroups does: see `Administration.listed`."""
+        return self._admin.listed(request)
+
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """Name the groups."""
+        return (*self._registry.groups, *self._consumer_groups)
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Return a consumer group, to read; None if there is none."""
+        return self._consumer_groups.get(group_id)
+
+    def group(self, group_id: str) -> GroupView | None:
+        """Show a classic group as it is; None if there is none."""
+        group = self._registry.groups.get(group_id)
+        return None if group is None else group_view(group)
+
+    def status(self, group_id: str) -> GroupStatus | None:
+        """Say how far a group of either kind is, and whom it waits for until when; None if there is none."""
+        group = self._registry.groups.get(group_id)
+        return self._consumer.status(group_id) if group is None else group_status(group)
+
+    def consumer_view(self, group_id: str) -> ConsumerGroupView | None:
+        """Show a consumer group as it is; None if there is none."""
+        return self._consumer.view(group_id)
+
+    @property
+    def offset_count(self) -> int:
+        """Count the committed offsets of all groups, those of open transactions left out."""
+        return sum(
+            len(partitions)
+            for group_id in self._offsets.all_group_ids()
+            for partitions in self._offsets.topics(group_id).values()
+        )
+
+    def offsets(self, group_id: str) -> Mapping[tuple[str, int], CommittedOffset]:
+        """Show what a group has committed, by topic and partition, as it is."""
+        return MappingProxyType(
+            {
+                (topic, partition): stored
+                for topic, partitions in self._offsets.topics(group_id).items()
+                for partition, stored in partitions.items()
+            }
+        )
+
+    def _hand_out(self, turn: Turn) -> Result:
+        result = turn.result()
+        if turn.records:
+            self._turn, self._result = turn, result
+        return result
+
+
+def _answered(context: RequestContext, response: Any) -> Result:
+    return Result((), (Reply(context.token, response),))

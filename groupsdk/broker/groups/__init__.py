@@ -1,1 +1,0 @@
-"""The group coordinator: groups, members and offsets, as a pure state machine."""
