@@ -263,7 +263,7 @@ class CoordinatorRuntime:
             _LOG.log(level, "%s: %d requests at once", self.name, len(gathered), exc_info=error)
             gathering.drop(result)
             return False
-        following = self._replayed(result, now_ms)
+        following = self._replayed(result, now_ms) if result.records else NOTHING
         for reply in result.replies:
             self._answer(reply.token, reply.response)
         self._do(following, now_ms)

@@ -495,6 +495,16 @@ def test_commits_of_one_turn_of_the_loop_are_one_append() -> None:
     assert rig.runtime.waiting == 0
 
 
+def test_commits_that_are_all_refused_write_nothing() -> None:
+    rig = GatheringRig()
+    rig.machine.say = lambda token: Result(replies=(Reply(token, HeartbeatResponse()),))
+    for _ in range(2):
+        rig.commit()
+    rig.end_turn()
+    assert rig.events == [("handle_all", 2)]
+    assert rig.codes() == [0, 0]
+
+
 def test_one_commit_alone_goes_its_usual_way() -> None:
     rig = GatheringRig()
     rig.commit()
