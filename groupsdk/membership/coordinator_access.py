@@ -92,13 +92,14 @@ class CoordinatorAccess:
 
     def answered(self, api: ApiKey) -> None:
         """Note that a request of the membership got through."""
-        if self.trouble is not None:
-            self._failures.answered(api)
-            self.trouble = self._failures.trouble
+        self._failures.answered(api)
+        self.trouble = self._failures.trouble
 
     def reached(self) -> None:
         """Note that the coordinator answered as one."""
         self._reached_before = True
+        if not self._outage.begun:
+            return
         away_ms = self._outage.end(self._member.now_ms)
         if away_ms is not None:
             self._member.log(
@@ -164,6 +165,8 @@ class Outage:
     """
 
     def __init__(self, setup_timeout_ms: int) -> None:
+        self.begun = False
+        """Whether a coordinator was wanted in vain, and no answer has come since."""
         self._setup_timeout_ms = setup_timeout_ms
         self._since_ms: int | None = None
         self._found_ms: int | None = None
@@ -173,6 +176,7 @@ class Outage:
     def begin(self, now_ms: int) -> None:
         """Note that a coordinator is wanted and not known; the first time counts."""
         if self._since_ms is None:
+            self.begun = True
             self._since_ms = now_ms
             self._warn_at_ms = now_ms + WARN_AFTER_MS
 
@@ -197,7 +201,7 @@ class Outage:
         if self._warned and self._since_ms is not None:
             away_ms = now_ms - self._since_ms
         self._since_ms = None
-        self._warned = False
+        self._warned = self.begun = False
         return away_ms
 
     def warn(self, now_ms: int) -> int | None:

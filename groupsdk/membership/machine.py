@@ -101,16 +101,15 @@ class MembershipMachine:
             now_ms: the time, in milliseconds of a clock that never goes back.
         """
         self._member.now_ms = now_ms
-        if self._stopped:
-            actions: list[Action] = []
-        elif isinstance(event, TimerFired):
+        actions: list[Action] = []
+        if isinstance(event, TimerFired):
             self._wake_at_ms = None
-            actions = self._advance()
         elif isinstance(event, ResponseReceived):
-            actions = [*self._on_response(event), *self._advance()]
+            actions = [] if self._stopped else self._on_response(event)
         else:
-            actions = [*self._on_event(event), *self._advance()]
-        self._handled = handled_count(self._handled, event)
+            self._handled = handled_count(self._handled, event)
+            actions = [] if self._stopped else self._on_event(event)
+        actions += [] if self._stopped else self._advance()
         view = self._make_view()
         if view != self.view:
             self.view = view
@@ -136,7 +135,7 @@ class MembershipMachine:
             call=rebalance.call,
             failure=member.failure,
             trouble=self._access.trouble,
-            events=rebalance.events,
+            events=rebalance.recorder.events,
             stopped=self._stopped,
             handled=self._handled,
         )
@@ -258,7 +257,8 @@ class MembershipMachine:
     ) -> list[Action]:
         member = self._member
         reply = reply_to(flight.api, response.error_code)
-        self._access.answered(flight.api)
+        if self._access.trouble is not None:
+            self._access.answered(flight.api)
         if reply.reaction is not Reaction.REDISCOVER:
             member.discovery.answered()
             self._access.reached()
@@ -465,7 +465,12 @@ class MembershipMachine:
             deadlines.append((in_flight.first.deadline_ms, self._time_out_request))
         if member.caller_present:
             deadlines.append((heartbeat.poll_until_ms, self._leave_for_poll_timeout))
-        deadlines += self._access.deadlines(wanted=self._wants_coordinator)
+        # A member of a group may still be saved, whatever its caller is yet to be told.
+        wanted = member.state is not MemberState.UNJOINED or (
+            member.caller_present and member.failure is None
+        )
+        if not wanted or member.discovery.coordinator is None:
+            deadlines += self._access.deadlines(wanted=wanted)
         if member.discovery.coordinator is None:
             return deadlines
         if heartbeat.session_until_ms is not None and not in_flight.parked:
@@ -486,13 +491,6 @@ class MembershipMachine:
         if not in_flight.leave or in_flight.first is None:
             return self._member.now_ms
         return min(close_by_ms, in_flight.first.deadline_ms)
-
-    @property
-    def _wants_coordinator(self) -> bool:
-        member = self._member
-        if member.state is not MemberState.UNJOINED:
-            return True  # it may still be saved, whatever the caller is yet to be told
-        return member.caller_present and member.failure is None
 
     def _time_out_request(self) -> list[Action]:
         overdue = self._in_flight.first

@@ -62,7 +62,7 @@ class Rebalance:
         self.call: Call | None = None
         self.assignment_epoch = 0
         self._member = member
-        self._recorder = RebalanceRecorder()
+        self.recorder = RebalanceRecorder()
         self._protocol_type = ""
         self._protocols: tuple[ProtocolMetadata, ...] = ()
         self._member_count: int | None = None
@@ -72,11 +72,6 @@ class Rebalance:
         self._mismatch = ProtocolMismatch(member)
         self._joining_since_ms: int | None = None
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
-
-    @property
-    def events(self) -> tuple[RebalanceEvent, ...]:
-        """The last rebalances, oldest first."""
-        return self._recorder.events
 
     def ask(self, reason: str) -> None:
         """Join again on the caller's word."""
@@ -90,10 +85,10 @@ class Rebalance:
     def start(self) -> list[Action]:
         """Ask the caller to prepare a join."""
         member = self._member
-        if not self._recorder.is_open:
-            self._recorder.begin(self.rejoin.reason, member.generation, member.now_ms)
+        if not self.recorder.is_open:
+            self.recorder.begin(self.rejoin.reason, member.generation, member.now_ms)
             member.log(logging.INFO, "rebalance starts: %s", self.rejoin.reason)
-        self._recorder.phase("prepare", member.now_ms)
+        self.recorder.phase("prepare", member.now_ms)
         self.call = PrepareJoin(self._next_call_id(), member.generation, self.rejoin.needs_prepare)
         return []
 
@@ -161,7 +156,7 @@ class Rebalance:
         if not member.is_leader:
             return self._send_sync({})
         member.log(logging.INFO, "joined, as the leader of %d members", len(response.members))
-        self._recorder.phase("assign", member.now_ms)
+        self.recorder.phase("assign", member.now_ms)
         self.call = AssignGroup(
             self._next_call_id(),
             member.generation,
@@ -200,7 +195,7 @@ class Rebalance:
             took_ms = member.now_ms - self._joining_since_ms
             member.metrics.rebalance_completed(took_ms, member.now_ms)
             self._joining_since_ms = None
-        self._recorder.phase("complete", member.now_ms)
+        self.recorder.phase("complete", member.now_ms)
         self.call = CompleteJoin(
             self._next_call_id(),
             member.generation,
@@ -226,7 +221,7 @@ class Rebalance:
     def fail(self, error: GroupSdkError) -> list[Action]:
         """Give this attempt up and tell the caller, who may try again."""
         self.retry_later(type(error).__name__)
-        self._log_end(self._recorder.fail(error, self._member.now_ms), logging.WARNING)
+        self._log_end(self.recorder.fail(error, self._member.now_ms), logging.WARNING)
         self._member.fail(error)
         return []
 
@@ -255,7 +250,7 @@ class Rebalance:
         """Be out of the group, and join again at once."""
         self.rejoin.again_now(why, self._member.now_ms)
         actions = self._reset(why, keep_member_id=keep_member_id)
-        event = self._recorder.lose(self._member.now_ms)
+        event = self.recorder.lose(self._member.now_ms)
         if event is not None:
             self._attempt_failed(why)
             self._log_end(event, logging.INFO)
@@ -264,7 +259,7 @@ class Rebalance:
     def leave(self, why: str) -> list[Action]:
         """Be out of the group by our own choice; joining again is up to the caller."""
         actions = self._reset(why, keep_member_id=False)
-        event = self._recorder.leave(self._member.now_ms)
+        event = self.recorder.leave(self._member.now_ms)
         if event is not None:
             self._attempt_failed(why)
             self._log_end(event, logging.INFO)
@@ -301,8 +296,8 @@ class Rebalance:
         member = self._member
         member.move(Trigger.JOIN_SENT)
         member.heartbeat.disable()
-        self._recorder.attempt()
-        self._recorder.phase("join", member.now_ms)
+        self.recorder.attempt()
+        self.recorder.phase("join", member.now_ms)
         if self._joining_since_ms is None:
             self._joining_since_ms = member.now_ms
         request = join_request(
@@ -319,14 +314,14 @@ class Rebalance:
         member = self._member
         if member.discovery.coordinator is None:
             return self.retry_later("the group coordinator was lost")
-        self._recorder.phase("sync", member.now_ms)
+        self.recorder.phase("sync", member.now_ms)
         request = sync_request(member.config, member.generation, self._protocol_type, plan)
         return [member.send(request, ApiKey.SYNC_GROUP, member.config.join_timeout_ms)]
 
     def _delivered(self) -> None:
         member = self._member
         self.rejoin.delivered()
-        event = self._recorder.complete(
+        event = self.recorder.complete(
             member.generation,
             member.now_ms,
             leader=member.is_leader,

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from typing_extensions import override
 
@@ -61,20 +61,11 @@ _NEEDED: Final[tuple[type[Request[Any]], ...]] = (
 )
 
 
-class _Pending:
-    __slots__ = ("correlation_id", "future", "request_class", "version")
-
-    def __init__(
-        self,
-        correlation_id: int,
-        request_class: type[Request[Any]],
-        version: int,
-        future: "asyncio.Future[Any]",
-    ) -> None:
-        self.correlation_id = correlation_id
-        self.request_class = request_class
-        self.version = version
-        self.future = future
+class _Pending(NamedTuple):
+    correlation_id: int
+    request_class: type[Request[Any]]
+    version: int
+    future: "asyncio.Future[Any]"
 
 
 class Connection(asyncio.Protocol):

@@ -86,7 +86,8 @@ class CoordinatorConnection:
         self._throttle = None
         connection = self._connection
         # a fresh one is used at least once, however short the broker says that it lasts
-        expired = connection is not None and not fresh and self._expired(connection)
+        expires = connection is not None and connection.expires_at is not None and not fresh
+        expired = connection is not None and expires and self._expired(connection)
         if connection is None or not connection.usable or expired:
             self._connecting = self._spawn(self._connect())
         elif connection.throttled_s > 0:
