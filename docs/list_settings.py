@@ -111,7 +111,7 @@ checkers import it.
         f"{member}\n",
         "consumer/settings.py": head.format("a consumer")
         + "from collections.abc import Sequence\nfrom typing import Literal\n\n"
-        "from groupsdk.consumer.strategies import AssignorLike\n"
+        "from groupsdk.assignment import AssignorLike\n"
         "from groupsdk.settings import MemberSettings\n\n\n"
         f"{consumer}\n",
     }

@@ -4,10 +4,12 @@ Partitions stand grouped by topic, ``{topic: [partition, ...]}``, as they do on 
 are a million small integers, not a million objects.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+
+from groupsdk.errors import ConfigError
 
 
 class TopicPartition(NamedTuple):
@@ -149,3 +151,34 @@ class PartitionAssignor(Protocol):
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
         """Take note of what this member was given."""
         ...
+
+
+AssignorLike = str | Callable[[], PartitionAssignor] | PartitionAssignor
+"""A name, a place ("package.module:Class"), a class, or an assignor."""
+
+
+def resolve_assignor(assignor: AssignorLike) -> PartitionAssignor:
+    """Return an assignor; names, places and classes are looked up by the installed registry of assignors.
+
+    Args:
+        assignor: see `AssignorLike`. An assignor comes back as it is.
+
+    Raises:
+        ConfigError: the name is unknown, the registry is not installed, or the value is not an assignor.
+    """
+    if isinstance(assignor, PartitionAssignor) and not isinstance(assignor, type):
+        return assignor
+    # not above: it takes time to import, and few programs name an assignor
+    from importlib.metadata import EntryPoint
+
+    # By its place and not by an import: the library knows no assignor, and works with others' alone.
+    registry = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
+    try:
+        found: Any = registry.load()
+    except ImportError as error:
+        raise ConfigError(
+            f"assignor {assignor!r} cannot be looked up without the package 'assignors' ({error}): give an"
+            " assignor itself"
+        ) from error
+    resolved: PartitionAssignor = found(assignor)
+    return resolved

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 
+from groupsdk.assignment import AssignorLike
 from groupsdk.config import ALIASES, MemberConfig
-from groupsdk.consumer.strategies import AssignorLike, Strategies
+from groupsdk.consumer.strategies import Strategies
 from groupsdk.consumer_membership.config import ConsumerMemberConfig
 from groupsdk.errors import ConfigError
 from groupsdk.librdkafka import librdkafka_settings

@@ -7,7 +7,7 @@ checkers import it.
 from collections.abc import Sequence
 from typing import Literal
 
-from groupsdk.consumer.strategies import AssignorLike
+from groupsdk.assignment import AssignorLike
 from groupsdk.settings import MemberSettings
 
 

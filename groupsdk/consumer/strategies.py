@@ -1,18 +1,16 @@
 """Hold the assignors that a consumer offers its group, and the rebalance protocol that follows from them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import EntryPoint
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
 
-from groupsdk.assignment import Cluster, GroupAssignment, PartitionAssignor, RebalanceProtocol
+from groupsdk.assignment import (
+    AssignorLike,
+    Cluster,
+    GroupAssignment,
+    PartitionAssignor,
+    RebalanceProtocol,
+    resolve_assignor,
+)
 from groupsdk.errors import AssignmentError, ConfigError, InconsistentGroupProtocolError
-
-
-AssignorLike = str | Callable[[], PartitionAssignor] | PartitionAssignor
-"""A name, a place ("package.module:Class"), a class, or an assignor."""
-
-# By its place and not by an import: the library knows no assignor, and works with others' alone.
-_RESOLVER: Final = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
 
 
 class Strategies:
@@ -29,7 +27,7 @@ class Strategies:
     def __init__(self, assignors: AssignorLike | Sequence[AssignorLike]) -> None:
         self._by_name: dict[str, PartitionAssignor] = {}
         for each in _listed(assignors):
-            assignor = resolve(each)
+            assignor = resolve_assignor(each)
             if assignor.name in self._by_name:
                 raise ConfigError(
                     f"partition.assignment.strategy names {assignor.name!r} twice: the group could not tell"
@@ -61,25 +59,6 @@ class Strategies:
             raise InconsistentGroupProtocolError(
                 23, f"the group chose the assignor {protocol!r}, but this consumer offers {offered}"
             ) from None
-
-
-def resolve(assignor: AssignorLike) -> PartitionAssignor:
-    """Return the assignor that is meant; names and places are for the installed registry to find.
-
-    Raises:
-        ConfigError: nothing is known under the name, or what is meant is no assignor.
-    """
-    if isinstance(assignor, PartitionAssignor) and not isinstance(assignor, type):
-        return assignor
-    try:
-        found: Any = _RESOLVER.load()
-    except ImportError as error:
-        raise ConfigError(
-            f"assignor {assignor!r} cannot be looked up without the package 'assignors' ({error}): give an"
-            " assignor itself"
-        ) from error
-    resolved: PartitionAssignor = found(assignor)
-    return resolved
 
 
 def check_exists(name: str, cluster: Cluster, plan: GroupAssignment) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from assignors import CooperativeStickyAssignor, RangeAssignor
-from groupsdk.assignment import Assignment, Cluster, RebalanceProtocol
-from groupsdk.consumer.strategies import Strategies, check_exists, resolve
+from groupsdk.assignment import Assignment, Cluster, RebalanceProtocol, resolve_assignor
+from groupsdk.consumer.strategies import Strategies, check_exists
 from groupsdk.errors import AssignmentError, ConfigError, InconsistentGroupProtocolError
 
 
@@ -64,9 +64,9 @@ def test_without_the_package_of_assignors_only_assignors_themselves_do(
 ) -> None:
     own = OnlyCooperative()
     monkeypatch.setitem(__import__("sys").modules, "assignors.registry", None)
-    assert resolve(own) is own
+    assert resolve_assignor(own) is own
     with pytest.raises(ConfigError, match="without the package 'assignors'"):
-        resolve("range")
+        resolve_assignor("range")
 
 
 @pytest.mark.parametrize(

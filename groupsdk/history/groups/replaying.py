@@ -1,25 +1,22 @@
 """Take assignors through the generations that a group had, each beside what really happened."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from groupsdk.assignment import (
     Assignment,
+    AssignorLike as AssignorLike,
     Cluster,
     PartitionAssignor,
     RebalanceProtocol,
     Subscription,
+    resolve_assignor,
 )
-from groupsdk.errors import ConfigError
 from groupsdk.history.groups.loads import deviation
 from groupsdk.history.groups.member import Partitions
 
-
-AssignorLike = str | Callable[[], PartitionAssignor] | PartitionAssignor
-"""A name, a place ("package.module:Class"), a class, or an assignor."""
 
 ACTUAL: Final = "actual"
 """The name under which stands what happened."""
@@ -37,9 +34,6 @@ _NONE: Final[Shares] = {}
 _ATOMS: Final = (bool, int, float, str, bytes)
 _CREATION: Final = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
 """What a class changes that wants its copies to be made in its own way."""
-
-# by its place and not by an import: the library knows no assignor, and works with others' alone
-_RESOLVER: Final = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
 
 
 class Joined(NamedTuple):
@@ -91,17 +85,8 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
     Raises:
         ConfigError: nothing is known under the name, or what is meant is no assignor.
     """
-    if isinstance(assignor, PartitionAssignor) and not isinstance(assignor, type):
-        return copy.deepcopy(assignor)
-    try:
-        found: Any = _RESOLVER.load()
-    except ImportError as error:
-        raise ConfigError(
-            f"assignor {assignor!r} cannot be looked up without the package 'assignors' ({error}): give an"
-            " assignor itself"
-        ) from error
-    resolved: PartitionAssignor = found(assignor)
-    return resolved
+    resolved = resolve_assignor(assignor)
+    return copy.deepcopy(resolved) if resolved is assignor else resolved
 
 
 def cooperative_names(assignors: Iterable[AssignorLike]) -> frozenset[str]:
