@@ -3,10 +3,10 @@
 Everything here is imported when its name is first used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from assignors.items import assign_range, assign_round_robin
+from groupsdk.lazy_imports import lazy_attributes
 
 
 if TYPE_CHECKING:
@@ -62,12 +62,7 @@ _PLACES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_PLACES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_attributes(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:

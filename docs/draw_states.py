@@ -1,6 +1,12 @@
 #!/usr/bin/env python
 """Draw docs/protocol.md from the tables of the code: `python -m docs.draw_states`."""
 
+import ast
+import inspect
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
 from docs.regions import Pages, filled, table, write
 from groupsdk.consumer_membership import replies as consumer_replies, state as consumer_state
 from groupsdk.membership.replies import (
@@ -14,24 +20,28 @@ from groupsdk.membership.state import TRANSITIONS, MemberState
 from groupsdk.wire.schema import ApiKey
 
 
-def diagram() -> str:
-    """Return the states and their transitions as a Mermaid diagram."""
-    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {MemberState.UNJOINED.name}"]
+def diagram(transitions: Mapping[tuple[Any, Any], Enum], initial: Enum) -> str:
+    """Return states and their transitions as a Mermaid diagram."""
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {initial.name}"]
     lines += [
         f"    {state.name} --> {following.name}: {trigger.value}"
-        for (state, trigger), following in TRANSITIONS.items()
+        for (state, trigger), following in transitions.items()
     ]
     return "\n".join([*lines, "```"])
 
 
-def consumer_diagram() -> str:
-    """Return the states of the consumer protocol and their transitions as a Mermaid diagram."""
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> UNSUBSCRIBED"]
-    lines += [
-        f"    {state.name} --> {following.name}: {trigger.value}"
-        for (state, trigger), following in consumer_state.TRANSITIONS.items()
-    ]
-    return "\n".join([*lines, "```"])
+def states(kind: type[Enum]) -> str:
+    """Return what each state means and what is done in it, from the docstrings under the members of an enum."""
+    (definition,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(definition, ast.ClassDef)
+    rows = []
+    for member, below in zip(definition.body, definition.body[1:], strict=False):
+        if isinstance(member, ast.Assign) and isinstance(below, ast.Expr):
+            assert isinstance(member.targets[0], ast.Name)
+            text = " ".join(inspect.cleandoc(ast.literal_eval(below.value)).split())
+            meaning, _, action = text.partition(" transition:")[0].partition(" action: ")
+            rows.append((f"`{member.targets[0].id}`", f"{meaning} {_sentence(action)}".rstrip()))
+    return table(("State", "The member"), rows)
 
 
 def consumer_reply_table() -> str:
@@ -59,8 +69,8 @@ def replies() -> str:
     return "\n\n".join(f"### {_title(api)}\n\n{reply_table(api)}" for api in REPLIES)
 
 
-def asks() -> str:
-    """Return what a member does on an error code in the answer to what a consumer asks."""
+def caller_requests() -> str:
+    """Return what a member does on an error code in the answer to a request of its caller's."""
     rows = [
         _row(f"`{code.name}` ({code.value})", reply)
         for code, reply in CALLER_REQUEST_REPLIES.items()
@@ -70,16 +80,22 @@ def asks() -> str:
 
 def pages() -> Pages:
     """Return docs/protocol.md as it has to be."""
-    return filled(
-        "protocol.md",
-        {
-            "states": diagram(),
-            "replies": replies(),
-            "asks": asks(),
-            "consumer-states": consumer_diagram(),
-            "consumer-replies": consumer_reply_table(),
-        },
-    )
+    regions = {
+        "states": diagram(TRANSITIONS, MemberState.UNJOINED),
+        "actions": states(MemberState),
+        "replies": replies(),
+        "caller-requests": caller_requests(),
+        "consumer-states": diagram(
+            consumer_state.TRANSITIONS, consumer_state.ConsumerMemberState.UNSUBSCRIBED
+        ),
+        "consumer-actions": states(consumer_state.ConsumerMemberState),
+        "consumer-replies": consumer_reply_table(),
+    }
+    return filled("protocol.md", regions)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _row(code: str, reply: Reply) -> tuple[str, str, str]:

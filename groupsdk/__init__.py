@@ -4,9 +4,9 @@ The names below are imported when they are first used, so that who needs one par
 embedded broker, say) does not wait for the others (PEP 562).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from groupsdk.lazy_imports import lazy_attributes
 from groupsdk.version import __version__
 
 
@@ -69,13 +69,7 @@ _HEAVY_HOMES: Final = {
 """These import confluent-kafka: they are not in `__all__`, so that ``from groupsdk import *`` does without it."""
 
 
-def __getattr__(name: str) -> Any:
-    try:
-        home = _HOMES.get(name) or _HEAVY_HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    found = globals()[name] = getattr(import_module(home), name)
-    return found
+__getattr__ = lazy_attributes(__name__, _HOMES | _HEAVY_HOMES)
 
 
 def __dir__() -> list[str]:

@@ -1,15 +1,26 @@
-"""Say what a consumer tells the user's code about its partitions."""
+"""The contract of a rebalance listener, and the calls of its methods."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.consumer.metrics import Callback, ConsumerMetrics
 from groupsdk.types import Generation
 
 
 PartitionsCallback = Callable[[Sequence[TopicPartition]], object]
 """Takes the partitions of one step of a rebalance, sorted."""
+
+Callback = Literal["revoked", "assigned", "lost"]
+"""A method of a listener that is measured, as the metrics name it."""
+
+
+class CallbackTimes(Protocol):
+    """Measures the methods of a listener, e.g. `ConsumerMetrics`."""
+
+    def callback(self, kind: Callback) -> AbstractContextManager[None]:
+        """Measure the block, in which the method runs."""
+        ...
 
 
 class RebalanceListener(Protocol):
@@ -49,7 +60,7 @@ class ListenerCalls:
     """
 
     def __init__(
-        self, listener: object | None = None, metrics: ConsumerMetrics | None = None
+        self, listener: object | None = None, metrics: CallbackTimes | None = None
     ) -> None:
         self.listener = listener
         self.begun = 0

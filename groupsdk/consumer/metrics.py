@@ -4,9 +4,10 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Final, Literal
+from typing import Final
 
 from groupsdk.clock import Clock
+from groupsdk.consumer.listener import Callback
 from groupsdk.membership.metrics import RequestMetrics
 from groupsdk.wire.schema import Response
 
@@ -26,7 +27,6 @@ CONSUMER_METRICS: Final[dict[str, str]] = {
 }
 """What `ConsumerMetrics.snapshot` holds, and what each means."""
 
-Callback = Literal["revoked", "assigned", "lost"]
 CALLBACKS: Final[tuple[Callback, ...]] = ("revoked", "assigned", "lost")
 """The methods of a listener that are measured, as the metrics name them."""
 

@@ -1,7 +1,7 @@
-"""Say which states a member has, and every move between them.
+"""The states of a member of the classic protocol, and every transition between them.
 
 Two rules: everything that moves a member from state to state is in `TRANSITIONS`, and a pair that is not
-in it is a bug. The diagram in docs/protocol.md is drawn from this table.
+in it is a bug. The diagram in docs/protocol.md is drawn from this table, and the actions from the states.
 """
 
 from enum import Enum
@@ -14,28 +14,30 @@ class MemberState(Enum):
     UNJOINED = "unjoined"
     """In no generation.
 
-    action: none until the caller asks to be active; no heartbeat.
-    transition: a join is sent => PREPARING_REBALANCE
+    action: no heartbeats; wait until the caller polls, then find the coordinator and send JoinGroup.
+    transition: join sent => PREPARING_REBALANCE
     """
     PREPARING_REBALANCE = "preparing_rebalance"
     """A JoinGroup is on its way, or parked at the group coordinator until all members have joined.
 
-    action: no heartbeat: the coordinator does not expire a member whose join it holds.
-    transition: the join is answered => COMPLETING_REBALANCE; sent again => PREPARING_REBALANCE;
-    expelled, left => UNJOINED
+    action: no heartbeats, since the coordinator does not expire a member whose join it holds; wait for the
+        answer, which comes when all members have joined or the rebalance timeout is over.
+    transition: join answered => COMPLETING_REBALANCE; join sent again => PREPARING_REBALANCE;
+        expelled, fenced or left => UNJOINED
     """
     COMPLETING_REBALANCE = "completing_rebalance"
-    """In a new generation, without its assignment: the leader is still working it out.
+    """In a new generation, without its assignment.
 
-    action: heartbeat, unless a SyncGroup is parked on the connection.
-    transition: the sync is answered => STABLE; the group rebalances again => PREPARING_REBALANCE;
-    expelled, left => UNJOINED
+    action: as the leader, have the caller run `perform_assignment` and heartbeat meanwhile; then send
+        SyncGroup and wait for its answer, without heartbeats while the coordinator holds it.
+    transition: sync answered => STABLE; join sent, as the group rebalances again => PREPARING_REBALANCE;
+        expelled, fenced or left => UNJOINED
     """
     STABLE = "stable"
     """In a generation, with an assignment.
 
-    action: heartbeat.
-    transition: rejoins => PREPARING_REBALANCE; expelled, fenced, left => UNJOINED
+    action: have the caller run `on_join_complete` once; heartbeat every heartbeat.interval.ms.
+    transition: join sent => PREPARING_REBALANCE; expelled, fenced or left => UNJOINED
     """
 
 

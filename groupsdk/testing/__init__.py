@@ -3,8 +3,9 @@
 The names are imported when they are first used: pytest imports the package in every run, for its fixture.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from groupsdk.lazy_imports import lazy_attributes
 
 
 if TYPE_CHECKING:
@@ -31,13 +32,7 @@ _HOMES: Final = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    found = globals()[name] = getattr(import_module(home), name)
-    return found
+__getattr__ = lazy_attributes(__name__, _HOMES)
 
 
 __all__ = [

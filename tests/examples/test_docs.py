@@ -10,6 +10,7 @@ import pytest
 import groupsdk
 from docs import check_types, draw_states, list_settings
 from groupsdk import AbstractCoordinator
+from groupsdk.consumer_membership.state import TRANSITIONS as CONSUMER_TRANSITIONS
 from groupsdk.membership.state import TRANSITIONS
 from groupsdk.testing import LocalKafka
 from tests.benchmarks.__main__ import BEGIN, END, PAGE, write_page
@@ -55,12 +56,13 @@ def test_each_block_is_checked_at_the_lines_of_its_page_and_knows_those_before(
 
 
 def test_the_diagram_has_every_transition() -> None:
-    (diagram, _) = blocks(ROOT / "docs/protocol.md", "mermaid")
-    assert diagram.count("-->") == len(TRANSITIONS) + 1
+    diagrams = blocks(ROOT / "docs/protocol.md", "mermaid")
+    assert diagrams[0].count("-->") == len(TRANSITIONS) + 1
+    assert diagrams[-1].count("-->") == len(CONSUMER_TRANSITIONS) + 1
 
 
 def test_the_design_is_short_enough_to_be_read() -> None:
-    assert len((ROOT / "docs/design.md").read_text().splitlines()) <= 200
+    assert len((ROOT / "docs/design.md").read_text().splitlines()) <= 220
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
