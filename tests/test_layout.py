@@ -72,6 +72,7 @@ SHORT_FOR_NOW: dict[str, int] = {
     "assignors": 11,
     "groupsdk/broker": 28,
     "groupsdk/connect": 13,
+    "groupsdk/consumer": 2,
     "groupsdk/consumer_membership": 4,
     "groupsdk/history": 17,
     "groupsdk/telemetry": 1,

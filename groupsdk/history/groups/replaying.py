@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from groupsdk.assignment import (
     Assignment,
