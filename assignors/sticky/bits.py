@@ -48,6 +48,11 @@ def first(bits: int, count: int) -> int:
     """Return the `count` smallest numbers of a set, which has as many."""
     if count == bits.bit_count():
         return bits
+    if count <= _SOME:
+        left = bits
+        for _ in range(count):
+            left &= left - 1
+        return bits ^ left
     text = bin(bits)[:1:-1].encode()
     numbers = _numbers(len(text).bit_length())
     (end,) = islice(compress(numbers, text.translate(_DIGITS)), count, count + 1)

@@ -1,5 +1,6 @@
 """From numbers to partitions: who keeps which, who gives which away, and who gets those."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -136,26 +137,48 @@ def _deal(
     rows: Rows | None,
 ) -> dict[int, Hand]:
     """Deal from the pool of each row; returns what those get that get something."""
+    # With racks more than one row can have partitions of a topic.
+    if rows and rows.rows_of_topic:
+        return _deal_apart(needs, pools)
     hands: list[Hand] = [{} for _ in range(members)]
     singles = Singles()
-    # With racks more than one row can have partitions of a topic.
-    apart = bool(rows and rows.rows_of_topic)
     for row in sorted(needs):
         wanted = needs[row]
-        if apart:
-            new: dict[int, Hand] = {member: {} for member in wanted}
-            Pool(pools[row], singles).deal(wanted, new)
-            for member in wanted:
-                hands[member] = merged(hands[member], new[member]) if hands[member] else new[member]
-        elif len(wanted) == 1:
+        if len(wanted) == 1:
             (member,) = wanted
             _give_all(pools[row], hands[member], singles)
         else:
             Pool(pools[row], singles).deal(wanted, hands)
     # Rows are in order of topics only where each is one topic.
-    if rows and not apart and len(needs) > 1 and len(rows.row_of_topic) > len(rows.sizes):
+    if rows and len(needs) > 1 and len(rows.row_of_topic) > len(rows.sizes):
         hands = list(map(by_topic, hands))
     return {member: hand for member, hand in enumerate(hands) if hand}
+
+
+def _deal_apart(
+    needs: Changes, pools: Mapping[int, Mapping[str, Sequence[int]]]
+) -> dict[int, Hand]:
+    """Deal where partitions of a topic lie in several rows; mostly a few of one topic in each."""
+    got: defaultdict[int, dict[str, list[int]]] = defaultdict(dict)
+    singles = Singles()
+    for row in sorted(needs):
+        wanted, pool = needs[row], pools[row]
+        if len(pool) == 1 and max(wanted.values()) == 1:
+            ((topic, numbers),) = pool.items()
+            for member, number in zip(sorted(wanted), sorted(numbers), strict=False):
+                mine = got[member]
+                if topic in mine:
+                    mine[topic].append(number)
+                else:
+                    mine[topic] = [number]
+            continue
+        new: dict[int, Hand] = {member: {} for member in wanted}
+        Pool(pool, singles).deal(wanted, new)
+        for member, hand in new.items():
+            mine = got[member]
+            for topic, those in hand.items():
+                mine.setdefault(topic, []).extend(those)
+    return {member: tidy(got[member]) for member in sorted(got)}
 
 
 def _give_all(pool: Mapping[str, Sequence[int]], hand: Hand, singles: Singles) -> None:

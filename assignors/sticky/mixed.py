@@ -17,6 +17,7 @@ from assignors.sticky.sparse_levelling import SparseLeveller
 from assignors.sticky.sparse_rows import SparseRows
 from assignors.sticky.start import ByMember, Start
 from assignors.sticky.transport import Prices, Transport
+from groupsdk.assignment import Partitions
 
 
 _SPARSE = 8
@@ -30,18 +31,87 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> Hand
         rows: all partitions, and who may have them.
         moves_first: moves count more than partitions off rack; else they count less.
     """
-    unowned = rows.count(ownership.free)
-    supplies = [unowned.get(row, 0) for row in range(len(rows.sizes))]
-    loads = list(ownership.sizes)
-    poured = pour_sets(supplies, rows.readers, loads)
-    even_out(poured, rows.readers, loads)
-    start = Start(ownership.owned, rows, poured)
-    leveller = Leveller(rows.readers, start.owned, start.shares, loads, start.gained)
-    for block in find_blocks(leveller, range(len(loads))):
+    if rows.have_racks and not moves_first:
+        shared = _share_in_racks(ownership, rows)
+        if shared is not None:
+            return shared
+    start, leveller, blocks = _balance(ownership, rows, rows.readers)
+    for block in blocks:
         if not _is_cheapest(block, leveller, ownership.sizes, start.owned, rows):
             _solve(block, leveller, start.owned, rows, moves_first=moves_first)
     needs, excess = start.changes(leveller.moved)
     return hand_over(ownership, needs, excess, rows)
+
+
+def _balance(
+    ownership: Ownership, rows: Rows, readers: Sequence[int]
+) -> tuple[Start, Leveller, list[Block]]:
+    """Balance the loads, where only some members may have what nobody owns of a row."""
+    unowned = rows.count(ownership.free)
+    supplies = [unowned.get(row, 0) for row in range(len(rows.sizes))]
+    loads = list(ownership.sizes)
+    poured = pour_sets(supplies, readers, loads)
+    even_out(poured, readers, loads)
+    start = Start(ownership.owned, rows, poured)
+    leveller = Leveller(readers, start.owned, start.shares, loads, start.gained)
+    return start, leveller, find_blocks(leveller, range(len(loads)))
+
+
+def _share_in_racks(ownership: Ownership, rows: Rows) -> Handover | None:
+    """Try to balance with as few partitions off rack as can be; None where that proves nothing.
+
+    Whoever owns what is off rack gives it up, and nobody gets what is off rack there, but for what is so for
+    all its readers. If all members then have the same load, or one less, nothing is fairer, and nothing has
+    less off rack. If members keep what is on rack up to their loads, nothing moves less.
+    """
+    near = [each & ~far or each for each, far in zip(rows.readers, rows.far, strict=True)]
+    on_rack, given = _on_rack(ownership, rows, near)
+    start, leveller, _ = _balance(on_rack, rows, near)
+    loads, sizes = leveller.loads, on_rack.sizes
+    top = -(-sum(loads) // len(loads))
+    if min(loads) < top - 1 or max(loads) > top:
+        return None
+    lost = sum(
+        max(0, count - leveller.shares[member].get(row, 0))
+        for member in leveller.givers
+        for row, count in start.owned[member].items()
+    )
+    full = min(sum(size >= top for size in sizes), sum(load == top for load in loads))
+    if sum(sizes) - lost < sum(min(size, top - 1) for size in sizes) + full:
+        return None
+    needs, excess = start.changes(leveller.moved)
+    shared = hand_over(on_rack, needs, excess, rows)
+    for topic, numbers in shared.given.items():
+        given.setdefault(topic, []).extend(numbers)
+    return Handover(shared.hands, given, shared.dealt)
+
+
+def _on_rack(
+    ownership: Ownership, rows: Rows, near: Sequence[int]
+) -> tuple[Ownership, dict[str, list[int]]]:
+    """Take from all members what is off rack there; returns what they still own, and what was taken."""
+    owned: list[Partitions] = []
+    given: dict[str, list[int]] = {}
+    for member, own in enumerate(ownership.owned):
+        left: dict[str, Sequence[int]] = {}
+        for topic, numbers in own.items():
+            divided = rows.rows_of_topic.get(topic)
+            stays: Sequence[int] = ()
+            if divided is not None:
+                stays = tuple([n for n in numbers if near[divided[n]] >> member & 1])
+            elif near[rows.row_of_topic[topic]] >> member & 1:
+                stays = numbers
+            if stays:
+                left[topic] = stays
+            if len(stays) < len(numbers):
+                gone = set(numbers).difference(stays) if stays else numbers
+                given.setdefault(topic, []).extend(gone)
+        owned.append(left)
+    free = dict(ownership.free)
+    for topic, taken in given.items():
+        free[topic] = sorted([*free.get(topic, ()), *taken])
+    sizes = [sum(map(len, own.values())) for own in owned]
+    return Ownership(owned, sizes, free, ownership.disputed, ownership.hands), given
 
 
 def share_sparsely(ownership: Ownership, rows: SparseRows, *, moves_first: bool) -> Handover:

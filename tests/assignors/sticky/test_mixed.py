@@ -1,5 +1,8 @@
 """With unequal subscriptions the parts play together: the loads, then what is kept."""
 
+from pytest_mock import MockerFixture
+
+from assignors.sticky import mixed
 from assignors.sticky.claims import settle
 from assignors.sticky.mixed import share_fairly
 from assignors.sticky.readership import Readership
@@ -40,3 +43,49 @@ def test_takes_the_detour_that_moves_less() -> None:
     assert hands[1] == {"b": (0, 1, 2)}
     assert len(hands[0]["a"]) == 2
     assert hands[2]["b"] == (3,)
+
+
+def _share_in_racks(
+    claims: list[Partitions], member_racks: list[str], replica_racks: list[str]
+) -> tuple[list[dict[str, tuple[int, ...]]], int]:
+    """Share out one topic; returns who has what, and how many of it are off rack."""
+    subscribed = [["t"]] * len(claims)
+    counts = {"t": len(replica_racks)}
+    racks = {"t": [frozenset(each) for each in replica_racks]}
+    readership = Readership(subscribed, counts)
+    rows = make_rows(readership, counts, member_racks, racks)
+    ownership = settle(claims, [1] * len(claims), readership, counts)
+    hands = share_fairly(ownership, rows, moves_first=False).hands
+    off_rack = sum(
+        rack not in racks["t"][number]
+        for rack, hand in zip(member_racks, hands, strict=True)
+        for number in hand.get("t", ())
+    )
+    return hands, off_rack
+
+
+def test_needs_no_flow_where_everybody_finds_enough_on_rack(mocker: MockerFixture) -> None:
+    solve = mocker.spy(mixed, "_solve")
+    claims: list[Partitions] = [{"t": (0, 1)}, {"t": (2, 3)}]
+    hands, off_rack = _share_in_racks(claims, ["a", "b"], ["a", "b", "b", "a"])
+    assert hands == [{"t": (0, 3)}, {"t": (1, 2)}]
+    assert off_rack == 0
+    assert not solve.called
+
+
+def test_what_is_off_rack_for_all_is_no_reason_to_move_it(mocker: MockerFixture) -> None:
+    solve = mocker.spy(mixed, "_solve")
+    claims: list[Partitions] = [{"t": (0, 1)}, {"t": (2, 3)}]
+    hands, off_rack = _share_in_racks(claims, ["a", "b"], ["c", "c", "c", "c"])
+    assert hands == claims
+    assert off_rack == 4
+    assert not solve.called
+
+
+def test_balance_comes_before_racks(mocker: MockerFixture) -> None:
+    solve = mocker.spy(mixed, "_solve")
+    claims: list[Partitions] = [{"t": (0, 1, 2)}, {"t": (3,)}]
+    hands, off_rack = _share_in_racks(claims, ["a", "b"], ["a", "a", "a", "b"])
+    assert [len(hand["t"]) for hand in hands] == [2, 2]
+    assert off_rack == 1
+    assert solve.called
