@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from assignors.arguments import names_wrong_arguments
 from assignors.sticky.collector import without_collector
 from assignors.sticky.hands import Hand
-from assignors.sticky.plan import Plan, fairest
+from assignors.sticky.plan import StickyPlan, fairest
 from assignors.sticky.user_data import encode_generation, read_generation
 from groupsdk.assignment import (
     Assignment,
@@ -30,10 +30,12 @@ class CooperativeStickyAssignor:
 
     Args:
         moves_before_racks: as with `StickyAssignor`.
+        pause_collector: as with `StickyAssignor`.
     """
 
-    def __init__(self, *, moves_before_racks: bool = False) -> None:
+    def __init__(self, *, moves_before_racks: bool = False, pause_collector: bool = True) -> None:
         self._moves_before_racks = moves_before_racks
+        self._pause_collector = pause_collector
         self._generation_id = _NO_GENERATION
 
     @property
@@ -69,7 +71,7 @@ class CooperativeStickyAssignor:
             TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
         """
-        with without_collector():
+        with without_collector(pause=self._pause_collector):
             claims = {
                 member_id: subscription.owned_partitions
                 for member_id, subscription in subscriptions.items()
@@ -88,7 +90,7 @@ class CooperativeStickyAssignor:
             }
 
 
-def _withhold(plan: Plan, claims: Mapping[str, Partitions]) -> Mapping[str, Hand]:
+def _withhold(plan: StickyPlan, claims: Mapping[str, Partitions]) -> Mapping[str, Hand]:
     """Take out what another member still claims: it may be reading it until it has the new assignment.
 
     Stale claims count too. Such a member has missed a rebalance and does not know that it lost anything, so
@@ -114,7 +116,7 @@ def _withhold(plan: Plan, claims: Mapping[str, Partitions]) -> Mapping[str, Hand
     return result
 
 
-def _lost(plan: Plan, claims: Mapping[str, Partitions]) -> dict[str, set[int]]:
+def _lost(plan: StickyPlan, claims: Mapping[str, Partitions]) -> dict[str, set[int]]:
     """Find what members claim and are not given, by topic: all that somebody else could be given of it."""
     lost = {topic: set(numbers) for topic, numbers in plan.given.items()}
     if plan.disputed:

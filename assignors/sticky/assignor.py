@@ -30,10 +30,13 @@ class StickyAssignor:
     Args:
         moves_before_racks: keep a partition with its owner although only other members are in the rack of
             one of its replicas. By default, and in Java, racks come first. Balance comes before both.
+        pause_collector: switch Python's cyclic garbage collector off during `assign`, in the whole process. It
+            takes up to a third of the time of a large assignment; False leaves it alone.
     """
 
-    def __init__(self, *, moves_before_racks: bool = False) -> None:
+    def __init__(self, *, moves_before_racks: bool = False, pause_collector: bool = True) -> None:
         self._moves_before_racks = moves_before_racks
+        self._pause_collector = pause_collector
         self._user_data: bytes | None = None
         self._claimed: dict[str, tuple[int, ...]] | None = None
         self._reader: ClaimReader | None = None
@@ -77,7 +80,7 @@ class StickyAssignor:
             TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
         """
-        with without_collector():
+        with without_collector(pause=self._pause_collector):
             reader = self._reader or ClaimReader()
             claims = {
                 member_id: reader.read(subscription.user_data, member_id)

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from assignors.sticky.claims import Ownership, settle
-from assignors.sticky.collector import without_collector
 from assignors.sticky.handover import Handover
 from assignors.sticky.hands import Hand
 from assignors.sticky.mixed import share_fairly, share_sparsely
@@ -21,7 +20,7 @@ _FEW_EACH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StickyPlan:
     """Who gets what.
 
     Attributes:
@@ -45,12 +44,12 @@ def fairest(
     generations: Mapping[str, int],
     *,
     moves_first: bool = False,
-) -> Plan:
+) -> StickyPlan:
     """Share out all partitions: as fair as can be, and among what is as fair, moving as few as can be.
 
     Every partition of a known topic with a subscriber goes to one of them. The loads, sorted from the
     greatest, are the least that they can be in the order of the dictionary. Then the fewest partitions are
-    off rack, then the fewest move, or the other way about. The cyclic garbage collector is off meanwhile.
+    off rack, then the fewest move, or the other way about.
 
     Args:
         cluster: the topics.
@@ -68,34 +67,31 @@ def fairest(
     """
     subscriptions = checked(subscriptions)
     known = partition_counts(cluster)
-    with without_collector():
-        everyone = sorted(subscriptions)
-        subscribed, read = _known_topics(
-            known, [subscriptions[member].topics for member in everyone]
-        )
-        readers = [index for index, topics in enumerate(subscribed) if topics]
-        result: dict[str, Hand] = {member: {} for member in everyone}
-        if not readers:
-            # Claims on topics that nobody reads are given to nobody.
-            return Plan(result)
-        members = [everyone[index] for index in readers]
-        counts = {topic: known[topic] for topic in read}
-        readership = Readership([subscribed[index] for index in readers], counts)
-        ownership = settle(
-            [claims[member] for member in members],
-            [generations[member] for member in members],
-            readership,
-            counts,
-        )
-        racks = [subscriptions[member].rack_id for member in members]
-        shared = _share(
-            ownership, readership, counts, racks, cluster.replica_racks, moves_first=moves_first
-        )
-        result.update(zip(members, shared.hands, strict=True))
-        dealt = {members[index]: hand for index, hand in shared.dealt.items()}
-        idle = (claims[everyone[index]] for index, topics in enumerate(subscribed) if not topics)
-        disputed = frozenset().union(ownership.disputed, *idle)
-        return Plan(result, disputed, shared.given, dealt)
+    everyone = sorted(subscriptions)
+    subscribed, read = _known_topics(known, [subscriptions[member].topics for member in everyone])
+    readers = [index for index, topics in enumerate(subscribed) if topics]
+    result: dict[str, Hand] = {member: {} for member in everyone}
+    if not readers:
+        # Claims on topics that nobody reads are given to nobody.
+        return StickyPlan(result)
+    members = [everyone[index] for index in readers]
+    counts = {topic: known[topic] for topic in read}
+    readership = Readership([subscribed[index] for index in readers], counts)
+    ownership = settle(
+        [claims[member] for member in members],
+        [generations[member] for member in members],
+        readership,
+        counts,
+    )
+    racks = [subscriptions[member].rack_id for member in members]
+    shared = _share(
+        ownership, readership, counts, racks, cluster.replica_racks, moves_first=moves_first
+    )
+    result.update(zip(members, shared.hands, strict=True))
+    dealt = {members[index]: hand for index, hand in shared.dealt.items()}
+    idle = (claims[everyone[index]] for index, topics in enumerate(subscribed) if not topics)
+    disputed = frozenset().union(ownership.disputed, *idle)
+    return StickyPlan(result, disputed, shared.given, dealt)
 
 
 def _share(

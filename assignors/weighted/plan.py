@@ -18,7 +18,7 @@ _KEEP_UP_TO = (1.0, 0.9)
 
 
 @dataclass(slots=True)
-class Plan:
+class WeightedPlan:
     """One way to share out.
 
     Attributes:
@@ -93,7 +93,7 @@ class Planner:
             hands.append(_hand(hand))
         return hands
 
-    def _choose(self) -> Plan:
+    def _choose(self) -> WeightedPlan:
         goal = self._least * self._slack
         keeping = self._keep(inf, goal)
         if keeping.heaviest <= goal:
@@ -125,7 +125,7 @@ class Planner:
             anyone.add(weight)
         return heaviest_load(anyone.loads, capacities)
 
-    def _refine(self, plan: Plan, goal: float) -> bool:
+    def _refine(self, plan: WeightedPlan, goal: float) -> bool:
         """Change a plan by single moves; returns whether it reaches the goal."""
         near = self._near
 
@@ -146,7 +146,7 @@ class Planner:
             plan.move(item, source, target)
         return True
 
-    def _keep(self, limit: float, goal: float) -> Plan:
+    def _keep(self, limit: float, goal: float) -> WeightedPlan:
         """Let members keep what they have up to a load, and place the rest.
 
         Args:
@@ -165,7 +165,7 @@ class Planner:
         pool = sorted(chain(self._free, *shed.values()))
         added, final = self._place(loads, pool, owners, goal)
         heaviest = heaviest_load(final, self._work.capacities)
-        return Plan(shed, [set(items) for items in added], final, heaviest)
+        return WeightedPlan(shed, [set(items) for items in added], final, heaviest)
 
     def _shed(self, member: int, excess: float) -> Iterator[Item]:
         """Yield the fewest partitions that make up for an excess, and of the last the lightest that does."""

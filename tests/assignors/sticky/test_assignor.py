@@ -1,13 +1,16 @@
 """`sticky` is Kafka's: name, user data, and its results where those are the only right ones."""
 
 import copy
+import gc
 import pickle
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 from kafka.coordinator.assignors.sticky.user_data import StickyAssignorUserData
+from typing_extensions import override
 
+from assignors.cooperative_sticky import CooperativeStickyAssignor
 from assignors.sticky import StickyAssignor
 from assignors.sticky.assignor import _FEW
 from assignors.sticky.user_data import decode_claim, encode_claim
@@ -248,3 +251,32 @@ def test_order_of_racks_and_moves(moves_before_racks: bool) -> None:
         whole = Group(group.cluster, subscriptions, group.claims, group.generations)
         measured = quality(whole, {member: each.partitions for member, each in found.items()})
         assert measured == best(whole, moves_first=moves_before_racks)
+
+
+def test_the_collector_is_paused_unless_the_caller_says_otherwise() -> None:
+    seen: list[bool] = []
+
+    class Watched(Mapping[str, int]):
+        @override
+        def __getitem__(self, topic: str) -> int:
+            seen.append(gc.isenabled())
+            return 4
+
+        @override
+        def __iter__(self) -> Iterator[str]:
+            return iter(["t"])
+
+        @override
+        def __len__(self) -> int:
+            return 1
+
+    for assignor, expected in (
+        (StickyAssignor(), False),
+        (StickyAssignor(pause_collector=False), True),
+        (CooperativeStickyAssignor(), False),
+        (CooperativeStickyAssignor(pause_collector=False), True),
+    ):
+        seen.clear()
+        assignor.assign(Cluster(Watched()), {"m": Subscription(["t"])})
+        assert set(seen) == {expected}
+        assert gc.isenabled()

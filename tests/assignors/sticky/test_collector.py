@@ -20,6 +20,12 @@ def test_off_and_on_again_whatever_happens() -> None:
     assert gc.isenabled()
 
 
+def test_can_be_left_alone() -> None:
+    with without_collector(pause=False):
+        assert gc.isenabled()
+    assert gc.isenabled()
+
+
 def test_what_was_off_stays_off() -> None:
     gc.disable()
     try:
