@@ -190,6 +190,20 @@ class ClusterClient:
             raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id}")
         return await self._ask((broker.host, broker.port), request, max_version)
 
+    async def newest_version(self, node_id: int, request: type[Request[Any]]) -> int:
+        """Return the newest version of a request that a broker and this client have.
+
+        Raises:
+            UnsupportedVersionError: there is none.
+        """
+        if node_id not in self._brokers:
+            await self._learn_brokers()
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id}")
+        connection = await self.connection((broker.host, broker.port))
+        return connection.versions.negotiate(request)
+
     async def ask_any(self, request: Request[R], max_version: int | None = None) -> R:
         """Send a request to whichever broker can be reached, those first that the settings name.
 

@@ -220,7 +220,9 @@ def _value_json(value: CoordinatorValue, version: int) -> dict[str, Any]:
     if isinstance(value, GroupMetadataValue):
         for shown, member in zip(found["members"], value.members, strict=True):
             subscription = read_subscription(value.protocol_type, member.subscription)
-            assignment = read_assignment(value.protocol_type, member.assignment)
+            assignment = read_assignment(
+                value.protocol_type, member.assignment, member.subscription
+            )
             shown["subscription"] = {
                 "topics": list(subscription.topics),
                 "url": subscription.url,
@@ -269,7 +271,7 @@ def _generation(value: GroupMetadataValue) -> str:
         return f"generation {value.generation}, empty"
     members = []
     for each in value.members:
-        assignment = read_assignment(value.protocol_type, each.assignment)
+        assignment = read_assignment(value.protocol_type, each.assignment, each.subscription)
         has = ranges(assignment.partitions) or ", ".join(
             (*assignment.connectors, *assignment.tasks)
         )

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 from groupsdk.assignment import TopicPartition
 from groupsdk.errors import DecodeError
 from groupsdk.wire import connect_protocol
-from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE
+from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE, ConnectorTaskId
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, ConsumerProtocolDecoder
 
 
@@ -178,27 +178,46 @@ def read_subscription(protocol_type: str, data: bytes) -> Subscription:
     return Subscription(other=readable(data))
 
 
-def read_assignment(protocol_type: str, data: bytes) -> Assignment:
-    """Decode the bytes that a member was given; what cannot be decoded is `other`."""
+def read_assignment(protocol_type: str, data: bytes, joined_with: bytes = b"") -> Assignment:
+    """Decode the bytes that a member was given; what cannot be decoded is `other`.
+
+    Args:
+        protocol_type: the group's.
+        data: the assignment.
+        joined_with: the bytes that the member joined with. A worker of Connect is given only what is new (KIP-415): what
+            it has besides is what it joined with.
+    """
     if not data:
         return Assignment()
     try:
         if protocol_type == CONSUMER_PROTOCOL_TYPE:
             return Assignment(_flat(ConsumerProtocolDecoder().assignment(data).assigned_partitions))
         if protocol_type == CONNECT_PROTOCOL_TYPE:
-            found = connect_protocol.decode_assignment(data)
-            return Assignment(
-                connectors=tuple(found.connectors),
-                tasks=tuple(f"{each.connector}-{each.task}" for each in found.tasks),
-                revoked=(
-                    *found.revoked_connectors,
-                    *(f"{each.connector}-{each.task}" for each in found.revoked_tasks),
-                ),
-                leader_url=found.leader_url,
-            )
+            return _connect_assignment(data, joined_with)
     except DecodeError:
         pass
     return Assignment(other=readable(data))
+
+
+def _connect_assignment(data: bytes, joined_with: bytes) -> Assignment:
+    given = connect_protocol.decode_assignment(data)
+    had = connect_protocol.decode_metadata(joined_with).assignment if joined_with else None
+    kept: Sequence[str] = ()
+    kept_tasks: Sequence[ConnectorTaskId] = ()
+    if had is not None:
+        kept = [each for each in had.connectors if each not in given.revoked_connectors]
+        kept_tasks = [each for each in had.tasks if each not in given.revoked_tasks]
+    return Assignment(
+        connectors=tuple(sorted({*kept, *given.connectors})),
+        tasks=tuple(
+            f"{each.connector}-{each.task}" for each in sorted({*kept_tasks, *given.tasks})
+        ),
+        revoked=(
+            *given.revoked_connectors,
+            *(f"{each.connector}-{each.task}" for each in given.revoked_tasks),
+        ),
+        leader_url=given.leader_url,
+    )
 
 
 def readable(data: bytes) -> Any:

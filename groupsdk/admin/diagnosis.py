@@ -37,6 +37,9 @@ from groupsdk.wire.schema import ApiKey
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _BROKER: Final = 4  # the type of a broker among the resources of configurations
 _AHEAD_MS: Final = 2_000
+_GROUP_RIGHTS: Final = 3
+_TOPIC_RIGHTS: Final = 8
+"""The versions of DescribeGroups and Metadata that tell rights."""
 _OPERATIONS: Final = {3: "READ", 4: "WRITE", 8: "DESCRIBE"}
 _ASKED: Final = (
     *("group.min.session.timeout.ms", "group.max.session.timeout.ms", "group.max.size"),
@@ -360,10 +363,11 @@ async def _rights(
 async def _right_to_group(client: ClusterClient, group: str) -> Finding:
     remedy = f"allow READ of the group: kafka-acls.sh --add --allow-principal User:NAME --operation Read --group {group}"
     try:
-        answer = await client.ask(
-            await client.coordinator(group),
-            DescribeGroupsRequest((group,), include_authorized_operations=True),
-        )
+        node = await client.coordinator(group)
+        # from Kafka 2.3 on (KIP-430)
+        says = await client.newest_version(node, DescribeGroupsRequest) >= _GROUP_RIGHTS
+        request = DescribeGroupsRequest((group,), include_authorized_operations=says)
+        answer = await client.ask(node, request)
     except BrokerError as error:
         return Finding(Level.ERROR, "rights", str(error), remedy)
     found = answer.groups[0]
@@ -380,12 +384,14 @@ async def _right_to_group(client: ClusterClient, group: str) -> Finding:
 async def _rights_to_topics(
     client: ClusterClient, topics: Collection[str]
 ) -> AsyncIterator[Finding]:
+    node = min(await client.brokers())
     request = MetadataRequest(
         tuple(MetadataRequestTopic(name=each) for each in topics),
         allow_auto_topic_creation=False,
-        include_topic_authorized_operations=True,
+        include_topic_authorized_operations=await client.newest_version(node, MetadataRequest)
+        >= _TOPIC_RIGHTS,
     )
-    for topic in (await client.ask_any(request)).topics:
+    for topic in (await client.ask(node, request)).topics:
         name = topic.name or ""
         remedy = f"allow it: kafka-acls.sh --add --allow-principal User:NAME --operation Read --topic {name}"
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

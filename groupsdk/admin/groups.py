@@ -47,6 +47,7 @@ from groupsdk.wire.messages.offset_fetch import (
 _OTHER_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _COMMIT_VERSION: Final = 9  # later ones name topics by their ids
 _FETCH_VERSION: Final = 9
+_SEVERAL_GROUPS: Final = 8
 _DEAD: Final = "Dead"
 _MEMBER_TYPES: Final = {0: GroupType.CLASSIC, 1: GroupType.CONSUMER}
 
@@ -107,7 +108,16 @@ async def committed_offsets(
     Raises:
         BrokerError: the offsets may not be seen.
     """
-    request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id, topics=None),))
+
+    async def version() -> int:
+        node_id = await client.coordinator(group_id)
+        return await client.newest_version(node_id, OffsetFetchRequest)
+
+    # a list of groups from version 8 on (KIP-709, Kafka 3.0)
+    if await client.persist(version) >= _SEVERAL_GROUPS:
+        request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id, topics=None),))
+    else:
+        request = OffsetFetchRequest(group_id, topics=None)
 
     def code_of(answer: OffsetFetchResponse) -> int:
         return answer.groups[0].error_code if answer.groups else answer.error_code
@@ -119,8 +129,7 @@ async def committed_offsets(
             return {}
         raise
     found = {}
-    topics = answer.groups[0].topics if answer.groups else ()
-    for topic in topics:
+    for topic in answer.groups[0].topics if answer.groups else answer.topics:
         for each in topic.partitions:
             if each.error_code:
                 where = f"OffsetFetch of group {group_id!r}, {topic.name}-{each.partition_index}"
@@ -351,7 +360,7 @@ def _classic_member(protocol_type: str, member: describe_groups.DescribedGroupMe
         host=member.client_host,
         instance_id=member.group_instance_id,
         subscription=read_subscription(protocol_type, member.member_metadata),
-        assignment=read_assignment(protocol_type, member.member_assignment),
+        assignment=read_assignment(protocol_type, member.member_assignment, member.member_metadata),
     )
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _GONE: Final = "Dead"
+_DESCRIBED: Final = (GroupType.CLASSIC, GroupType.CONSUMER)
 _GROUP: Final = "--bootstrap-servers localhost:9092"
 
 
@@ -371,13 +372,18 @@ async def _describe(
 
     if everything:
         listed: list[GroupListing] = await list_groups(client)
-        describable = (GroupType.CLASSIC, GroupType.CONSUMER)
-        group_ids = [each.group_id for each in listed if each.type in describable]
+        group_ids = [each.group_id for each in listed if each.type in _DESCRIBED]
     elif not group_ids:
         raise click.UsageError("Give one GROUP or more, or --all.")
     found = await describe_groups_of(client, group_ids)
     for each in found:
         if each.state == _GONE and not everything:
+            types = {one.group_id: one.type for one in await list_groups(client)}
+            if types.get(each.group_id, GroupType.CLASSIC) not in _DESCRIBED:
+                kind = types[each.group_id]
+                raise ConfigError(
+                    f"{each.group_id!r} is a {kind} group: it is listed here, no more"
+                )
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {each.group_id!r}")
     return found
 

@@ -1,5 +1,6 @@
 """`groupsdk watch`: groups, members, lag and rebalances in the terminal, as they change."""
 
+import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -130,14 +131,19 @@ class _Screen:
         self._members = members
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, auto_refresh=False)
+        self._before: Any = None
 
     def __enter__(self) -> "_Screen":
         if self._console.is_terminal:
+            # as Ctrl-C, so that the cursor comes back
+            self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
 
     def show(self, view: ClusterView) -> None:
         drawn = draw(view, members=self._members)

@@ -53,6 +53,25 @@ def test_a_connect_workers_bytes_are_read() -> None:
     assert (found.revoked, found.leader_url) == (("e-2",), "http://l:1")
 
 
+def test_a_connect_worker_keeps_what_it_joined_with_unless_it_is_revoked() -> None:
+    """As in the incremental protocol: an assignment names only what is new (KIP-415)."""
+    had = ConnectAssignment(
+        leader="l", connectors=["c"], tasks=[ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)]
+    )
+    joined_with = encode_metadata(WorkerState("http://w:1", 3, had))
+    given = encode_assignment(
+        ConnectAssignment(
+            leader="l", tasks=[ConnectorTaskId("d", 0)], revoked_tasks=[ConnectorTaskId("c", 1)]
+        )
+    )
+    assert read_assignment("connect", given, joined_with).parts == ("c", "c-0", "d-0")
+    nothing_new = encode_assignment(ConnectAssignment(leader="l"))
+    assert read_assignment("connect", nothing_new, joined_with).parts == ("c", "c-0", "c-1")
+    # the eager protocol names all
+    eager = encode_metadata(WorkerState("http://w:1", 3), 0)
+    assert read_assignment("connect", encode_assignment(had, 0), eager).size == 3
+
+
 def test_other_bytes_are_shown_as_what_they_are() -> None:
     assert readable(b'{"a": 1}') == {"a": 1}
     assert readable(b"plain") == "plain"

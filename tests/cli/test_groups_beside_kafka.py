@@ -15,10 +15,13 @@ from groupsdk.testing import LocalKafka
 from tests.cli.conftest import Run
 from tests.cli.peers import crew, kafka_python, librdkafka, own_protocol, produce
 from tests.support.java import JavaProgram
+from tests.support.old_kafka import OldKafka
 
 
 _SOURCE = Path(__file__).parents[1] / "clients" / "java" / "Tools.java"
 _JARS = [f"org.apache.kafka:{name}:4.3.1" for name in ("kafka-tools", "kafka_2.13")]
+_PEER = Path(__file__).parents[1] / "kafka" / "java" / "NewProtocolPeer.java"
+_CLIENTS = ["org.apache.kafka:kafka-clients:4.3.1"]
 _TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _RECORDS = 10
 
@@ -87,7 +90,7 @@ def test_groups_of_other_clients_are_told_alike(
     kafka: LocalKafka, tool: Tool, ours: Callable[..., Any], topic: str, group_id: str
 ) -> None:
     servers = kafka.bootstrap_servers
-    classic, new, python, own, empty = (f"{each}-{group_id}" for each in "abcde")
+    classic, new, python, own, empty, java = (f"{each}-{group_id}" for each in "abcdef")
     commit(kafka, empty, topic, {0: 3, 1: _RECORDS})
     with ExitStack() as stack:
         static = {"group.instance.id": "i", "client.id": "x"}
@@ -95,6 +98,9 @@ def test_groups_of_other_clients_are_told_alike(
         stack.enter_context(librdkafka(servers, new, topic, group_protocol="consumer"))
         stack.enter_context(kafka_python(servers, python, topic))
         stack.enter_context(own_protocol(servers, own))
+        peer = stack.enter_context(JavaProgram(_PEER, _CLIENTS, arguments=[servers, java, topic]))
+        while not peer.receive(60_000).startswith("owns"):
+            """It says what it reads, too."""
 
         # list; the tool leaves out what is no consumer's
         listed = [each for each in ours("list") if group_id in each["group_id"]]
@@ -110,7 +116,7 @@ def test_groups_of_other_clients_are_told_alike(
             (row,) = rows(tool("--list", "--state", "--type"), each)
             assert row == [each, kind, state]
 
-        for group in (classic, new, python, empty):
+        for group in (classic, new, python, empty, java):
             (found,) = ours("describe", group)
             # --describe
             written = {tuple(row) for row in rows(tool("--describe", "--group", group), group)}
@@ -232,3 +238,23 @@ def test_members_are_removed_from_groups_of_both_protocols(
             assert ours("remove", group, "--instance", "i-1")[0]["error"] is None
             assert ours("describe", group)[0]["members"] == []
             consumer.unsubscribe()
+
+
+@pytest.mark.slow
+def test_a_kafka_of_2018_is_understood(kafka_installed: None, run: Run) -> None:
+    with OldKafka("2.1.1") as kafka:
+        servers = ("--bootstrap-servers", kafka.bootstrap_servers)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        admin.create_topics([NewTopic("t", 2, 1)])["t"].result(20)
+        produce(kafka.bootstrap_servers, "t", {0: 5, 1: 5})
+        with librdkafka(kafka.bootstrap_servers, "g", "t") as consumer:
+            consumer.commit(offsets=[TopicPartition("t", 0, 3)], asynchronous=False)
+            (found,) = run("groups", "describe", "g", "--json", *servers).json
+            assert [each["lag"] for each in found["lag"]] == [2, None]
+            assert len(found["members"][0]["assignment"]["partitions"]) == 2
+            assert run("doctor", "--group", "g", "--topic", "t", *servers).code == 0
+        run("groups", "reset", "g", "--all-topics", "--to-latest", "--execute", *servers)
+        assert "g t-0 = 5" in {each["text"] for each in run("log", "--json", *servers).lines}
+        told = run("groups", "delete", "g", "--topic", "t", *servers, code=1).err
+        assert "Apache Kafka has it from 2.4 on" in told
+        run("groups", "delete", "g", *servers)
