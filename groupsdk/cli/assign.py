@@ -1,5 +1,6 @@
 """`groupsdk assign`: what each assignor would make of a group that is live, described by a file, or typed."""
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -188,6 +189,29 @@ def run_assignor(name: str, situation: Situation) -> Outcome:
         }
     plan = Plan(situation.cluster, situation.subscriptions, assignment)
     return Outcome(assignor.name, plan, measure(plan), took, rounds)
+
+
+def offered_assignors() -> list[str]:
+    """Return the names of the installed assignors."""
+    return list(known_assignors())
+
+
+async def what_if(client: "ClusterClient", group_id: str, name: str) -> str:
+    """Return in words what an assignor would make of a live group.
+
+    Raises:
+        ConfigError: there is no such assignor, or the group has no members that read topics.
+    """
+    situation = await live_situation(client, group_id)
+    outcome = await asyncio.to_thread(run_assignor, name, situation)
+    quality = outcome.quality
+    fairness = "the fairest possible" if quality.is_fairest else "not the fairest possible"
+    moved = f"{quality.moves} of {quality.partitions} partitions would move"
+    lines = [f"{moved}; members would have {quality.fewest} to {quality.most}, {fairness}."]
+    if outcome.rebalances > 1:
+        lines.append(f"It takes {outcome.rebalances} rebalances; what stays is read on.")
+    lines += quality.problems[:2]
+    return "\n".join(lines)
 
 
 def read_situation(text: str, where: str) -> Situation:

@@ -64,9 +64,13 @@ class Connection:
             async with ClusterClient(self.settings, timeout_s=self.timeout_s) as client:
                 return await work(client)
 
+        self.check()
+        return asyncio.run(with_client())
+
+    def check(self) -> None:
+        """Raise ConfigError unless it is known where the cluster is."""
         if not self.settings.get("bootstrap.servers"):
             raise ConfigError(SERVERS_HINT)
-        return asyncio.run(with_client())
 
 
 def connection_options(function: F) -> F:

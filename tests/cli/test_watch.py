@@ -1,9 +1,12 @@
 """Tests how `groupsdk watch` writes and draws."""
 
+import asyncio
 import io
 
+import pytest
 from rich.console import Console
 
+from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.descriptions import (
     Assignment,
     GroupDescription,
@@ -14,9 +17,11 @@ from groupsdk.admin.descriptions import (
 from groupsdk.admin.watching import Cause, ClusterView, Rebalance, WatchedGroup
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.assign import what_if
+from groupsdk.cli.command import ExitCode
 from groupsdk.cli.watch import draw, rebalance_line, view_json
 from tests.cli.conftest import Run
-from tests.cli.peers import own_protocol
+from tests.cli.peers import librdkafka, own_protocol
 
 
 CAUSE = Cause(kind="joined", member_id="m-1", client_id="c", host="/h")
@@ -69,3 +74,31 @@ def test_looks_are_lines_of_json(broker: EmbeddedBroker, group_id: str, run: Run
         assert first["at_ms"] <= second["at_ms"]
         assert group_id[:20] in run(*words, "--members", *servers).out
         assert run(*words, "--rebalances", *servers).out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["127.0.0.1"], "--web must be HOST:PORT, such as 127.0.0.1:8080, not '127.0.0.1'"),
+        (["127.0.0.1:99999"], "--web must be HOST:PORT"),
+        (["0.0.0.0:8080"], "0.0.0.0 can be reached by others: give --web-user"),
+        (["127.0.0.1:0", "--web-user", "a"], "give both --web-user and GROUPSDK_WEB_PASSWORD"),
+        (["127.0.0.1:0"], "bootstrap.servers is missing"),
+    ],
+)
+def test_a_page_that_cannot_be_served_is_said(run: Run, words: list[str], said: str) -> None:
+    failed = run("watch", "--web", *words, code=ExitCode.WRONG_USE)
+    assert said in failed.err
+
+
+def test_what_if_of_a_live_group() -> None:
+    async def ask(servers: str) -> str:
+        async with ClusterClient({"bootstrap.servers": servers}) as client:
+            return await what_if(client, "g", "sticky")
+
+    with (
+        EmbeddedBroker(topics={"t": 4}) as broker,
+        librdkafka(broker.bootstrap_servers, "g", "t"),
+    ):
+        said = asyncio.run(ask(broker.bootstrap_servers))
+    assert said == "0 of 4 partitions would move; members would have 4 to 4, the fairest possible."

@@ -72,7 +72,7 @@ class BasicAuthentication:
     Args:
         app: what is behind.
         settings: the user and the password.
-        forwarded: verifies what other workers send on.
+        forwarded: verifies the requests that other workers send on; None: nobody sends any.
         passes: tells which requests prove by themselves who they are from.
         brake: slows down those who guess.
     """
@@ -81,7 +81,7 @@ class BasicAuthentication:
         self,
         app: ASGIApp,
         settings: RestSettings,
-        forwarded: ForwardedRequests,
+        forwarded: ForwardedRequests | None = None,
         passes: Callable[[Request], bool] = lambda _: False,
         brake: PasswordBrake | None = None,
     ) -> None:
@@ -98,14 +98,16 @@ class BasicAuthentication:
             await self._app(scope, receive, send)
         elif _is_probe(request):
             await self._app({**scope, PROBE: True}, receive, send)
-        elif FORWARDED_HEADER in request.headers:
-            await self._take_forwarded(request, receive, send)
+        elif self._forwarded is not None and FORWARDED_HEADER in request.headers:
+            await self._take_forwarded(self._forwarded, request, receive, send)
         else:
             await self._ask_password(request, receive, send)
 
-    async def _take_forwarded(self, request: Request, receive: Receive, send: Send) -> None:
+    async def _take_forwarded(
+        self, forwarded: ForwardedRequests, request: Request, receive: Receive, send: Send
+    ) -> None:
         try:
-            body = await self._forwarded.verified(request)
+            body = await forwarded.verified(request)
         except (RequestSignatureError, BadRequestError) as error:
             await error_answer(error.code, str(error))(request.scope, receive, send)
             return

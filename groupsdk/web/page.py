@@ -1,0 +1,233 @@
+"""The state that the live page shows, made from looks at a cluster."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from groupsdk.admin.cluster import ClusterClient
+from groupsdk.admin.descriptions import Assignment, Member
+from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup, watch_cluster
+from groupsdk.errors import BrokerError, ConfigError
+
+
+_KEPT_MS: Final = 15 * 60_000
+_MAX_STATES: Final = 500
+"""How many changes of its state are kept of each group."""
+_MAX_PARTS: Final = 1_000
+"""How many partitions are shown of each member."""
+
+States = Sequence[tuple[int, str]]
+WhatIf = Callable[[ClusterClient, str, str], Awaitable[str]]
+"""Says in words what an assignor would do with a group: asked with the cluster, the group and the assignor's name."""
+
+
+def page_state(
+    view: ClusterView, states: Mapping[str, States], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the page shows, as JSON values.
+
+    Args:
+        view: the groups at one time.
+        states: the states that each group went through, with the times at which they were first seen.
+        about: the cluster: `cluster_id`, `brokers` (their number) and `assignors` (names).
+    """
+    return {
+        **about,
+        "at_ms": view.at_ms,
+        "problem": view.error,
+        "groups": [_group(each, states.get(each.description.group_id, ())) for each in view.groups],
+        "events": [_event(each) for each in reversed(view.rebalances)],
+        "tasks": [task for each in view.groups for task in _tasks(each)],
+    }
+
+
+def _group(group: WatchedGroup, states: States) -> dict[str, Any]:
+    described = group.description
+    has_lag = bool(group.lag)
+    by_member: dict[str | None, int] = {}
+    for each in group.lag:
+        by_member[each.member_id] = by_member.get(each.member_id, 0) + (each.lag or 0)
+    return {
+        "group_id": described.group_id,
+        "type": described.type.value,
+        "state": described.state,
+        "protocol_type": described.protocol_type,
+        "assignor": described.assignor,
+        "coordinator": described.coordinator,
+        "epoch": described.epoch,
+        "lag": group.total_lag if has_lag else None,
+        "states": [list(each) for each in states],
+        "members": [_member(each, by_member.get(each.member_id)) for each in described.members],
+    }
+
+
+def _member(member: Member, lag: int | None) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "instance_id": member.instance_id,
+        "rack": member.rack,
+        "protocol": member.protocol.value,
+        "epoch": member.epoch,
+        "parts": _parts(member.assignment),
+        "target": None if member.target is None else _parts(member.target),
+        "lag": lag,
+    }
+
+
+def _parts(assignment: Assignment) -> list[str]:
+    parts = [str(each) for each in assignment.parts[: _MAX_PARTS + 1]]
+    if len(parts) > _MAX_PARTS:
+        parts[_MAX_PARTS:] = [f"and {len(assignment.parts) - _MAX_PARTS} more"]
+    return parts
+
+
+def _event(rebalance: Rebalance) -> dict[str, Any]:
+    causes = "; ".join(each.text for each in rebalance.causes)
+    if rebalance.ended_ms is None:
+        text = f"rebalancing: {causes}" if causes else "rebalancing"
+    else:
+        moved = "1 moved" if rebalance.moved == 1 else f"{rebalance.moved} moved"
+        text = f"rebalanced, {moved}, {rebalance.members} members: {causes}"
+    return {
+        "group_id": rebalance.group_id,
+        "at_ms": rebalance.began_ms,
+        "text": text,
+        "phases": _phases(rebalance),
+    }
+
+
+def _phases(rebalance: Rebalance) -> list[tuple[str, int]]:
+    """Return each state that a rebalance went through with how long it was seen, in milliseconds."""
+    if rebalance.ended_ms is None:
+        return []
+    ends = [*(at_ms for _, at_ms in rebalance.phases[1:]), rebalance.ended_ms]
+    spans = zip(rebalance.phases, ends, strict=False)
+    return [(name, end_ms - at_ms) for (name, at_ms), end_ms in spans if end_ms > at_ms]
+
+
+def _tasks(group: WatchedGroup) -> Iterable[dict[str, Any]]:
+    """Yield the connectors and tasks of a group of Connect's workers."""
+    described = group.description
+    for member in described.members:
+        worker = member.subscription.url or member.client_id
+        for name in (*member.assignment.connectors, *member.assignment.tasks):
+            yield {
+                "name": f"{described.group_id}: {name}",
+                "state": described.state,
+                "worker": worker,
+                "standbys": [],
+            }
+
+
+class ClusterPage:
+    """Follows a cluster for the live page.
+
+    Belongs to the server's event loop.
+
+    Args:
+        settings: Kafka's configuration keys for the connections.
+        patterns: names of groups to show, with * and ?; () for all.
+        interval_s: seconds between two looks.
+        assignors: the names of the assignors that can be tried on a group.
+        what_if: tries one of them.
+        timeout_s: for how long failures that may pass are repeated.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        patterns: Collection[str] = (),
+        *,
+        interval_s: float = 1.0,
+        assignors: Sequence[str] = (),
+        what_if: WhatIf | None = None,
+        timeout_s: float = 15.0,
+    ) -> None:
+        self._settings = dict(settings)
+        self._patterns = patterns
+        self._interval_s = interval_s
+        self._timeout_s = timeout_s
+        self._what_if = what_if
+        self._about: dict[str, Any] = {
+            "cluster_id": None,
+            "brokers": 0,
+            "assignors": list(assignors),
+        }
+        self._states: dict[str, deque[tuple[int, str]]] = {}
+        self._client: ClusterClient | None = None
+        self._view = ClusterView(0, error="nothing was seen of the cluster yet")
+        self._version = 0
+        self._changed = asyncio.Condition()
+
+    async def follow(self) -> None:
+        """Look at the cluster until cancelled; what goes wrong is shown on the page."""
+        while True:
+            try:
+                async with ClusterClient(self._settings, timeout_s=self._timeout_s) as client:
+                    await self._follow(client)
+            except (BrokerError, OSError) as error:
+                await self._show(ClusterView(self._view.at_ms, self._view.groups, (), str(error)))
+            finally:
+                self._client = None
+            await asyncio.sleep(self._interval_s)
+
+    async def _follow(self, client: ClusterClient) -> None:
+        self._client = client
+        views = watch_cluster(client, self._patterns, interval_s=self._interval_s)
+        async for view in views:
+            if view.error is None:
+                metadata = await client.metadata()
+                self._about |= {
+                    "cluster_id": metadata.cluster_id,
+                    "brokers": len(metadata.brokers),
+                }
+            self._note_states(view)
+            await self._show(view)
+
+    def _note_states(self, view: ClusterView) -> None:
+        seen = set()
+        for group in view.groups:
+            described = group.description
+            seen.add(described.group_id)
+            states = self._states.setdefault(described.group_id, deque(maxlen=_MAX_STATES))
+            if not states or states[-1][1] != described.state:
+                states.append((view.at_ms, described.state))
+            while len(states) > 1 and states[1][0] < view.at_ms - _KEPT_MS:
+                states.popleft()
+        for gone in self._states.keys() - seen:
+            del self._states[gone]
+
+    async def _show(self, view: ClusterView) -> None:
+        async with self._changed:
+            self._view = view
+            self._version += 1
+            self._changed.notify_all()
+
+    async def wait(self, version: int, timeout_s: float) -> int:
+        """Wait until the state is newer than a version; return the newest version."""
+        async with self._changed:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._changed.wait_for(lambda: self._version > max(version, 0))
+            except TimeoutError:
+                pass
+            return self._version if self._version > 0 else version
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        return page_state(self._view, {k: tuple(v) for k, v in self._states.items()}, self._about)
+
+    async def what_if(self, group_id: str, assignor: str) -> str:
+        """Return in words what an assignor would do with a group as it is.
+
+        Raises:
+            ConfigError: there is no such assignor, or the group reads no topics.
+        """
+        if self._client is None:
+            raise ConfigError("the cluster cannot be reached at present")
+        if self._what_if is None or assignor not in self._about["assignors"]:
+            raise ConfigError(f"there is no assignor {assignor!r}")
+        return await self._what_if(self._client, group_id, assignor)
