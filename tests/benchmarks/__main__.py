@@ -13,6 +13,7 @@ from groupsdk.testing import LocalKafka
 from groupsdk.testing.local_kafka import DEFAULT_VERSION
 from tests.benchmarks import (
     assignors,
+    broker_consumer_groups,
     broker_data,
     broker_groups,
     broker_requests,
@@ -43,7 +44,7 @@ BROKER: Final = (
 )
 """What needs a Kafka."""
 EMBEDDED: Final = (
-    *("broker_start", "broker_requests", "broker_groups", "broker_data"),
+    *("broker_start", "broker_requests", "broker_groups", "broker_consumer_groups", "broker_data"),
     "connect_workers",
 )
 """What starts brokers itself: ours, Kafka, and kfake where Go is at hand."""
@@ -67,6 +68,7 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
         "broker_start": lambda: broker_start.run(options, quick=quick),
         "broker_requests": lambda: broker_requests.run(options, quick=quick),
         "broker_groups": lambda: broker_groups.run(options, quick=quick),
+        "broker_consumer_groups": lambda: broker_consumer_groups.run(options, quick=quick),
         "broker_data": lambda: broker_data.run(options, quick=quick),
         "connect_workers": lambda: connect_workers.run(rounds=3 if quick else 10),
         "assignors": lambda: assignors.run(quick=quick),

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupType, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.consumer import GroupConsumer
 from tests.clients.confluent import producer_of
 from tests.support.workers import eventually
 
@@ -144,6 +145,57 @@ def test_classic_members_take_part_and_the_group_migrates_up_and_down(group: Gro
     listed = admin.list_consumer_groups(request_timeout=20).result(20)
     (found,) = [each for each in listed.valid if each.group_id == group.group_id]
     assert found.type == ConsumerGroupType.CLASSIC
+
+
+@pytest.mark.timeout(120)
+def test_our_classic_consumers_take_part(group: Group) -> None:
+    settings = {
+        "bootstrap.servers": group.broker.bootstrap_servers,
+        "group.id": group.group_id,
+        "auto.offset.reset": "earliest",
+        "partition.assignment.strategy": "range",
+        "heartbeat.interval.ms": 200,
+        "session.timeout.ms": 6_000,
+    }
+    with GroupConsumer(settings) as ours:
+        ours.subscribe(group.topic)
+
+        def shared(size: int, *sizes: int) -> bool:
+            ours.poll(0.02)
+            return group.settled(*sizes) and len(ours.assignment()) == size
+
+        eventually(lambda: shared(4), timeout_s=40.0)
+        theirs = group.join()
+        eventually(lambda: shared(2, 2), timeout_s=40.0)
+        seen = group.broker.consumer_group(group.group_id)
+        assert seen is not None
+        assert sorted(each.is_classic for each in seen.members.values()) == [False, True]
+        group.leave(theirs)
+        eventually(lambda: shared(4), timeout_s=40.0)
+        assert group.broker.classic_group(group.group_id) is not None
+
+
+@pytest.mark.timeout(120)
+def test_offsets_in_a_transaction_are_fenced_by_the_member_epoch(group: Group) -> None:
+    producer = producer_of(group.broker, transactional_id=group.group_id)
+    producer.init_transactions(20)
+    first = group.join()
+    group.until(4)
+    stale = first.consumer_group_metadata()
+    group.join()
+    group.until(2, 2)
+    for metadata, taken in ((stale, False), (first.consumer_group_metadata(), True)):
+        producer.begin_transaction()
+        offsets = [TopicPartition(group.topic, 0, 5 if taken else 3)]
+        if not taken:
+            with pytest.raises(KafkaException):
+                producer.send_offsets_to_transaction(offsets, metadata, 20)
+            producer.abort_transaction(20)
+            continue
+        producer.send_offsets_to_transaction(offsets, metadata, 20)
+        producer.commit_transaction(20)
+    (found,) = first.committed([TopicPartition(group.topic, 0)], timeout=20)
+    assert found.offset == 5
 
 
 def _sizes(group: Group) -> list[int]:

@@ -1,4 +1,4 @@
-"""Use the embedded broker through Kafka's own clients for Java, of two releases."""
+"""Use the embedded broker through Kafka's own clients for Java, of three releases."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.support.java import JavaProgram
 
 
 SOURCE = Path(__file__).parent / "java" / "Scenarios.java"
-RELEASES = ("4.1.0", "4.4.0")
+RELEASES = ("4.1.0", "4.3.1", "4.4.0")
 SCENARIOS = (
     "range",
     "roundrobin",
@@ -28,6 +28,8 @@ SCENARIOS = (
     "nothing-to-tell",
     "not-served",
     "consumer-protocol",
+    "consumer-transactions",
+    "consumer-listeners",
     "migration",
 )
 _TIMEOUT_MS = 50_000

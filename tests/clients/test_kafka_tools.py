@@ -128,7 +128,8 @@ def test_records_from_a_console_to_a_console(run: Run, topic: str, group_id: str
     assert sum(int(end) for name, _, end in ends if name == topic) == 20
 
 
-def test_groups(run: Run, broker: EmbeddedBroker, topic: str, group_id: str) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups(run: Run, broker: EmbeddedBroker, topic: str, group_id: str, protocol: str) -> None:
     run(PRODUCER, "--topic", topic, text="one\ntwo\n")
     consumer = Consumer(
         {
@@ -136,6 +137,7 @@ def test_groups(run: Run, broker: EmbeddedBroker, topic: str, group_id: str) -> 
             "group.id": group_id,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "group.protocol": protocol,
         }
     )
     consumer.subscribe([topic])
@@ -143,6 +145,7 @@ def test_groups(run: Run, broker: EmbeddedBroker, topic: str, group_id: str) -> 
     consumer.commit(asynchronous=False)
     of_group = ("--group", group_id)
     assert group_id in run(GROUPS, "--list").splitlines()
+    assert rows(run(GROUPS, "--list", "--type"), group_id)[0][1].lower() == protocol
     (state,) = rows(run(GROUPS, "--describe", *of_group, "--state"), group_id)
     assert state[-2:] == ["Stable", "1"]
     (member,) = rows(run(GROUPS, "--describe", *of_group, "--members"), group_id)

@@ -42,8 +42,8 @@ from tests.broker.consumer_groups.rig import Rig, Topics
 
 TOPICS = {"ct": 5, "cu": 2}
 STEPS = 40
-SEQUENCES = 60
-MANY_SEQUENCES = 500
+SEQUENCES = 500
+MANY_SEQUENCES = 5_000
 SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "500",

@@ -28,6 +28,7 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.admin.TransactionState;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -100,7 +101,9 @@ public class Scenarios {
             case "cooperative-sticky" -> share(name, CooperativeStickyAssignor.class);
             case "compression" -> compression(name);
             case "static" -> staticMembers(name);
-            case "transactions" -> transactions(name);
+            case "transactions" -> transactions(name, "classic");
+            case "consumer-transactions" -> transactions(name, "consumer");
+            case "consumer-listeners" -> consumerListeners(name);
             case "fencing" -> fencing(name);
             case "topics" -> topics(name);
             case "records" -> records(name);
@@ -269,7 +272,7 @@ public class Scenarios {
         same(sent, all(name, "read_committed", 250));
     }
 
-    private void transactions(String name) throws Exception {
+    private void transactions(String name, String protocol) throws Exception {
         create(name + "-in", 1);
         create(name + "-out", 1);
         try (var source = producer(Map.of())) {
@@ -279,7 +282,8 @@ public class Scenarios {
         }
         Map<String, Object> reading = Map.of("isolation.level", "read_committed", "max.poll.records", 2);
         var partition = new TopicPartition(name + "-in", 0);
-        try (var producer = producer(Map.of("transactional.id", name)); var consumer = consumer(name, reading)) {
+        try (var producer = producer(Map.of("transactional.id", name));
+                var consumer = protocol.equals("consumer") ? newConsumer(name, reading) : consumer(name, reading)) {
             producer.initTransactions();
             consumer.subscribe(List.of(name + "-in"));
             for (String outcome : List.of("kept", "dropped", "kept")) {
@@ -544,5 +548,62 @@ public class Scenarios {
                 eventually("classic again", () -> has(classic, 3) & has(late, 3));
             }
         }
+    }
+
+    /** Listeners hear of what moves in order, a stalled caller loses all, and a double of a static member is refused. */
+    private void consumerListeners(String name) throws Exception {
+        create(name, 4);
+        List<String> heard = new ArrayList<>();
+        var fixed = Map.<String, Object>of("group.instance.id", "one");
+        try (var holder = newConsumer(name + "-static", fixed); var twin = newConsumer(name + "-static", fixed)) {
+            holder.subscribe(List.of(name));
+            eventually("the holder has all", () -> has(holder, 4));
+            twin.subscribe(List.of(name));
+            eventually("the double is refused", () -> {
+                try {
+                    twin.poll(SHORT);
+                    return false;
+                } catch (org.apache.kafka.common.errors.UnreleasedInstanceIdException expected) {
+                    return true;
+                }
+            });
+        }
+        var stalled = Map.<String, Object>of("max.poll.interval.ms", 2_000);
+        try (var first = newConsumer(name, stalled); var second = newConsumer(name, Map.of())) {
+            first.subscribe(List.of(name), listener("first", heard));
+            eventually("the first has all", () -> has(first, 4));
+            second.subscribe(List.of(name), listener("second", heard));
+            eventually("two and two", () -> has(first, 2) & has(second, 2));
+            same(List.of("first assigned 4", "first revoked 2", "second assigned 2"), heard);
+            // its caller does not come: it leaves by itself, and the other one gets everything
+            eventually("the second has all", () -> has(second, 4));
+            eventually("the first is back", () -> has(first, 2) & has(second, 2));
+            check(heard.contains("first lost 2"), "it heard that it lost them: " + heard);
+        }
+    }
+
+    private static ConsumerRebalanceListener listener(String who, List<String> heard) {
+        return new ConsumerRebalanceListener() {
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+                note("assigned", partitions);
+            }
+
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                note("revoked", partitions);
+            }
+
+            @Override
+            public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                note("lost", partitions);
+            }
+
+            private void note(String what, Collection<TopicPartition> partitions) {
+                if (!partitions.isEmpty()) {
+                    heard.add(who + " " + what + " " + partitions.size());
+                }
+            }
+        };
     }
 }

@@ -1,0 +1,307 @@
+"""Measure consumer groups (KIP-848): heartbeats at full speed, many members until all is reconciled, memory of a group."""
+
+import argparse
+import itertools
+import os
+import select
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from groupsdk.wire.api import decode_response
+from groupsdk.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from groupsdk.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from groupsdk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.benchmarks.broker_load import (
+    Speed,
+    ask,
+    connect,
+    find_coordinator,
+    frame_of,
+    full_speed,
+    receive,
+)
+from tests.benchmarks.broker_requests import servers
+from tests.benchmarks.broker_servers import KAFKA, OURS, PARTITIONS, TOPIC, Server
+from tests.benchmarks.report import Result, spread
+
+
+CONNECTIONS: Final = (1, 8, 64)
+_VERSION: Final = 0
+_TIMEOUT_S: Final = 120
+_PAUSE_S: Final = 0.05
+_WARM_GROUPS: Final = 500
+_AIM_KB: Final = 2.2
+_NUMBERS: Final = itertools.count()
+_STEPS: Final = ("from nothing", "one leaves", "the topic grows")
+
+
+def _request(group_id: str, member_id: str, epoch: int, **fields: Any) -> bytes:
+    return frame_of(ConsumerGroupHeartbeatRequest(group_id, member_id, epoch, **fields), _VERSION)
+
+
+def _read(payload: bytes) -> ConsumerGroupHeartbeatResponse:
+    answer: ConsumerGroupHeartbeatResponse
+    answer = decode_response(ConsumerGroupHeartbeatRequest, _VERSION, payload)[1]
+    if answer.error_code:
+        raise RuntimeError(f"a heartbeat is answered with {answer.error_code}: {answer}")
+    return answer
+
+
+class Member:
+    """A member over a connection of its own: it acknowledges at once, and else sends a heartbeat now and then."""
+
+    def __init__(self, client: socket.socket, group_id: str, topic: str) -> None:
+        self.client = client
+        self.group_id = group_id
+        self.member_id = f"m{next(_NUMBERS)}"
+        self.epoch = 0
+        self.owned: dict[UUID, tuple[int, ...]] = {}
+        self.due_s = 0.0
+        self.waits = False
+        self._topic = topic
+        self.tells = False
+
+    @property
+    def size(self) -> int:
+        """How many partitions it has."""
+        return sum(map(len, self.owned.values()))
+
+    def beat(self) -> None:
+        """Send a heartbeat."""
+        fields: dict[str, Any] = {}
+        if not self.epoch:
+            fields = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": (self._topic,)}
+            fields["topic_partitions"] = ()
+        elif self.tells:
+            fields["topic_partitions"] = tuple(TopicPartitions(*e) for e in self.owned.items())
+        self.tells = False
+        self.waits = True
+        self.client.sendall(_request(self.group_id, self.member_id, self.epoch, **fields))
+
+    def take(self, now_s: float) -> None:
+        """Take the answer."""
+        answer = _read(receive(self.client))
+        self.waits = False
+        self.epoch = answer.member_epoch
+        self.due_s = now_s + _PAUSE_S
+        if answer.assignment is not None:
+            given = answer.assignment.topic_partitions
+            new = {each.topic_id: each.partitions for each in given if each.partitions}
+            if new != self.owned:
+                self.owned, self.tells, self.due_s = new, True, now_s
+
+    def leave(self) -> None:
+        """Go."""
+        self.client.sendall(_request(self.group_id, self.member_id, -1))
+        receive(self.client)
+
+
+def settle(members: Sequence[Member], partitions: int) -> float:
+    """Send heartbeats until all partitions have an owner in one epoch; return the ms that it took."""
+    poller = select.epoll()
+    by_number = {each.client.fileno(): each for each in members}
+    for number in by_number:
+        poller.register(number, select.EPOLLIN)
+    start = time.perf_counter()
+    try:
+        while True:
+            now_s = time.perf_counter()
+            if now_s - start > _TIMEOUT_S:
+                owned = sum(each.size for each in members)
+                raise TimeoutError(f"{owned} of {partitions} partitions have an owner")
+            for each in members:
+                if not each.waits and each.due_s <= now_s:
+                    each.beat()
+            for number, _ in poller.poll(_PAUSE_S / 10):
+                by_number[number].take(time.perf_counter())
+            if _is_settled(members, partitions):
+                return (time.perf_counter() - start) * 1000
+    finally:
+        poller.close()
+        for each in members:
+            if each.waits:
+                each.take(0.0)
+
+
+def _is_settled(members: Sequence[Member], partitions: int) -> bool:
+    least = partitions // len(members)
+    if sum(each.size for each in members) != partitions or any(e.size < least for e in members):
+        return False
+    return len({each.epoch for each in members}) == 1 and not any(each.tells for each in members)
+
+
+def course(server: Server, size: int, topic: str, grown: int) -> list[tuple[float, float]]:
+    """Take a group through the steps; return the ms of each, and the ms of CPU of the broker."""
+    clients = connect(server, size)
+    group_id = f"course-{next(_NUMBERS)}"
+    found = []
+
+    def timed(step: Callable[[], float]) -> None:
+        cpu_s = server.cpu_s()
+        taken_ms = step()
+        found.append((taken_ms, (server.cpu_s() - cpu_s) * 1000))
+
+    try:
+        members = [Member(each, group_id, topic) for each in clients]
+        timed(lambda: settle(members, size))
+        gone = members.pop()
+        gone.leave()
+        timed(lambda: settle(members, size))
+        (admin,) = connect(server, 1)
+        asked = (CreatePartitionsTopic(topic, grown, None),)
+        made = ask(admin, CreatePartitionsRequest(asked, 60_000), 3)
+        assert made.results[0].error_code == 0, made
+        timed(lambda: settle(members, grown))
+        for each in members:
+            each.leave()
+        admin.close()
+    finally:
+        for client in clients:
+            client.close()
+    return found
+
+
+def stable(server: Server, connections: int, seconds: float) -> Speed:
+    """Send heartbeats of stable members at full speed, each in a group of its own."""
+    clients = connect(server, connections)
+    try:
+        frames = []
+        for client in clients:
+            member = Member(client, f"stable-{next(_NUMBERS)}", TOPIC)
+            settle([member], PARTITIONS)
+            frames.append(_request(member.group_id, member.member_id, member.epoch))
+        return full_speed(server, clients, frames, lambda payload: None, seconds)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def bytes_of_a_group(server: Server, count: int) -> float:
+    """Return what each of so many further groups of one member takes."""
+    create(server, "narrow", 4)
+    (client,) = connect(server, 1)
+
+    def join(name: str) -> None:
+        member = Member(client, name, "narrow")
+        for _ in range(2):
+            member.beat()
+            member.take(0.0)
+
+    for number in range(_WARM_GROUPS):
+        join(f"warm-{number}")
+    held = server.live_heap or server.resident
+    before = held()
+    for number in range(count):
+        join(f"single-{number:05}")
+    after = held()
+    client.close()
+    return (after - before) / count
+
+
+def create(server: Server, topic: str, partitions: int) -> None:
+    """Create a topic."""
+    (client,) = connect(server, 1)
+    made = ask(client, CreateTopicsRequest((CreatableTopic(topic, partitions, 1),), 60_000), 7)
+    assert made.topics[0].error_code == 0, made
+    client.close()
+
+
+def run(arguments: list[str], *, quick: bool) -> Result:
+    """Measure all brokers in turn."""
+    parser = argparse.ArgumentParser(prog="broker_consumer_groups", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=1.0 if quick else 3.0)
+    parser.add_argument("--rounds", type=int, default=2 if quick else 5)
+    parser.add_argument("--members", type=int, default=200 if quick else 1_000)
+    parser.add_argument("--groups", type=int, default=2_000 if quick else 10_000)
+    options = parser.parse_args(arguments)
+    size = options.members
+    with servers() as found:
+        names = [server.name for server in found]
+        speeds: dict[int, dict[str, list[Speed]]] = {
+            count: {name: [] for name in names} for count in CONNECTIONS
+        }
+        courses: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in names}
+        load = os.getloadavg()[0]
+        for server in found:
+            (client,) = connect(server, 1)
+            find_coordinator(client, "first")
+            client.close()
+            stable(server, CONNECTIONS[-1], 2.0 if server.name == KAFKA else 0.1)
+        for turn in range(options.rounds):
+            for count in CONNECTIONS:
+                for server in found:
+                    speeds[count][server.name].append(stable(server, count, options.seconds))
+            for server in found:
+                create(server, f"wide-{turn}", size)
+                courses[server.name].append(course(server, size, f"wide-{turn}", size + 50))
+        memory = {server.name: bytes_of_a_group(server, options.groups) for server in found}
+    return _result(options, names, speeds, courses, memory, load).finish()
+
+
+def _result(
+    options: argparse.Namespace,
+    names: Sequence[str],
+    speeds: dict[int, dict[str, list[Speed]]],
+    courses: dict[str, list[list[tuple[float, float]]]],
+    memory: dict[str, float],
+    load: float,
+) -> Result:
+    result = Result(
+        "broker_consumer_groups",
+        "Brokers: consumer groups (KIP-848)",
+        ["", *names],
+        raw={"courses": courses, "bytes": memory},
+    )
+    for count, by_name in speeds.items():
+        cells = []
+        for name in names:
+            rate = max(each.per_second for each in by_name[name])
+            cells.append(f"{rate:,.0f}/s, CPU {_cpu_us(by_name[name]):.0f} us")
+        result.rows.append([f"heartbeats of stable members, connections: {count}", *cells])
+        ours, other = (_cpu_us(by_name[name]) for name in (OURS, KAFKA))
+        if ours > other:
+            result.behind.append(f"{count} connections: {ours:.0f} us of CPU, Kafka {other:.0f}")
+    for number, step in enumerate(_STEPS):
+        taken = {
+            name: [(each[number][0], each[number][1]) for each in courses[name]] for name in names
+        }
+        cells = [
+            f"{spread((t for t, _ in taken[name]), 0)} ms; CPU {spread((c for _, c in taken[name]), 0)}"
+            for name in names
+        ]
+        result.rows.append([f"{options.members:,} members, {step}", *cells])
+        ours, other = (_least(taken[name]) for name in (OURS, KAFKA))
+        if ours > other:
+            result.behind.append(f"{step}: {ours:.0f} ms at best, Kafka {other:.0f}")
+    result.rows.append(
+        [f"one of {options.groups:,} groups", *(f"{memory[name] / 1000:.2f} KB" for name in names)]
+    )
+    if memory[OURS] > _AIM_KB * 1000:
+        result.behind.append(f"a group takes {memory[OURS] / 1000:.2f} KB, the aim is {_AIM_KB}")
+    result.notes = [
+        (
+            f"{options.rounds} rounds, the brokers in turn; the load average was {load:.1f} on {os.cpu_count()} cores before. CPU of"
+            " the broker for one heartbeat: the median. Every broker has Kafka's defaults"
+            " (group.consumer.assignment.interval.ms=1000: a target is a second old before the next is computed). Members have a"
+            " connection each, acknowledge at once and else send a heartbeat 50 ms after each answer; until every partition has an"
+            " owner and all members are in one epoch. Bytes: growth by groups of one member with 4 partitions: of the resident set"
+            " of ours, of the live heap of Kafka and kfake."
+        )
+    ]
+    return result
+
+
+def _cpu_us(runs: Iterable[Speed]) -> float:
+    return statistics.median(each.cpu_us for each in runs)
+
+
+def _least(runs: Iterable[tuple[float, float]]) -> float:
+    return min(each for each, _ in runs)
