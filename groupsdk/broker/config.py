@@ -127,6 +127,8 @@ class BrokerConfig:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offsets_commit_timeout_ms: int = 5_000
+    offsets_load_buffer_size: int = 5 * _MIB
+    offsets_topic_compression_codec: int = 0
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 1
     offsets_topic_segment_bytes: int = 100 * _MIB
@@ -270,6 +272,9 @@ _BOUNDS: Final = {
     "offset_metadata_max_bytes": _LEAST_ZERO,
     "offsets_retention_minutes": _POSITIVE,
     "offsets_retention_check_interval_ms": (1, _MAX_INT64),
+    "offsets_commit_timeout_ms": _POSITIVE,
+    "offsets_load_buffer_size": _POSITIVE,
+    "offsets_topic_compression_codec": (0, 4),
     "offsets_topic_num_partitions": _POSITIVE,
     "offsets_topic_replication_factor": (1, 1),
     "transaction_state_log_num_partitions": _POSITIVE,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-_LOAD_BYTES: Final = 1024 * 1024
+_LOAD_BYTES: Final = 5 * 1024 * 1024
 _GATHER_MS: Final = 5
 
 
@@ -51,6 +51,7 @@ class PartitionCoordinatorLog:
     def __init__(self, cluster: "Cluster", topic: str, partition: int) -> None:
         self._cluster = cluster
         self._place = (topic, partition)
+        self._is_offsets = topic == OFFSETS_TOPIC
 
     def append(self, records: Sequence[Pair], producer: ProducerStamp | None, now_ms: int) -> None:
         """Append records as one batch, and wake those who read the topic.
@@ -60,8 +61,9 @@ class PartitionCoordinatorLog:
         """
         log = self._cluster.log(*self._place)
         epoch = self._cluster.leader_epoch(*self._place)
+        codec = self._cluster.config.offsets_topic_compression_codec if self._is_offsets else 0
         if producer is None:
-            log.append_records(records, now_ms, leader_epoch=epoch)
+            log.append_records(records, now_ms, leader_epoch=epoch, compression=codec)
         else:
             log.append_records(
                 records,
@@ -69,6 +71,7 @@ class PartitionCoordinatorLog:
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 leader_epoch=epoch,
+                compression=codec,
             )
         self._cluster.appended(self._place)
 
@@ -103,8 +106,9 @@ class PartitionCoordinatorLog:
             return
         log = self._cluster.log(*self._place)
         offset = log.log_start_offset
+        size = self._cluster.config.offsets_load_buffer_size if self._is_offsets else _LOAD_BYTES
         while offset < log.log_end_offset:
-            data = log.read(offset, _LOAD_BYTES, committed=False).data
+            data = log.read(offset, size, committed=False).data
             following = offset
             for header, position in batches(data):
                 following = header.last_offset + 1
@@ -220,6 +224,7 @@ class Coordinators:
             cluster.defer,
             self._write_markers,
             cluster.crowded,
+            lambda: cluster.config.offsets_commit_timeout_ms,
         )
         made.load()
         return made

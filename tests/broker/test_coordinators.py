@@ -3,9 +3,11 @@
 import errno
 from typing import Any
 
+from pytest_mock import MockerFixture
 from typing_extensions import override
 
 from groupsdk.broker.coordinators import CatalogueBlockStore, PartitionCoordinatorLog
+from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime, Marker, Replayed
@@ -17,6 +19,7 @@ from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from groupsdk.wire.records.batch import batches
 from tests.broker.rig import ClusterRig
 
 
@@ -161,6 +164,51 @@ def test_a_long_log_is_read_to_its_end() -> None:
         log.append([LogRecord(b"%d" % n, b"x" * 60_000)], None, 1_000)
     keys = [each.record.key for each in log.replay() if isinstance(each, Replayed)]
     assert keys == [b"%d" % n for n in range(40)]
+
+
+def test_the_log_is_read_in_pieces_of_the_buffers_size(mocker: MockerFixture) -> None:
+    rig = ClusterRig(offsets_load_buffer_size=100_000)
+    rig.cluster.internal_topic("__consumer_offsets")
+    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    for n in range(4):
+        log.append([LogRecord(b"%d" % n, b"x" * 60_000)], None, 1_000)
+    read = mocker.spy(rig.cluster.log("__consumer_offsets", 0), "read")
+    assert len(list(log.replay())) == 4
+    assert {each.args[1] for each in read.call_args_list} == {100_000}
+    assert read.call_count == 4
+
+
+def test_offsets_are_compressed_where_that_is_set() -> None:
+    for codec in range(5):
+        rig = ClusterRig(offsets_topic_compression_codec=codec)
+        offsets, stamp = [LogRecord(b"%d" % n, b"x" * 500) for n in range(9)], ProducerStamp(7, 1)
+        rig.cluster.internal_topic("__consumer_offsets")
+        log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+        log.append(offsets, None, 1_000)
+        log.append(offsets, stamp, 1_000)
+        data = rig.cluster.log("__consumer_offsets", 0).read(0, 100_000, committed=False).data
+        headers = [header for header, _ in batches(data)]
+        assert [each.compression for each in headers] == [codec, codec]
+        assert [each.is_transactional for each in headers] == [False, True]
+        assert (len(data) < 2_000) == (codec > 0), f"codec {codec}"
+        read = [Replayed(each, producer) for producer in (None, stamp) for each in offsets]
+        assert list(log.replay()) == read, f"codec {codec}"
+        assert commit(rig, "g", 5) == 0, f"codec {codec}"
+        rig.cluster.groups.unload(3, ErrorCode.NOT_COORDINATOR)
+        loaded = rig.cluster.groups.runtime_for(1, "g")
+        assert isinstance(loaded, CoordinatorRuntime)
+        assert isinstance(loaded.shard, GroupCoordinatorShard)
+        assert loaded.shard.offsets("g")["t", 0].offset == 5, f"codec {codec}"
+
+
+def test_transactions_are_not_compressed_with_the_offsets() -> None:
+    rig = ClusterRig(offsets_topic_compression_codec=1)
+    rig.cluster.internal_topic("__transaction_state")
+    PartitionCoordinatorLog(rig.cluster, "__transaction_state", 0).append(
+        [LogRecord(b"k", b"v")], None, 1_000
+    )
+    data = rig.cluster.log("__transaction_state", 0).read(0, 1_000, committed=False).data
+    assert [header.compression for header, _ in batches(data)] == [0]
 
 
 def test_producer_ids_never_come_twice() -> None:

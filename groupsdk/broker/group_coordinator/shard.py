@@ -241,7 +241,7 @@ class GroupCoordinatorShard:
     def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
         """Say an error to a commit."""
         assert isinstance(request, OffsetCommitRequest)
-        return commit_error(request, error)
+        return commit_error(request, append_error(error))
 
     def drop(self, result: Result) -> None:
         """Forget a result of `handle_all` that was not written."""

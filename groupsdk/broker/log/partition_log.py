@@ -378,6 +378,7 @@ class PartitionLog:
         producer_id: int = -1,
         producer_epoch: int = -1,
         leader_epoch: int = 0,
+        compression: int = 0,
     ) -> AppendInfo:
         """Append the records of a coordinator as one batch.
 
@@ -387,6 +388,7 @@ class PartitionLog:
             producer_id: write the batch as part of this producer's transaction; -1: of none.
             producer_epoch: its epoch.
             leader_epoch: of this leader.
+            compression: the code of the batch's compression; 0: none.
 
         Raises:
             LogError: one of its kinds; nothing was appended.
@@ -396,6 +398,7 @@ class PartitionLog:
         data = build_pairs(
             *(records, now_ms, base, leader_epoch, producer_id, producer_epoch),
             transactional=transactional,
+            compression=compression,
         )
         header = read_header(data)
         if header.records_count == 0:

@@ -26,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 _SLICE: Final = 2_000
 """How many records are replayed, or more by one batch at most, before others have their turn."""
 _MAX_FAILURES: Final = 8
+_WRITE_TIMEOUT_MS: Final = 5_000
 _AFTER_FAILURE_MS: Final = 1_000
 
 Answer = Callable[[Response], None]
@@ -85,6 +86,8 @@ class CoordinatorRuntime:
         write_markers: writes the end of a transaction to the partitions it touched, in its own time.
         crowded: tells whether requests are likely to come together; those that the machine takes together then
             wait for the end of the loop's turn, and are one append (Kafka: append.linger.ms).
+        write_timeout_ms: returns for how long a request may wait for that before it is refused (Kafka:
+            offsets.commit.timeout.ms).
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class CoordinatorRuntime:
         defer: Callable[[Callable[[], Any]], Any],
         write_markers: Callable[[MarkerPartitions], None] | None = None,
         crowded: Callable[[], bool] | None = None,
+        write_timeout_ms: Callable[[], int] = lambda: _WRITE_TIMEOUT_MS,
     ) -> None:
         self.name = name
         self.shard = shard
@@ -106,6 +110,8 @@ class CoordinatorRuntime:
         self._write_markers = write_markers
         self._gathering = shard if isinstance(shard, GatheringShard) else None
         self._crowded = crowded
+        self._write_timeout_ms = write_timeout_ms
+        self._gathered_since_ms = 0
         self._gathered: list[tuple[Request[Any], RequestContext]] = []
         self._owed: dict[int, Answer] = {}
         self._tokens = 0
@@ -218,6 +224,7 @@ class CoordinatorRuntime:
         ):
             self._gathered.append((request, context))
             if len(self._gathered) == 1:
+                self._gathered_since_ms = self._scheduler.now_ms()
                 self._defer(self._do_gathered)
             return
         now_ms = self._scheduler.now_ms()
@@ -235,6 +242,12 @@ class CoordinatorRuntime:
         if not gathered or gathering is None:
             return
         now_ms = self._scheduler.now_ms()
+        if now_ms - self._gathered_since_ms > self._write_timeout_ms():
+            # the loop stood still, as on a machine that slept: by now their clients have asked again elsewhere
+            for request, context in gathered:
+                refused = gathering.refuse(request, ErrorCode.REQUEST_TIMED_OUT)
+                self._answer(context.token, refused)
+            return
         if len(gathered) > 1 and self._did_together(gathering, gathered, now_ms):
             return
         for request, context in gathered:

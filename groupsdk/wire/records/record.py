@@ -178,10 +178,11 @@ def build_pairs(
     base_sequence: int = -1,
     *,
     transactional: bool = False,
+    compression: int = 0,
 ) -> bytes:
     """Write a batch of keys and values that all have one timestamp and offsets without gaps.
 
-    What a coordinator writes, and the fast way to it: uncompressed, without headers. The same bytes as of
+    What a coordinator writes, and the fast way to it: without headers. The same bytes as of
     `build_batch`. Kafka's coordinators write a `base_sequence` of 0, with a producer and without one; no
     reader looks at it.
 
@@ -192,9 +193,11 @@ def build_pairs(
     body = _alike(pairs, count) if count >= _SOME else None
     if body is None:
         body = _one_by_one(pairs)
+    if compression:
+        body = codecs.compress(compression, body)
     try:
         summed = _SUMMED.pack(
-            *(TRANSACTIONAL if transactional else 0, max(count - 1, 0)),
+            *(compression | (TRANSACTIONAL if transactional else 0), max(count - 1, 0)),
             *(timestamp, timestamp, producer_id, producer_epoch, base_sequence, count),
         )
         return _batch(body, base_offset, leader_epoch, summed)

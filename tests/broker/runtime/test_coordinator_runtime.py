@@ -495,6 +495,21 @@ def test_commits_of_one_turn_of_the_loop_are_one_append() -> None:
     assert rig.runtime.waiting == 0
 
 
+def test_commits_that_waited_for_too_long_are_refused() -> None:
+    rig = GatheringRig()
+    for waits_ms, codes in ((5_000, [0, 0]), (5_001, [ErrorCode.REQUEST_TIMED_OUT] * 2)):
+        rig.answers.clear()
+        for _ in range(2):
+            rig.commit()
+        rig.clock.advance(waits_ms)
+        rig.end_turn()
+        assert rig.codes() == codes, f"after {waits_ms} ms"
+    assert rig.runtime.waiting == 0
+    assert [each for each in rig.events if isinstance(each, tuple) and each[0] == "append"] == [
+        ("append", 2, None)
+    ]
+
+
 def test_commits_that_are_all_refused_write_nothing() -> None:
     rig = GatheringRig()
     rig.machine.say = lambda token: Result(replies=(Reply(token, HeartbeatResponse()),))
