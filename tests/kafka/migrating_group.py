@@ -48,6 +48,16 @@ KINDS: Final = (
 )
 """Our members: by assignor, or by what else is special about them."""
 
+NEW_KINDS: Final = (
+    "consumer",
+    "consumer-static",
+    "consumer-asyncio",
+    "consumer-processor",
+    "consumer-transactions",
+)
+"""The same as members of the consumer protocol."""
+
+_CLASSIC_ALONE = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
 _STRATEGIES = {
     "static": "cooperative-sticky",
     "asyncio": "cooperative-sticky",
@@ -166,6 +176,8 @@ class Ours(ABC):
         self.processed: set[Place] = set()
         self.errors: list[BaseException] = []
         self.topic = topic
+        new = kind in NEW_KINDS
+        kind = kind.removeprefix("consumer-")
         self._stop = threading.Event()
         self._killed = False
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -182,6 +194,10 @@ class Ours(ABC):
         }
         if kind == "static":
             settings["group.instance.id"] = name
+        if new:
+            settings["group.protocol"] = "consumer"
+            for key in _CLASSIC_ALONE:
+                del settings[key]
         self.consumer = GroupConsumer(settings)
 
     @abstractmethod
@@ -335,8 +351,9 @@ def our_member(servers: str, group_id: str, topic: str, kind: str, name: str) ->
         "processor": Processing,
         "transactions": Transacting,
     }
-    made = classes.get(kind, Plain)(servers, group_id, topic, kind, name)
-    if kind not in ("asyncio", "processor"):
+    special = kind.removeprefix("consumer-")
+    made = classes.get(special, Plain)(servers, group_id, topic, kind, name)
+    if special not in ("asyncio", "processor"):
         made.consumer.subscribe(topic)
     return made
 

@@ -16,6 +16,7 @@ from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from tests.kafka.migrating_group import (
     KINDS,
+    NEW_KINDS,
     PARTITIONS,
     GroupRecords,
     Load,
@@ -50,6 +51,7 @@ QUICK_CELLS = [
     ("weighted", "last", "java"),
     ("transactions", "first", "franz-go"),
 ]
+QUICK_NEW = [("consumer", "java"), ("consumer-transactions", "franz-go")]
 NEWER_CELLS = [
     ("range", "first", "java"),
     ("processor", "last", "librdkafka"),
@@ -232,7 +234,7 @@ class Scene:
             self.leave(name)
         for each in self.gone:
             assert not each.errors, each.errors
-        if self.kind == "transactions":
+        if self.kind in ("transactions", "consumer-transactions"):
             once = read_outputs(self.address, self.topic)
             assert len(set(once)) == len(once)
             assert written <= set(once).union(*(each.processed for each in self.peers))
@@ -266,6 +268,31 @@ def run(scene: Scene, order: str) -> None:
         scene.finish()
 
 
+def run_new(scene: Scene) -> None:
+    """Have members of the consumer protocol alone come and go, ours and a peer's."""
+    static = scene.kind == "consumer-static"
+    with scene:
+        scene.join("a", "b")
+        scene.settle("consumer")
+        peer = scene.join_peer()
+        scene.settle("consumer")
+        scene.join("c")
+        scene.settle("consumer")
+        # a static one that was killed is not let in before its session has ended
+        scene.leave("b", killed=not static)
+        scene.join("b")
+        scene.settle("consumer")
+        peer.kill()
+        scene.settle("consumer")
+        peer = scene.join_peer()
+        scene.settle("consumer")
+        scene.leave("c")
+        peer.leave()
+        if not static:  # its partitions are kept for it
+            scene.settle("consumer")
+        scene.finish()
+
+
 def identify(cell: tuple[str, str, str]) -> str:
     """Return the name of a cell."""
     kind, order, library = cell
@@ -285,6 +312,21 @@ def test_a_group_that_migrates(
 ) -> None:
     kind, order, library = cell
     run(Scene(quick_kafka, group_id, kind, library, go_peer), order)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("kind", "library"),
+    [
+        pytest.param(kind, library, marks=() if (kind, library) in QUICK_NEW else pytest.mark.slow)
+        for kind in NEW_KINDS
+        for library in LIBRARIES
+    ],
+)
+def test_members_of_the_consumer_protocol_of_all_libraries_share_a_group(
+    quick_kafka: LocalKafka, group_id: str, go_peer: str, kind: str, library: str
+) -> None:
+    run_new(Scene(quick_kafka, group_id, kind, library, go_peer))
 
 
 @pytest.mark.slow

@@ -1,10 +1,13 @@
 """Our consumers by the consumer protocol (KIP-848), on Kafka and on the embedded broker, alone and beside others."""
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -478,6 +481,80 @@ def test_asyncio_reads_and_commits(topic: Topic) -> None:
             assert len(consumer.assignment()) == PARTITIONS
 
     asyncio.run(run())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("how", ["kill", "stop", "pause"])
+def test_a_coordinator_that_moves_costs_no_partition(
+    kafka_cluster: LocalKafka, group_id: str, how: str
+) -> None:
+    topic = Topic(kafka_cluster.bootstrap_servers, group_id)
+    listeners = Listener(), Listener()
+    with Polled(topic.consumer(), topic.consumer()) as group:
+        for consumer, listener in zip(group.consumers, listeners, strict=True):
+            consumer.subscribe(topic.name, listener=listener)
+        group.shared(2, 2)
+        before = [each.assignment() for each in group.consumers]
+        at_first = kafka_cluster.coordinator_of(group_id)
+        getattr(at_first, how)()
+        kafka_cluster.wait_ready()
+        now = kafka_cluster.coordinator_of(group_id)
+        assert now.node_id != at_first.node_id
+
+        def moved() -> bool:
+            places = [each.snapshot().coordinator or "" for each in group.consumers]
+            return all(f"(node {now.node_id})" in place for place in places)
+
+        group.until(moved)
+        beats = [each.metrics()["heartbeat-total"] for each in group.consumers]
+        group.until(
+            lambda: all(
+                each.metrics()["heartbeat-total"] > count and each.generation_if_stable()
+                for each, count in zip(group.consumers, beats, strict=True)
+            )
+        )
+        assert [each.assignment() for each in group.consumers] == before
+        assert not any(listener.heard("lost") for listener in listeners)
+
+
+@pytest.mark.timeout(180)
+def test_a_heartbeat_that_is_stopped_takes_the_belief_away_before_others_take_the_partitions(
+    topic: Topic,
+) -> None:
+    listener = Listener()
+    children = _children()
+    stopped = topic.consumer(heartbeat="process")
+    other = topic.consumer()
+    stopped.subscribe(topic.name, listener=listener)
+    other.subscribe(topic.name)
+    with Polled(stopped) as group:
+        group.shared(PARTITIONS)
+        (child,) = _children() - children
+        group.consumers.append(other)
+        group.shared(2, 2)
+        os.kill(child, signal.SIGSTOP)
+        try:
+
+            def taken() -> bool:
+                held = stopped.snapshot().holds
+                return len(other.assignment()) == PARTITIONS and not _both(held)
+
+            group.until(taken)
+        finally:
+            os.kill(child, signal.SIGCONT)
+        group.until(lambda: listener.heard("lost"))
+        group.shared(2, 2)
+
+
+def _both(held: bool) -> bool:
+    assert not held, "both believe that they own a partition"
+    return held
+
+
+def _children() -> set[int]:
+    """Return the ids of the processes that this one has started."""
+    tasks = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return {int(each) for task in tasks for each in task.read_text().split()}
 
 
 def _polled_in_background(consumer: GroupConsumer, stack: ExitStack) -> threading.Thread:
