@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from textwrap import fill
 
 from docs.regions import DOCS, Pages, filled
-from groupsdk.history.job import read_tables
 from groupsdk.history.report.data import GroupPage, ReportData, WhatIf, collect
-from groupsdk.history.report.figures import ownership
-from groupsdk.history.session import build_session
+from groupsdk.history.report.drawing import ownership
+from groupsdk.history.report.page import svg_file
+from groupsdk.history.report.tables import ParquetTables
 
 
 GROUP = "checkout"
@@ -22,11 +22,7 @@ PICTURE = DOCS / "ownership.svg"
 
 def collected(tables: str) -> ReportData:
     """Collect what the report would show of the group."""
-    spark = build_session(master="local[1]", settings={"spark.log.level": "ERROR"})
-    try:
-        return collect(read_tables(spark, tables), [GROUP])
-    finally:
-        spark.stop()
+    return collect(ParquetTables(tables), [GROUP])
 
 
 def period(data: ReportData) -> tuple[datetime, datetime]:
@@ -36,9 +32,9 @@ def period(data: ReportData) -> tuple[datetime, datetime]:
         ValueError: there is none.
     """
     margin = timedelta(seconds=10)
-    for group_id, start, end, _, _, causes, *_ in data.storms:
-        if group_id == GROUP and "leave" in causes:
-            return start - margin, end + margin
+    for storm in data.storms:
+        if storm.group_id == GROUP and "leave" in storm.causes:
+            return storm.start - margin, storm.end + margin
     raise ValueError(f"{GROUP} has no storm: these are not the tables of examples.history_day")
 
 
@@ -61,7 +57,8 @@ def pages(data: ReportData) -> Pages:
     """Return the picture and docs/history.md as they have to be."""
     (page,) = data.pages
     picture = ownership(page, period(data))
-    return {PICTURE: picture, **filled("history.md", {"what-if": what_if(page)})}
+    assert picture is not None
+    return {PICTURE: svg_file(picture), **filled("history.md", {"what-if": what_if(page)})}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""`groupsdk history`: explain a cluster's groups from its own log. Needs the extra groupsdk[spark]."""
+"""`groupsdk history`: explain a cluster's groups from its own log. Needs the extra groupsdk[spark], or [history] for `--engine local`."""
 
+import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import strftime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from groupsdk.history.job import Inputs
+    from groupsdk.history.pipeline import Options
+    from groupsdk.history.report.tables import ReadsTables
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +47,7 @@ class HistoryOptions:
     assignors: str = "range,roundrobin,sticky,cooperative-sticky"
     storm: str = "5/300"
     session_timeout: int | None = None
+    engine: str = "spark"
     no_report: bool = False
     report: str | None = None
     title: str = _TITLE
@@ -125,6 +130,13 @@ def _needs_spark() -> None:
     metavar="SECONDS",
     help="group.consumer.session.timeout.ms of the brokers, which the log holds only in part.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["spark", "local"]),
+    default="spark",
+    show_default=True,
+    help="local: in processes of this machine, without Spark and Java; reads --segments only.",
+)
 @click.option("--no-report", is_flag=True, help="Write the tables only.")
 @_report_options
 @_spark_options
@@ -137,6 +149,13 @@ def run_command(**given: Any) -> None:
     sources = (options.segments, options.archive, options.bootstrap_servers)
     if sum(each is not None for each in sources) != 1:
         raise click.UsageError("Give exactly one of --segments, --bootstrap-servers and --archive.")
+    if options.engine == "local":
+        if not options.segments or options.broker_log or options.end_offsets:
+            raise click.UsageError(
+                "--engine local reads --segments, without --broker-log and --end-offsets: use --engine spark."
+            )
+        _run_locally(options)
+        return
     _needs_spark()
     _run(options)
 
@@ -149,8 +168,12 @@ def run_command(**given: Any) -> None:
 @_spark_options
 def report_command(**given: Any) -> None:
     """Write the report of tables that are there."""
-    _needs_spark()
-    _report(HistoryOptions(**given))
+    from groupsdk.history.sources.places import local_path
+
+    options = HistoryOptions(**given)
+    if local_path(options.out) is None:
+        _needs_spark()
+    _report(options)
 
 
 @history.command(
@@ -213,20 +236,14 @@ def _session(
 
 
 def _run(options: HistoryOptions) -> None:
-    from groupsdk.history.job import Options, run as run_job
+    from groupsdk.history.job import run as run_job
+    from groupsdk.history.report.tables import SparkTables
     from groupsdk.history.sources.broker_log import read_ends
 
-    n, seconds = storm_of(options.storm)
     progress = _Progress(quiet=options.quiet)
+    chosen = _chosen(options)
     spark = _session(options, progress, brief=is_brief(options))
     try:
-        assignors = tuple(each.strip() for each in options.assignors.split(",") if each.strip())
-        chosen = Options(
-            assignors,
-            storm_generations=n,
-            storm_window_ms=seconds * 1000,
-            session_timeout_ms=options.session_timeout and options.session_timeout * 1000,
-        )
         inputs = _inputs(options, spark)
         if options.broker_log:
             inputs = replace(
@@ -234,9 +251,56 @@ def _run(options: HistoryOptions) -> None:
             )
         tables = run_job(spark, inputs, options.out, chosen, progress=progress.step)
         if not options.no_report:
-            _write_report(options, progress, spark, tables)
+            _write_report(options, progress, SparkTables(tables), spark)
     finally:
         spark.stop()
+
+
+def _run_locally(options: HistoryOptions) -> None:
+    from groupsdk.history.local import run as run_here
+    from groupsdk.history.report.tables import ParquetTables
+    from groupsdk.history.sources.segment_files import segment_tasks
+
+    assert options.segments is not None
+    progress = _Progress(quiet=options.quiet)
+    names = _names_in(options.topics) if options.topics else []
+    run_here(
+        segment_tasks(options.segments),
+        options.out,
+        _chosen(options),
+        names=names,
+        progress=progress.step,
+    )
+    if not options.no_report:
+        _write_report(options, progress, ParquetTables(options.out), None)
+
+
+def _names_in(path: str) -> list[tuple[str, str]]:
+    """Read ids and names of topics from JSON lines.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line has no topic_id and topic.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
+        return [(str(row["topic_id"]), str(row["topic"])) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"--topics {path} must have JSON lines with topic_id and topic: {error!r}"
+        ) from error
+
+
+def _chosen(options: HistoryOptions) -> "Options":
+    from groupsdk.history.pipeline import Options
+
+    n, seconds = storm_of(options.storm)
+    return Options(
+        tuple(each.strip() for each in options.assignors.split(",") if each.strip()),
+        storm_generations=n,
+        storm_window_ms=seconds * 1000,
+        session_timeout_ms=options.session_timeout and options.session_timeout * 1000,
+    )
 
 
 def is_brief(options: HistoryOptions) -> bool:
@@ -310,12 +374,22 @@ def _kafka(options: HistoryOptions) -> dict[str, str]:
 
 
 def _report(options: HistoryOptions) -> None:
-    from groupsdk.history.job import read_tables
+    from groupsdk.history.publishing import finish
+    from groupsdk.history.report.tables import ParquetTables, SparkTables
+    from groupsdk.history.sources.places import Store, local_path
+    from groupsdk.history.stage_tables import MADE
 
     progress = _Progress(quiet=options.quiet)
+    if local_path(options.out) is not None:
+        # a run that was killed as it put its tables in their places
+        finish(Store(None, options.out), MADE)
+        _write_report(options, progress, ParquetTables(options.out), None)
+        return
+    from groupsdk.history.job import read_tables
+
     spark = _session(options, progress, brief=True)
     try:
-        _write_report(options, progress, spark, read_tables(spark, options.out))
+        _write_report(options, progress, SparkTables(read_tables(spark, options.out)), spark)
     finally:
         spark.stop()
 
@@ -323,8 +397,8 @@ def _report(options: HistoryOptions) -> None:
 def _write_report(
     options: HistoryOptions,
     progress: _Progress,
-    spark: "SparkSession",
-    tables: Mapping[str, Any],
+    tables: "ReadsTables",
+    spark: "SparkSession | None",
 ) -> None:
     from groupsdk.history.report.data import collect
     from groupsdk.history.report.page import render

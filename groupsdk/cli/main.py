@@ -44,7 +44,13 @@ _COMMANDS: Final = {
     ),
 }
 _SHELLS: Final = ("bash", "zsh", "fish")
-_EXTRAS: Final = {"rich": "cli", "starlette": "rest", "uvicorn": "rest", "pyspark": "spark"}
+_EXTRAS: Final = {
+    "rich": "cli",
+    "starlette": "rest",
+    "uvicorn": "rest",
+    "pyspark": "spark",
+    **dict.fromkeys(("jinja2", "numpy", "pyarrow"), "history"),
+}
 """The extra of groupsdk that installs a package."""
 
 groupsdk = CommandGroup(

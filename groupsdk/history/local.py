@@ -117,7 +117,7 @@ class LocalEngine:
 
     def settle(self) -> None:
         """Tell what became of commits within transactions."""
-        deferred = self.tables.dataset(DEFERRED).to_table()
+        deferred = self.tables.read(DEFERRED)
         ordered = deferred.sort_by([("src_partition", "ascending"), ("src_offset", "ascending")])
         files = StageFiles(fs.LocalFileSystem(), self._root, "late", buckets=self._buckets)
         files.write(settle(ordered.to_batches(max_chunksize=WALK_ROWS)))
@@ -171,7 +171,7 @@ def _walk(item: tuple[_Place, int, Context, bool]) -> None:
     files = [
         each for each in tables.files(RECORDS) if place.buckets == 1 or f"/bucket={bucket}/" in each
     ]
-    records = tables.dataset(RECORDS, files).to_table()
+    records = tables.read(RECORDS, files=files)
     batches = _in_order(records).to_batches(max_chunksize=WALK_ROWS)
     follow = sizes_of if learning else tables_of
     name = f"part-{bucket:05}-{'learnt' if learning else 'walked'}"

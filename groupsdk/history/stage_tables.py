@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import dataset, fs, parquet
+from pyarrow import fs, parquet
 
 from groupsdk.history.reading import RECORDS, STAGED
 from groupsdk.history.schemas import TABLES
@@ -56,24 +57,55 @@ class StageTables:
             if not each.base_name.startswith(".")
         )
 
-    def dataset(self, name: str, files: Sequence[str] | None = None) -> Any:
-        """Open a table or stage."""
-        files = self.files(name) if files is None else files
-        return dataset.dataset(
-            list(files), schema=schema_of(name), format="parquet", filesystem=self._system
-        )
+    def read(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        *,
+        groups: Collection[str] | None = None,
+        files: Sequence[str] | None = None,
+    ) -> Any:
+        """Read a table or stage, or a part of it, as an Arrow table.
 
-    def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        """Read a small stage, or some columns of it, as an Arrow table."""
-        return self.dataset(name).to_table(columns=columns and list(columns))
+        Args:
+            name: of the table or stage.
+            columns: which of its columns; None: all.
+            groups: only rows of these groups; None: all rows.
+            files: only these files of it; None: all.
+        """
+        # a data set of pyarrow's does the same, and its import takes pandas with it
+        schema = schema_of(name)
+        folder_has_day = name in TABLES and TABLES[name].partition_by
+        names = [each for each in columns or schema.names if not (folder_has_day and each == "day")]
+        found = []
+        for path in self.files(name) if files is None else files:
+            with self._system.open_input_file(path) as opened:
+                file = parquet.ParquetFile(opened)
+                chosen = _row_groups(file.metadata, groups)
+                if chosen:
+                    found.append(file.read_row_groups(chosen, columns=names).select(names))
+        declared = pa.schema([schema.field(each) for each in names])
+        if not found:
+            return declared.empty_table()
+        table = pa.concat_tables([each.cast(declared) for each in found])
+        if groups is None:
+            return table
+        wanted = pa.array(list(groups), type=pa.string())
+        return table.filter(pc.is_in(table.column("group_id"), wanted))
+
+    def count(self, name: str) -> int:
+        """Count the rows of a table or stage."""
+        total = 0
+        for path in self.files(name):
+            with self._system.open_input_file(path) as opened:
+                total += parquet.ParquetFile(opened).metadata.num_rows
+        return total
 
     def committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
         """Return the highest partition that each of some groups has committed of each topic."""
-        mine = pc.field("group_id").isin(list(groups)) & (pc.field("commits") > 0)
-        found = self.dataset(RECORDS).to_table(
-            columns=["group_id", "topic", "partition"], filter=mine
-        )
-        return highest(found)
+        columns = ("group_id", "topic", "partition", "commits")
+        found = self.read(RECORDS, columns, groups=groups)
+        return highest(found.filter(pc.greater(pc.fill_null(found.column("commits"), 0), 0)))
 
     def write(self, name: str, table: Any) -> None:
         """Write a table that was made on the driver."""
@@ -95,6 +127,33 @@ class StageTables:
             parquet.write_table(
                 schema.empty_table(), f"{folder}/part-empty.parquet", filesystem=self._system
             )
+
+
+def _row_groups(metadata: Any, groups: Collection[str] | None) -> list[int]:
+    """Return the row groups of a file that may have rows of some groups: the files of the walk are sorted by them."""
+    every = list(range(metadata.num_row_groups))
+    if groups is None:
+        return every
+    place = next(
+        (
+            number
+            for number in range(metadata.num_columns)
+            if metadata.schema.column(number).path == "group_id"
+        ),
+        None,
+    )
+    if place is None:
+        return every
+    found = []
+    for number in every:
+        known = metadata.row_group(number).column(place).statistics
+        if (
+            known is None
+            or not known.has_min_max
+            or any(known.min <= each <= known.max for each in groups)
+        ):
+            found.append(number)
+    return found
 
 
 def highest(rows: Any) -> dict[tuple[str, str], int]:

@@ -10,6 +10,7 @@ from pytest_mock import MockerFixture
 from groupsdk.cli.history import HistoryOptions, is_brief, storm_of
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError, GroupSdkError
+from tests.history.sample import SEGMENTS
 from tests.support.cases import each_case
 
 
@@ -106,5 +107,27 @@ def test_without_spark_the_extra_is_named(
     mocker: MockerFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mocker.patch.dict(sys.modules, {"pyspark": None})
-    assert main(["history", "report", "--out", "o"]) == 2
+    assert main(["history", "report", "--out", "s3a://bucket/o"]) == 2
     assert "pip install 'groupsdk[spark]'" in capsys.readouterr().err
+
+
+def test_a_small_log_is_explained_without_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mocker: MockerFixture
+) -> None:
+    mocker.patch.dict(sys.modules, {"pyspark": None})
+    names = tmp_path / "topics.jsonl"
+    names.write_text(
+        '{"topic_id": "CaotL4xPQ2OKVZ8FhT8vWQ", "topic": "events"}\n', encoding="utf-8"
+    )
+    out = tmp_path / "out"
+    words = ("--segments", str(SEGMENTS), "--topics", str(names), "--out", str(out), "--quiet")
+    assert main(["history", "run", "--engine", "local", *words]) == 0
+    assert capsys.readouterr().out == f"{out}/report.html\n"
+    assert "Group workers" in (out / "report.html").read_text(encoding="utf-8")
+    assert main(["history", "report", "--out", str(out), "--quiet", "--title", "again"]) == 0
+    assert "<h1>again</h1>" in (out / "report.html").read_text(encoding="utf-8")
+    names.write_text("no JSON\n", encoding="utf-8")
+    assert main(["history", "run", "--engine", "local", *words]) == 2
+    assert "topic_id" in capsys.readouterr().err
+    archive = ("--archive", "a", "--out", str(out))
+    assert main(["history", "run", "--engine", "local", *archive]) == 2

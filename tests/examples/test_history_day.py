@@ -4,12 +4,6 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
-
-pytest.importorskip("pyspark")
-pytest.importorskip("matplotlib")
-
 from docs import draw_history
 from docs.regions import filled
 from examples.history_day import write_day

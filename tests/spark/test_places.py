@@ -10,6 +10,7 @@ from groupsdk.cli import history
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError
 from groupsdk.history.job import Inputs, read_tables, run
+from groupsdk.history.report.tables import SparkTables
 from groupsdk.history.sources.places import Store, is_known
 from groupsdk.history.sources.segments import read_segments, read_with_spark
 from tests.spark.reading import plain
@@ -79,8 +80,8 @@ def test_segments_tables_and_report_may_be_where_spark_alone_can_go(
     history._write_report(
         history.HistoryOptions(out=f"file:{root}/out", title="by its URI"),
         history._Progress(quiet=True),
+        SparkTables(tables),
         spark,
-        tables,
     )
     assert "by its URI" in (root / "out" / "report.html").read_text(encoding="utf-8")
     assert not Path("file:").exists()

@@ -321,16 +321,18 @@ def _of_assignors(
     steps: Sequence[Step], actual: Choice | None, choices: Sequence[Choice]
 ) -> Iterator[Advice]:
     """Compare what assignors would have made of the very same generations."""
-    if actual is None or not choices:
+    if actual is None:
         return
-    best = min(choices, key=lambda each: (each.moves, each.revoked))
-    kept = None
-    if not actual.is_cooperative:
-        cooperative = (each for each in choices if each.is_cooperative)
-        kept = min(cooperative, key=lambda each: (each.revoked, each.moves), default=None)
-    if best != kept and actual.moves - best.moves > _LEAST_SHARE * actual.moves:
+    # the assignors that the members could change to without another protocol
+    alike = [each for each in choices if each.is_cooperative == actual.is_cooperative]
+    best = min(alike, key=lambda each: (each.moves, each.revoked), default=actual)
+    if actual.moves - best.moves > _LEAST_SHARE * actual.moves:
         yield _instead(OTHER_ASSIGNOR, steps, actual, best)
-    if kept is not None and actual.revoked - kept.revoked > _LEAST_SHARE * actual.revoked:
+    if actual.is_cooperative:
+        return
+    cooperative = (each for each in choices if each.is_cooperative)
+    kept = min(cooperative, key=lambda each: (each.revoked, each.moves), default=actual)
+    if actual.revoked - kept.revoked > _LEAST_SHARE * actual.revoked:
         yield _instead(COOPERATIVE, steps, actual, kept)
 
 

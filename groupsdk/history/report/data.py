@@ -1,25 +1,25 @@
-"""Ask the tables for what the report shows: few rows, summed up by Spark before they come here."""
+"""Ask the tables for what the report shows, summed up where there are many rows."""
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from pyspark.sql import DataFrame, Row, Window, functions as f
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from groupsdk.history.groups.causes import Cause
 from groupsdk.history.groups.owners import OWNED, SHARE
+from groupsdk.history.report.tables import ReadsTables
 
 
-T = TypeVar("T")
-
-MAX_GROUPS: Final = 12
+MAX_GROUPS: Final = 30
 """How many groups get pictures of their own, those with most generations first; the overview has more."""
-MAX_OVERVIEW: Final = 40
+MAX_OVERVIEW: Final = 400
 MAX_PARTITIONS: Final = 60
-"""How many partitions a picture of ownership has; of the others the topics are shown."""
+"""How many partitions a picture of ownership has; of others the topics are shown."""
 MAX_GENERATIONS: Final = 400
 """How many generations of a group are drawn: the last ones."""
 MAX_STAYS: Final = 200
@@ -48,7 +48,7 @@ class GenerationMark(NamedTuple):
     ts: datetime
     cause: str
     evidence: str
-    confidence: float
+    confidence: float | None
     reason: str
     n_members: int
     moved: int
@@ -90,6 +90,34 @@ class WhatIf(NamedTuple):
     rank: int
 
 
+class StormLine(NamedTuple):
+    """One storm."""
+
+    group_id: str
+    start: datetime
+    end: datetime
+    generations: int
+    moves: int
+    causes: str
+    culprit: str
+    downtime_ms: int
+
+
+class AdviceLine(NamedTuple):
+    """What a change would have spared a group."""
+
+    group_id: str
+    advice: str
+    setting: str
+    rebalances: int
+    moves: int
+    revoked: int
+    downtime_ms: int
+    of_rebalances: int
+    evidence: str
+    """The numbers of the generations, or some of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupPage:
     """What is shown of one group."""
@@ -123,54 +151,59 @@ class ReportData:
     """Cause, how many generations, and the median, the 95th percentile and the longest gap in milliseconds."""
     lag: Sequence[tuple[str, str, int, int, int]]
     """Group, kind, and the median, the 95th percentile and the longest lag in records."""
-    storms: Sequence[tuple[Any, ...]]
+    storms: Sequence[StormLine]
+    advice: Sequence[AdviceLine]
     quality: Sequence[tuple[Any, ...]]
     rejects: Sequence[tuple[str, int]]
     pages: Sequence[GroupPage] = field(default_factory=tuple)
 
 
-def collect(tables: Mapping[str, DataFrame], groups: Sequence[str] = ()) -> ReportData:
+_MARK: Final = (
+    *("seq", "generation", "ts", "primary_cause", "evidence", "confidence", "reason"),
+    *("n_members", "moved", "since_previous_ms", "coordinator_changed"),
+)
+
+
+def collect(tables: ReadsTables, groups: Sequence[str] = ()) -> ReportData:
     """Collect what the report shows.
 
     Args:
-        tables: of `job.run` or `job.read_tables`.
+        tables: those of a run.
         groups: which groups get pictures of their own; those with most generations unless given.
     """
-    made = tables["generations"].filter(f.col("primary_cause") != str(Cause.CREATED))
-    span = made.agg(f.min("ts").alias("a"), f.max("ts").alias("b"), f.count("*").alias("n")).first()
-    assert span is not None
-    start, end = span["a"], span["b"]
+    columns = (*("group_id", "protocol", "commit_gap_ms", "commit_gap_max_ms"), *_MARK)
+    every = tables.read("generations", columns)
+    made = every.filter(pc.not_equal(every.column("primary_cause"), str(Cause.CREATED)))
+    start, end = _bounds(made.column("ts"))
     overview = _overview(tables, made)
     chosen = list(groups) or [line.group_id for line in overview[:MAX_GROUPS]]
-    last = tables["quality"].agg(f.max("last_ts").alias("t")).first()
-    log_end = last["t"] if last is not None and last["t"] is not None else end
+    quality = _quality(tables)
+    log_end = max((row[-1] for row in quality if row[-1] is not None), default=end)
     bucket = _bucket(start, end)
-    protocols = {line.group_id: line.protocol for line in overview}
+    numbers = _numbers(every)
     return ReportData(
-        start,
-        end,
-        overview,
-        made.select("group_id").distinct().count(),
-        span["n"],
-        tables["offset_commits"].count(),
-        _causes(made, bucket),
-        bucket,
-        [
-            row["t"]
-            for row in made.filter("coordinator_changed")
-            .select(f.date_trunc("second", "ts").alias("t"))
-            .distinct()
-            .orderBy("t")
-            .limit(MAX_ROWS)
-            .collect()
-        ],
-        _gaps(made),
-        _lag(tables["lag"]),
-        _storms(tables["storms"]),
-        _quality(tables["quality"]),
-        _rejects(tables["rejects"]),
-        _pages(tables, chosen, protocols, log_end),
+        start=start,
+        end=end,
+        overview=overview,
+        n_groups=len(pc.unique(made.column("group_id"))),
+        n_generations=made.num_rows,
+        n_commits=tables.count("offset_commits"),
+        causes_by_time=_causes(made, bucket),
+        bucket=bucket,
+        coordinator_changes=_coordinator_changes(made),
+        gaps=_gaps(made),
+        lag=_lag(tables),
+        storms=_storms(tables),
+        advice=_advice(tables, numbers),
+        quality=quality,
+        rejects=_rejects(tables),
+        pages=[] if log_end is None else _pages(tables, every, chosen, log_end),
     )
+
+
+def _bounds(times: Any) -> tuple[datetime | None, datetime | None]:
+    found = pc.min_max(times).as_py()
+    return found["min"], found["max"]
 
 
 def _bucket(start: datetime | None, end: datetime | None) -> str:
@@ -181,88 +214,125 @@ def _bucket(start: datetime | None, end: datetime | None) -> str:
     return "day"
 
 
-def _overview(tables: Mapping[str, DataFrame], made: DataFrame) -> list[GroupLine]:
-    per_cause = made.groupBy("group_id", "primary_cause").agg(f.count("*").alias("n"))
-    top = per_cause.groupBy("group_id").agg(
-        f.max_by("primary_cause", f.struct("n", "primary_cause")).alias("top")
-    )
-    storms = tables["storms"].groupBy("group_id").agg(f.count("*").alias("storms"))
-    rows = (
-        made.groupBy("group_id")
-        .agg(
-            f.max_by("protocol", "seq").alias("protocol"),
-            f.count("*").alias("n"),
-            ((f.unix_millis(f.max("ts")) - f.unix_millis(f.min("ts"))) / 3_600_000).alias("hours"),
-            f.sum("moved").alias("moves"),
-            f.coalesce(f.sum("commit_gap_ms"), f.lit(0)).alias("downtime"),
+def _numbers(every: Any) -> dict[tuple[str, int], int]:
+    """Return the number of each generation by its group and `seq`."""
+    columns = (every.column(name).to_pylist() for name in ("group_id", "seq", "generation"))
+    return {(group, seq): number for group, seq, number in zip(*columns, strict=True)}
+
+
+def _overview(tables: ReadsTables, made: Any) -> list[GroupLine]:
+    found = (
+        made.group_by("group_id")
+        .aggregate(
+            [
+                ("seq", "count"),
+                ("ts", "min"),
+                ("ts", "max"),
+                ("moved", "sum"),
+                ("commit_gap_ms", "sum"),
+            ]
         )
-        .join(top, "group_id")
-        .join(storms, "group_id", "left")
-        .orderBy(f.col("n").desc(), "group_id")
-        .limit(MAX_OVERVIEW)
-        .collect()
+        .sort_by([("seq_count", "descending"), ("group_id", "ascending")])
+        .slice(0, MAX_OVERVIEW)
+        .to_pylist()
     )
+    groups = pa.array([row["group_id"] for row in found])
+    mine = made.filter(pc.is_in(made.column("group_id"), groups))
+    causes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    protocols: dict[str, str] = {}
+    columns = (mine.column(name).to_pylist() for name in ("group_id", "primary_cause", "protocol"))
+    for group, cause, protocol in zip(*columns, strict=True):
+        causes[group][cause] += 1
+        protocols[group] = protocol
+    storms = Counter(tables.read("storms", ("group_id",)).column("group_id").to_pylist())
     return [
         GroupLine(
-            *(row["group_id"], row["protocol"], row["n"], row["hours"], row["moves"]),
-            *(row["storms"] or 0, row["top"], row["downtime"]),
+            row["group_id"],
+            protocols[row["group_id"]],
+            row["seq_count"],
+            _hours(row["ts_min"], row["ts_max"]),
+            row["moved_sum"],
+            storms[row["group_id"]],
+            max(causes[row["group_id"]].items(), key=lambda each: (each[1], each[0]))[0],
+            row["commit_gap_ms_sum"] or 0,
         )
-        for row in rows
+        for row in found
     ]
 
 
-def _causes(made: DataFrame, bucket: str) -> list[tuple[datetime, str, int]]:
-    rows = (
-        made.groupBy(f.date_trunc(bucket, "ts").alias("t"), "primary_cause")
-        .agg(f.count("*").alias("n"))
-        .orderBy("t", "primary_cause")
-        .limit(MAX_ROWS)
-        .collect()
+def _hours(first: datetime | None, last: datetime | None) -> float:
+    return 0.0 if first is None or last is None else (last - first).total_seconds() / 3600
+
+
+def _causes(made: Any, bucket: str) -> list[tuple[datetime, str, int]]:
+    times = pc.floor_temporal(made.column("ts"), unit=bucket)
+    found = (
+        pa.table({"t": times, "cause": made.column("primary_cause")})
+        .filter(pc.is_valid(times))
+        .group_by(["t", "cause"])
+        .aggregate([("cause", "count")])
+        .sort_by([("t", "ascending"), ("cause", "ascending")])
+        .slice(0, MAX_ROWS)
     )
-    return [(row["t"], row["primary_cause"], row["n"]) for row in rows]
+    return [(row["t"], row["cause"], row["cause_count"]) for row in found.to_pylist()]
 
 
-def _gaps(made: DataFrame) -> list[tuple[str, int, int, int, int]]:
-    rows = (
-        made.filter(f.col("commit_gap_ms").isNotNull())
-        .groupBy("primary_cause")
-        .agg(
-            f.count("*").alias("n"),
-            f.percentile("commit_gap_ms", f.lit(0.5)).cast("bigint").alias("median"),
-            f.percentile("commit_gap_ms", f.lit(0.95)).cast("bigint").alias("p95"),
-            f.max("commit_gap_max_ms").alias("max"),
+def _coordinator_changes(made: Any) -> list[datetime]:
+    times = made.filter(made.column("coordinator_changed")).column("ts").drop_null()
+    seconds = pc.unique(pc.floor_temporal(times, unit="second")).to_pylist()
+    return sorted(seconds)[:MAX_ROWS]
+
+
+def _gaps(made: Any) -> list[tuple[str, int, int, int, int]]:
+    known = made.filter(pc.is_valid(made.column("commit_gap_ms")))
+    found = []
+    for cause in sorted(pc.unique(known.column("primary_cause")).to_pylist()):
+        mine = known.filter(pc.equal(known.column("primary_cause"), cause))
+        values = mine.column("commit_gap_ms").to_numpy()
+        median, high = (int(each) for each in np.percentile(values, (50, 95)))
+        longest = pc.max(mine.column("commit_gap_max_ms")).as_py()
+        found.append((cause, len(values), median, high, longest))
+    return found
+
+
+def _lag(tables: ReadsTables) -> list[tuple[str, str, int, int, int]]:
+    lag = tables.read("lag", ("group_id", "kind", "lag"))
+    most = (
+        lag.group_by(["group_id", "kind"])
+        .aggregate([("lag", "max")])
+        .sort_by([("lag_max", "descending"), ("group_id", "ascending"), ("kind", "ascending")])
+        .slice(0, MAX_GROUPS)
+        .to_pylist()
+    )
+    found = []
+    for row in most:
+        mine = lag.filter(
+            pc.and_(
+                pc.equal(lag.column("group_id"), row["group_id"]),
+                pc.equal(lag.column("kind"), row["kind"]),
+            )
         )
-        .orderBy("primary_cause")
-        .collect()
+        values = mine.column("lag").drop_null().to_numpy()
+        median, high = (int(each) for each in np.percentile(values, (50, 95)))
+        found.append((row["group_id"], row["kind"], median, high, row["lag_max"]))
+    return found
+
+
+def _storms(tables: ReadsTables) -> list[StormLine]:
+    columns = (
+        *("group_id", "start_ts", "end_ts", "generations", "moves", "causes"),
+        *("culprit_client", "culprit_clients", "culprit_host", "downtime_ms"),
     )
-    return [(r["primary_cause"], r["n"], r["median"], r["p95"], r["max"]) for r in rows]
-
-
-def _lag(lag: DataFrame) -> list[tuple[str, str, int, int, int]]:
-    rows = (
-        lag.groupBy("group_id", "kind")
-        .agg(
-            f.percentile_approx("lag", 0.5).alias("median"),
-            f.percentile_approx("lag", 0.95).alias("p95"),
-            f.max("lag").alias("max"),
-        )
-        .orderBy(f.col("max").desc(), "group_id", "kind")
-        .limit(MAX_OVERVIEW)
-        .collect()
-    )
-    return [(r["group_id"], r["kind"], r["median"], r["p95"], r["max"]) for r in rows]
-
-
-def _storms(storms: DataFrame) -> list[tuple[Any, ...]]:
-    rows = storms.orderBy("start_ts", "group_id").limit(MAX_ROWS).collect()
+    found = tables.read("storms", columns)
+    order = [("start_ts", "ascending"), ("group_id", "ascending")]
     return [
-        (
-            *(r["group_id"], r["start_ts"], r["end_ts"], r["generations"], r["moves"]),
-            ", ".join(f"{cause} {n}" for cause, n in sorted(r["causes"].items())),
-            culprit_name(r["culprit_client"], r["culprit_clients"], r["culprit_host"]),
-            r["downtime_ms"],
+        StormLine(
+            *(row["group_id"], row["start_ts"], row["end_ts"], row["generations"], row["moves"]),
+            ", ".join(f"{cause} {n}" for cause, n in sorted(dict(row["causes"]).items())),
+            culprit_name(row["culprit_client"], row["culprit_clients"], row["culprit_host"]),
+            row["downtime_ms"],
         )
-        for r in rows
+        for row in found.sort_by(order).slice(0, MAX_ROWS).to_pylist()
     ]
 
 
@@ -273,179 +343,188 @@ def culprit_name(client: str | None, clients: int | None, host: str | None) -> s
     return f"{client} ({clients} ids{f' from {host}' if host else ''})"
 
 
-def _quality(quality: DataFrame) -> list[tuple[Any, ...]]:
-    rows = quality.orderBy("src_partition").limit(MAX_ROWS).collect()
-    return [
-        (
-            *(r["src_partition"], r["first_offset"], r["last_offset"], r["records"]),
-            *(r["offset_gaps"], r["bad_batches"], r["undecodable"]),
-            ", ".join(f"{kind}: {n}" for kind, n in sorted(r["unknown_types"].items())),
-            *(r["missing_generations"], r["first_ts"], r["last_ts"]),
-        )
-        for r in rows
-    ]
+_ADVICE: Final = AdviceLine._fields
+_SHOWN: Final = 5
 
 
-def _rejects(rejects: DataFrame) -> list[tuple[str, int]]:
-    rows = (
-        rejects.groupBy("reason")
-        .agg(f.count("*").alias("n"))
-        .orderBy(f.col("n").desc(), "reason")
-        .limit(20)
-        .collect()
+def _advice(tables: ReadsTables, numbers: Mapping[tuple[str, int], int]) -> list[AdviceLine]:
+    rows = tables.read("advice", _ADVICE).to_pylist()
+    rows.sort(key=lambda row: (-row["rebalances"], -row["revoked"] - row["moves"], row["group_id"]))
+    found = []
+    for row in rows[:MAX_ROWS]:
+        seqs = row.pop("evidence") or []
+        shown = [str(numbers[row["group_id"], seq]) for seq in seqs[:_SHOWN]]
+        more = f" and {len(seqs) - _SHOWN:,} more" if len(seqs) > _SHOWN else ""
+        found.append(AdviceLine(**row, evidence=", ".join(shown) + more))
+    return found
+
+
+def _quality(tables: ReadsTables) -> list[tuple[Any, ...]]:
+    columns = (
+        *("src_partition", "first_offset", "last_offset", "records", "offset_gaps", "bad_batches"),
+        *("undecodable", "unknown_types", "missing_generations", "first_ts", "last_ts"),
     )
-    return [(row["reason"], row["n"]) for row in rows]
+    rows = tables.read("quality", columns).sort_by("src_partition").slice(0, MAX_ROWS).to_pylist()
+    for row in rows:
+        types = sorted(dict(row["unknown_types"] or ()).items())
+        row["unknown_types"] = ", ".join(f"{kind}: {n}" for kind, n in types)
+    return [tuple(row[name] for name in columns) for row in rows]
+
+
+def _rejects(tables: ReadsTables) -> list[tuple[str, int]]:
+    found = tables.read("rejects", ("reason",)).group_by("reason").aggregate([("reason", "count")])
+    order = [("reason_count", "descending"), ("reason", "ascending")]
+    rows = found.sort_by(order).slice(0, 20).to_pylist()
+    return [(row["reason"], row["reason_count"]) for row in rows]
 
 
 def _pages(
-    tables: Mapping[str, DataFrame],
-    groups: Sequence[str],
-    protocols: Mapping[str, str],
-    log_end: datetime,
+    tables: ReadsTables, every: Any, groups: Sequence[str], log_end: datetime
 ) -> list[GroupPage]:
-    """Collect the pages of all chosen groups, with one query for each table."""
-    if not groups:
-        return []
-    marks = _marks(tables["generations"], groups)
-    firsts = {group: each[0].seq for group, each in marks.items()}
-    stretches = _stretches(tables["assignments"], firsts, marks, log_end)
-    stays, left_out = _stays(tables["memberships"], groups)
-    what_if = _what_if(tables["replay_summary"], groups)
+    """Collect the pages of all chosen groups, reading each table once."""
+    mine = every.filter(pc.is_in(every.column("group_id"), pa.array(groups, type=pa.string())))
+    mine = mine.filter(pc.is_valid(mine.column("ts"))).sort_by("seq")
+    marks: defaultdict[str, list[GenerationMark]] = defaultdict(list)
+    protocols: dict[str, str] = {}
+    for row in mine.select(["group_id", "protocol", *_MARK]).to_pylist():
+        group, protocols[row["group_id"]] = row["group_id"], row["protocol"]
+        values = [row[name] for name in _MARK]
+        mark = GenerationMark(*values)
+        marks[group].append(mark._replace(reason=mark.reason or ""))
+    shown = {group: each[-MAX_GENERATIONS:] for group, each in marks.items()}
+    stretches = _stretches(tables, shown, log_end)
+    stays = _stays(tables, groups)
+    what_if = _what_if(tables, groups)
     return [
         GroupPage(
             group,
             protocols.get(group, ""),
-            marks.get(group, ()),
-            stretches.get(group, ([], False))[0],
-            stretches.get(group, ([], False))[1],
-            stays.get(group, ()),
-            left_out.get(group, 0),
-            what_if.get(group, ()),
+            shown.get(group, []),
+            *stretches.get(group, ([], False)),
+            stays[group][-MAX_STAYS:],
+            max(0, len(stays[group]) - MAX_STAYS),
+            what_if[group],
             log_end,
         )
         for group in groups
     ]
 
 
-def _of(frame: DataFrame, groups: Sequence[str]) -> DataFrame:
-    return frame.filter(f.col("group_id").isin(*groups))
-
-
-def _latest(frame: DataFrame, by: str, most: int) -> DataFrame:
-    """Keep the last rows of each group."""
-    newest = Window.partitionBy("group_id").orderBy(f.col(by).desc())
-    return frame.withColumn("place", f.row_number().over(newest)).filter(f.col("place") <= most)
-
-
-def _by_group(rows: Sequence[Row], make: Callable[[Row], T]) -> dict[str, list[T]]:
-    found: defaultdict[str, list[T]] = defaultdict(list)
-    for row in rows:
-        found[row["group_id"]].append(make(row))
-    return dict(found)
-
-
-def _marks(generations: DataFrame, groups: Sequence[str]) -> dict[str, list[GenerationMark]]:
-    last = _latest(_of(generations, groups), "seq", MAX_GENERATIONS)
-    return _by_group(
-        last.orderBy("group_id", "seq").collect(),
-        lambda row: GenerationMark(
-            *(row["seq"], row["generation"], row["ts"], row["primary_cause"], row["evidence"]),
-            *(row["confidence"], row["reason"] or "", row["n_members"], row["moved"]),
-            *(row["since_previous_ms"], row["coordinator_changed"]),
-        ),
-    )
-
-
-def _stays(
-    memberships: DataFrame, groups: Sequence[str]
-) -> tuple[dict[str, list[Stay]], dict[str, int]]:
-    mine = _of(memberships, groups)
-    counts = {row["group_id"]: row["count"] for row in mine.groupBy("group_id").count().collect()}
-    found = _by_group(
-        _latest(mine, "start_ts", MAX_STAYS).orderBy("start_ts", "member_id").collect(),
-        lambda row: Stay(
-            *(row["client_id"], row["member_id"], row["start_ts"], row["end_ts"]),
-            row["end_reason"] or ("" if row["end_ts"] is None else str(Cause.UNKNOWN)),
-        ),
-    )
-    return found, {group: n - len(found.get(group, ())) for group, n in counts.items()}
-
-
-def _what_if(summary: DataFrame, groups: Sequence[str]) -> dict[str, list[WhatIf]]:
-    names = (
-        *("assignor", "generations", "moves", "revoked"),
-        *("mean_stddev", "worst_spread", "problems", "rank"),
-    )
-    rows = _of(summary, groups).orderBy("group_id", "rank", "assignor").collect()
-    return _by_group(rows, lambda row: WhatIf(*(row[name] for name in names)))
-
-
-def _stretches(
-    assignments: DataFrame,
-    firsts: Mapping[str, int],
-    marks: Mapping[str, Sequence[GenerationMark]],
-    log_end: datetime,
-) -> dict[str, tuple[list[Stretch], bool]]:
-    """Take who had what from generation to generation; of groups with many partitions the share of topics."""
-    drawn = f.create_map(*(f.lit(part) for pair in firsts.items() for part in pair))
-    mine = _of(assignments, list(firsts)).filter(
-        # the partitions of share groups have no owner
-        f.col("phase").isin(*OWNED)
-        & (f.col("protocol") != SHARE)
-        & (f.col("seq") >= drawn[f.col("group_id")])
-    )
-    totals = mine.groupBy("group_id", "topic").agg(f.countDistinct("partition").alias("total"))
-    sizes = totals.groupBy("group_id").agg(f.sum("total").alias("size"))
-    is_large = f.col("size") > MAX_PARTITIONS
-    each = f.concat_ws("-", "topic", "partition")
-    rows = (
-        mine.join(f.broadcast(totals), ["group_id", "topic"])
-        .join(f.broadcast(sizes), "group_id")
-        .withColumn("label", f.when(is_large, f.col("topic")).otherwise(each))
-        .groupBy("group_id", "seq", "label", "client_id")
-        .agg(
-            f.when(f.first(is_large), f.count("*") / f.first("total"))
-            .otherwise(1.0)
-            .alias("share"),
-            f.first(is_large).alias("large"),
+def _stays(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, list[Stay]]:
+    columns = ("group_id", "client_id", "member_id", "start_ts", "end_ts", "end_reason")
+    rows = tables.read("memberships", columns, groups)
+    order = [("start_ts", "ascending"), ("member_id", "ascending")]
+    found: defaultdict[str, list[Stay]] = defaultdict(list)
+    for row in rows.filter(pc.is_valid(rows.column("start_ts"))).sort_by(order).to_pylist():
+        reason = row["end_reason"] or ("" if row["end_ts"] is None else str(Cause.UNKNOWN))
+        found[row["group_id"]].append(
+            Stay(row["client_id"], row["member_id"], row["start_ts"], row["end_ts"], reason)
         )
-        .orderBy("group_id", "seq", "label", "client_id")
-        .collect()
-    )
-    cells = _by_group(rows, lambda row: (row["seq"], row["label"], row["client_id"], row["share"]))
-    large = {row["group_id"]: row["large"] for row in rows}
-    found = {}
-    for group, mine_cells in cells.items():
-        begins = {mark.seq: mark.ts for mark in marks[group]}
-        ends = {mark.seq: following.ts for mark, following in pairwise(marks[group])}
-        found[group] = join_stretches(mine_cells, begins, ends, log_end), large[group]
     return found
 
 
-def join_stretches(
-    cells: Sequence[tuple[int, str, str, float]],
-    begins: Mapping[int, datetime],
-    ends: Mapping[int, datetime],
-    log_end: datetime,
-) -> list[Stretch]:
+def _what_if(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, list[WhatIf]]:
+    rows = tables.read("replay_summary", ("group_id", *WhatIf._fields), groups)
+    found: defaultdict[str, list[WhatIf]] = defaultdict(list)
+    for row in rows.sort_by([("rank", "ascending"), ("assignor", "ascending")]).to_pylist():
+        found[row.pop("group_id")].append(WhatIf(**row))
+    return found
+
+
+def _stretches(
+    tables: ReadsTables, marks: Mapping[str, Sequence[GenerationMark]], log_end: datetime
+) -> dict[str, tuple[list[Stretch], bool]]:
+    """Take who had what from generation to generation; of groups with many partitions the share of topics."""
+    columns = ("group_id", "seq", "topic", "partition", "client_id", "phase", "protocol")
+    rows = tables.read("assignments", columns, list(marks))
+    # the partitions of share groups have no owner
+    rows = rows.filter(
+        pc.and_(
+            pc.is_in(rows.column("phase"), pa.array(OWNED)),
+            pc.not_equal(rows.column("protocol"), SHARE),
+        )
+    )
+    found = {}
+    for group, shown in marks.items():
+        mine = rows.filter(
+            pc.and_(
+                pc.equal(rows.column("group_id"), group),
+                pc.greater_equal(rows.column("seq"), shown[0].seq),
+            )
+        )
+        if mine.num_rows:
+            cells, large = _cells(mine)
+            begins = {mark.seq: mark.ts for mark in shown}
+            found[group] = join_stretches(cells, begins, log_end), large
+    return found
+
+
+def _cells(rows: Any) -> tuple[Any, bool]:
+    """Return `seq`, `label`, `client_id` and `share`, a row for each; and whether the labels are topics."""
+    places = rows.group_by(["topic", "partition"]).aggregate([])
+    large = places.num_rows > MAX_PARTITIONS
+    if not large:
+        labels = pc.binary_join_element_wise(
+            rows.column("topic"), pc.cast(rows.column("partition"), pa.string()), "-"
+        )
+        ones = pa.array(np.ones(rows.num_rows))
+        columns = {
+            "seq": rows.column("seq"),
+            "label": labels,
+            "client_id": rows.column("client_id"),
+        }
+        return pa.table({**columns, "share": ones}), False
+    totals = Counter(places.column("topic").to_pylist())
+    found = rows.group_by(["seq", "topic", "client_id"]).aggregate([("partition", "count")])
+    topics = found.column("topic").to_pylist()
+    counts = found.column("partition_count").to_pylist()
+    shares = [n / totals[topic] for n, topic in zip(counts, topics, strict=True)]
+    columns = {
+        "seq": found.column("seq"),
+        "label": found.column("topic"),
+        "client_id": found.column("client_id"),
+    }
+    return pa.table({**columns, "share": pa.array(shares)}), True
+
+
+def join_stretches(cells: Any, begins: Mapping[int, datetime], log_end: datetime) -> list[Stretch]:
     """Put together what one client had over several generations.
 
     Args:
-        cells: generation (`seq`), label, client and share, in the order of the generations.
+        cells: a table of `seq`, `label`, `client_id` and `share`.
         begins: when each generation began.
-        ends: when each ended; the last one has none.
-        log_end: when the log ends.
+        log_end: when the last one ends.
     """
-    done: list[Stretch] = []
-    open_: dict[tuple[str, str], tuple[int, Stretch]] = {}
-    for seq, label, client, share in cells:
-        end = max(ends.get(seq, log_end), begins[seq])
-        before = open_.get((label, client))
-        if before is not None and before[0] == seq - 1 and before[1].share == share:
-            open_[label, client] = seq, before[1]._replace(end=end)
-            continue
-        if before is not None:
-            done.append(before[1])
-        open_[label, client] = seq, Stretch(label, client, begins[seq], end, share)
-    done += [stretch for _, stretch in open_.values()]
-    return sorted(done, key=lambda each: (each.label, each.start, each.client))
+    if not cells.num_rows:
+        return []
+    order = [(name, "ascending") for name in ("label", "client_id", "seq")]
+    cells = cells.sort_by(order)
+    seqs = cells.column("seq").to_numpy()
+    breaks = np.ones(len(seqs), dtype=np.bool_)
+    breaks[1:] = seqs[1:] != seqs[:-1] + 1
+    for name in ("label", "client_id"):
+        codes = pc.dictionary_encode(cells.column(name).combine_chunks()).indices.to_numpy()
+        breaks[1:] |= codes[1:] != codes[:-1]
+    shares = cells.column("share").to_numpy()
+    breaks[1:] |= shares[1:] != shares[:-1]
+    firsts = np.flatnonzero(breaks)
+    lasts = np.append(firsts[1:], len(seqs)) - 1
+    chosen = cells.take(pa.array(firsts))
+    columns: Iterable[Any] = zip(
+        chosen.column("label").to_pylist(),
+        chosen.column("client_id").to_pylist(),
+        seqs[firsts].tolist(),
+        seqs[lasts].tolist(),
+        shares[firsts].tolist(),
+        strict=True,
+    )
+    return [
+        # a clock may go back
+        Stretch(
+            *(label, client, begins[first]),
+            max(begins[first], begins.get(last + 1, log_end)),
+            share,
+        )
+        for label, client, first, last, share in columns
+        if first in begins
+    ]

@@ -1,31 +1,70 @@
-"""Write the report: one HTML file that needs no network, no script and nothing beside it."""
+"""Write the report: one HTML file that needs no network and nothing beside it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from html import escape
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
-from groupsdk.history.report import figures
-from groupsdk.history.report.data import MAX_ROWS, GroupPage, ReportData, WhatIf
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from groupsdk.history.report import drawing
+from groupsdk.history.report.data import (
+    MAX_ROWS,
+    AdviceLine,
+    GroupPage,
+    ReportData,
+    StormLine,
+    WhatIf,
+)
+from groupsdk.history.report.drawing import Picture
 from groupsdk.version import __version__
 
 
 _MARGIN: Final = 0.05
 _NARROW: Final = 3  # times narrower than the whole
+_MAX_STORMS: Final = 5
+"""How many storms of a group are drawn closer: its largest."""
+_FIRST_ADVICE: Final = 5
+"""How much advice stands at the top."""
+_LEGEND_ROW: Final = 16
+_LETTER: Final = 6.6
+_ADVICE: Final = {
+    "static_membership": "static membership would have spared",
+    "longer_session": "a longer session would have spared",
+    "initial_delay": "a delay of the first rebalance would have spared",
+    "restart_together": "deployments at once would have spared",
+    "other_assignor": "another assignor would have spared",
+    "cooperative": "the cooperative protocol would have spared",
+}
 
-_STYLE: Final = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1100px; padding: 0 1rem; color: #1a1a1a; }
-h1 { margin-bottom: 0; } h2 { margin-top: 3rem; border-bottom: 2px solid #ddd; } h3 { margin-top: 2rem; }
-p.trust { background: #f4f1e6; border-left: 5px solid #a06d00; padding: .6rem 1rem; }
-p.question { color: #444; font-style: italic; margin: .3rem 0; }
-figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
-details { margin: .5rem 0; } summary { cursor: pointer; color: #0072B2; }
-table { border-collapse: collapse; font-size: 13px; display: block; overflow-x: auto; max-height: 32rem; overflow-y: auto; }
-th, td { padding: .2rem .6rem; text-align: left; border-bottom: 1px solid #e5e5e5; vertical-align: top; }
-th { position: sticky; top: 0; background: #f7f7f7; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
-nav a { margin-right: 1rem; }
-"""
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "overview": (
+        *("group", "protocol", "rebalances", "an hour", "partitions moved"),
+        *("storms", "commonest cause", "seconds without commits"),
+    ),
+    "storms": (
+        *("group", "from", "to", "rebalances", "partitions moved"),
+        *("causes", "client behind most of it", "seconds without commits"),
+    ),
+    "advice": (
+        *("group", "advice", "setting", "rebalances spared", "of", "moves spared"),
+        *("revocations spared", "seconds without commits", "generations"),
+    ),
+    "marks": (
+        *("generation", "time", "cause", "evidence", "confidence", "members", "moved"),
+        *("seconds since the last", "other coordinator", "the broker's reason"),
+    ),
+    "what_if": (
+        *("assignor", "generations", "partitions moved", "revoked", "mean deviation"),
+        *("worst spread", "failed", "rank"),
+    ),
+    "quality": (
+        *("partition", "first offset", "last offset", "records", "missing offsets", "bad batches"),
+        *("undecodable", "unknown types", "missing generations", "from", "to"),
+    ),
+}
 
 
 def render(data: ReportData, *, title: str = "What happened to the groups") -> str:
@@ -33,42 +72,119 @@ def render(data: ReportData, *, title: str = "What happened to the groups") -> s
 
     Every number in a picture stands in the table under it, too.
     """
-    parts = [
-        f"<h1>{escape(title)}</h1>",
-        _counts(data),
-        f'<p class="trust">{_trust(data)}</p>',
-        _navigation(data),
+    pages = [_page(page, data) for page in data.pages]
+    anchors = {page.group_id: anchor_of(page.group_id) for page in data.pages}
+    storm_anchors = {each["of"]: each["anchor"] for page in pages for each in page["storms"]}
+    links = [
+        ("overview", "Overview"),
+        ("advice", "Advice"),
+        ("causes", "Causes"),
+        ("costs", "Costs"),
     ]
     if not data.n_generations:
-        parts.append("<p>The log has no rebalances: nothing can be drawn.</p>")
-    else:
-        parts += [_overview(data), _causes(data), _costs(data)]
-        parts += [_group(page, storm_to_show(page, data)) for page in data.pages]
-    parts.append(_quality(data))
-    parts.append(f"<p><small>groupsdk {escape(__version__)}; all times are UTC.</small></p>")
+        links = []
+    links += [(anchor, group) for group, anchor in anchors.items()]
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
+        _environment()
+        .get_template("report.html.jinja")
+        .render(
+            data=data,
+            title=title,
+            version=__version__,
+            opening=opening(data),
+            trust=trust(data),
+            advice=data.advice[:_FIRST_ADVICE],
+            anchors=anchors,
+            links=[*links, ("quality", "Data quality")],
+            names=_NAMES,
+            max_rows=MAX_ROWS,
+            pages=pages,
+            pictures={
+                "overview": drawing.overview(data),
+                "causes": drawing.causes(data),
+                "gaps": drawing.gaps(data),
+                "quality": drawing.quality(data),
+            },
+            overview_rows=_overview_rows(data, anchors),
+            storm_rows=_storm_rows(data, storm_anchors, anchors),
+            advice_rows=_advice_rows(data),
+            cause_rows=[(_time(time), cause, n) for time, cause, n in data.causes_by_time],
+            gap_rows=[(c, n, m / 1000, p / 1000, x / 1000) for c, n, m, p, x in data.gaps],
+            quality_rows=[(*row[:9], _time(row[9]), _time(row[10])) for row in data.quality],
+        )
     )
 
 
-def _counts(data: ReportData) -> str:
-    return (
-        f"<p>{_period(data)}: {data.n_generations:,} rebalances of {data.n_groups:,} groups,"
-        f" {data.n_commits:,} committed offsets.</p>"
+def svg_file(picture: Picture) -> str:
+    """Write one picture as a file of its own."""
+    module: Any = _environment().get_template("picture.svg.jinja").make_module()
+    return str(module.draw(picture, standalone=True)) + "\n"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    filters: dict[str, Callable[..., Any]] = {
+        "number": lambda value: f"{value:,}",
+        "place": lambda value: f"{value:.2f}".rstrip("0").rstrip("."),
+        "time": _time,
+        "cell": _cell,
+        "advice": advice_text,
+    }
+    environment.filters |= filters
+    environment.globals |= {"legend_of": _legend_of, "legend_height": _legend_height}
+    return environment
 
 
-def _period(data: ReportData) -> str:
-    if data.start is None or data.end is None:
-        return "No time at all"
-    return f"{_time(data.start)} to {_time(data.end)}"
+def _legend_of(picture: Picture) -> list[dict[str, Any]]:
+    """Place the names of a legend in lines below the picture."""
+    found = []
+    x, y = 12.0, picture.height + _LEGEND_ROW - 4
+    for name, colour in picture.legend:
+        width = 14 + _LETTER * len(name) + 16
+        if x + width > picture.width and x > 12:
+            x, y = 12.0, y + _LEGEND_ROW
+        found.append({"x": x, "y": y, "colour": colour, "name": name})
+        x += width
+    return found
 
 
-def _trust(data: ReportData) -> str:
+def _legend_height(picture: Picture) -> float:
+    found = _legend_of(picture)
+    return found[-1]["y"] - picture.height + 6 if found else 0
+
+
+def opening(data: ReportData) -> str:
+    """Say in two sentences what the report is of, and which group stands out."""
+    if data.start is None or data.end is None or not data.overview:
+        return f"{data.n_groups:,} groups, {data.n_commits:,} committed offsets, no rebalance."
+    text = (
+        f"{_time(data.start)} to {_time(data.end)}: {data.n_generations:,} rebalances of"
+        f" {data.n_groups:,} groups, {data.n_commits:,} committed offsets."
+    )
+    first = data.overview[0]
+    share = 100 * first.generations / data.n_generations
+    text += (
+        f" {first.group_id} rebalanced most often, {first.generations:,} times ({share:.0f} %),"
+        f" mostly for {first.top_cause}."
+    )
+    if data.storms:
+        plural = "storm" if len(data.storms) == 1 else "storms"
+        text += (
+            f" There were {len(data.storms):,} {plural}."
+            if len(data.storms) > 1
+            else (f" There was one {plural}.")
+        )
+    return text
+
+
+def trust(data: ReportData) -> Markup:
     """Say how far the data can be trusted, before anything is shown of it."""
     records = sum(row[3] for row in data.quality)
     gaps = sum(row[4] for row in data.quality)
@@ -80,178 +196,110 @@ def _trust(data: ReportData) -> str:
     generations = data.n_generations + missing
     lost = 100 * missing / generations if generations else 0.0
     text = (
-        f"<b>How far to trust this:</b> {records:,} records of {len(data.quality)} partitions of the log"
+        f"{records:,} records of {len(data.quality)} partitions of the log"
         f" were read, {share:.1f} % of the offsets they span. {missing:,} of {generations:,} generations"
         f" ({lost:.1f} %) are missing. {bad:,} batches were damaged, {undecodable:,} records could not be"
         " decoded."
     )
     if unknown:
-        text += f" Record types that are not known: {escape('; '.join(unknown))}."
+        text += f" Record types that are not known: {'; '.join(unknown)}."
     if gaps:
         text += (
             " Offsets are missing where the log was compacted: of older times only the last record of each"
             " group and offset is left, and rebalances between them are not seen."
         )
-    return text
+    return Markup("<b>How far to trust this:</b> {}").format(text)
 
 
-def _navigation(data: ReportData) -> str:
-    links = [("overview", "Overview"), ("causes", "Causes"), ("costs", "Costs")]
-    links += [(_anchor(page), page.group_id) for page in data.pages]
-    links.append(("quality", "Data quality"))
-    return "<nav>" + " ".join(f'<a href="#{a}">{escape(t)}</a>' for a, t in links) + "</nav>"
+def advice_text(line: AdviceLine) -> str:
+    """Say in words what a change would have spared."""
+    parts = []
+    if line.rebalances:
+        parts.append(f"{line.rebalances:,} of {line.of_rebalances:,} rebalances")
+    if line.moves:
+        parts.append(f"{line.moves:,} moves of partitions")
+    if line.revoked:
+        parts.append(f"{line.revoked:,} revocations")
+    if line.downtime_ms:
+        parts.append(f"{line.downtime_ms / 1000:,.1f} s without commits")
+    said = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+    return f"{_ADVICE.get(line.advice, line.advice)} {said}:"
 
 
-def _overview(data: ReportData) -> str:
-    rows = [
-        (
-            *(line.group_id, line.protocol, line.generations),
-            f"{line.generations / line.hours:.1f}" if line.hours >= 0.01 else "",
-            *(line.moves, line.storms, line.top_cause, _seconds(line.downtime_ms)),
-        )
-        for line in data.overview
-    ]
-    names = (
-        *("group", "protocol", "rebalances", "an hour", "partitions moved"),
-        *("storms", "commonest cause", "seconds without commits"),
-    )
-    storm_names = (
-        *("group", "from", "to", "rebalances", "partitions moved"),
-        *("causes", "client behind most of it", "seconds without commits"),
-    )
-    storms = [
-        (g, _time(a), _time(b), n, m, causes, culprit, _seconds(down))
-        for g, a, b, n, m, causes, culprit, down in data.storms
-    ]
-    text = _section(
-        *("overview", "1. Overview", "Which group first?"),
-        figures.overview(data),
-        _table(names, rows, open_=True),
-    )
-    return (
-        text
-        + "<h3>Storms</h3>"
-        + (_table(storm_names, storms, open_=True) if storms else "<p>There was none.</p>")
-    )
-
-
-def _causes(data: ReportData) -> str:
-    rows = [(_time(time), cause, n) for time, cause, n in data.causes_by_time]
-    changes = ", ".join(_time(each) for each in data.coordinator_changes[:50])
-    text = f"<p>Other coordinators (grey): {changes}.</p>" if changes else ""
-    return _section(
-        *("causes", "2. Causes", "What changed, and when?"),
-        figures.causes(data),
-        text + _table(("from", "cause", "rebalances"), rows),
-    )
-
-
-def _costs(data: ReportData) -> str:
-    gaps = [(c, n, _seconds(m), _seconds(p), _seconds(x)) for c, n, m, p, x in data.gaps]
-    names = ("cause", "rebalances", "median s", "95 % s", "longest s")
-    text = _table(names, gaps, open_=True)
-    text += _table(("group", "kind", "median", "95 %", "highest"), data.lag, what="the lag")
-    text += (
-        "<p>The lag of the kind <i>lower_bound</i> is against the highest offset that any group had"
-        " committed by then: the log does not hold the ends of partitions.</p>"
-    )
-    question = (
-        "What did a rebalance cost? For how long was nothing committed, how far behind are groups?"
-    )
-    return _section("costs", "3. Costs", question, figures.gaps(data), text)
-
-
-def storm_to_show(page: GroupPage, data: ReportData) -> tuple[datetime, datetime] | None:
-    """Return the period around a group's largest storm, where it is too narrow to be seen in the whole."""
-    storms = [row for row in data.storms if row[0] == page.group_id]
-    if not storms or not page.generations:
-        return None
-    _, start, end, *_ = max(storms, key=lambda row: row[3])
-    margin = max((end - start) * _MARGIN, timedelta(seconds=1))
+def storms_to_show(page: GroupPage, data: ReportData) -> list[StormLine]:
+    """Return a group's largest storms that are too narrow to be seen in the whole, in their order."""
+    if not page.generations:
+        return []
     whole = page.end - page.generations[0].ts
-    shown = (start - margin, end + margin)
-    return shown if (shown[1] - shown[0]) * _NARROW < whole else None
+    mine = [each for each in data.storms if each.group_id == page.group_id]
+    narrow = []
+    for each in mine:
+        start, end = around(each)
+        if (end - start) * _NARROW < whole and start >= page.generations[0].ts - (end - start):
+            narrow.append(each)
+    largest = sorted(narrow, key=lambda each: -each.generations)[:_MAX_STORMS]
+    return sorted(largest, key=lambda each: each.start)
 
 
-def _group(page: GroupPage, storm: tuple[datetime, datetime] | None) -> str:
-    marks = [
-        (
-            *(mark.generation, _time(mark.ts), mark.cause, mark.evidence, f"{mark.confidence:.2f}"),
-            *(mark.n_members, mark.moved, _maybe_seconds(mark.since_previous_ms)),
-            *("yes" if mark.coordinator_changed else "", mark.reason),
-        )
-        for mark in page.generations
-    ]
-    names = (
-        *("generation", "time", "cause", "evidence", "confidence", "members", "moved"),
-        *("seconds since the last", "other coordinator", "the broker's reason"),
-    )
-    stretches = [
-        (each.label, each.client, _time(each.start), _time(each.end), f"{each.share:.0%}")
-        for each in page.stretches
-    ]
-    stays = [
-        (s.client_id, s.member_id, _time(s.start), _time(s.end) if s.end else "", s.end_reason)
-        for s in page.stays
-    ]
-    parts = [f'<h2 id="{_anchor(page)}">Group {escape(page.group_id)}</h2>']
-    if page.stretches:
-        shown = "topics, as there are too many partitions" if page.by_topic else "partitions"
-        parts.append(
-            _figure(
-                *("4. Ownership", f"Who had which {shown}, and what moved?"),
-                figures.ownership(page) + _closer(page, storm),
-                _table(names, marks)
-                + _table(
-                    ("partition", "client", "from", "to", "share"), stretches, what="stretches"
-                ),
+def around(storm: StormLine) -> tuple[datetime, datetime]:
+    """Return a storm's time with a little before and after."""
+    margin = max((storm.end - storm.start) * _MARGIN, timedelta(seconds=1))
+    return storm.start - margin, storm.end + margin
+
+
+def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
+    storms = []
+    for number, storm in enumerate(storms_to_show(page, data), 1):
+        picture = drawing.ownership(page, around(storm))
+        if picture is not None:
+            caption = f"A storm, {_time(storm.start)} to {_time(storm.end)}: {storm.generations:,} rebalances"
+            if storm.culprit:
+                caption += f", most of them by {storm.culprit}"
+            storms.append(
+                {
+                    "of": storm,
+                    "anchor": f"storm-{number}-{anchor_of(page.group_id)}",
+                    "picture": picture,
+                    "caption": caption,
+                }
             )
-        )
-    else:
-        parts.append(_table(names, marks, open_=True))
-    if page.stays:
-        left_out = f"<p>{page.left_out_stays:,} earlier stays are left out.</p>"
-        parts.append(
-            _figure(
-                *("5. Members", "Who comes and goes?"),
-                figures.members(page),
-                _table(("client", "member", "from", "to", "end"), stays)
-                + (left_out if page.left_out_stays else ""),
+    return {
+        "of": page,
+        "anchor": anchor_of(page.group_id),
+        "ownership": drawing.ownership(page),
+        "members": drawing.members(page),
+        "what_if": drawing.what_if(page),
+        "said": best_assignor(page.what_if),
+        "storms": storms,
+        "mark_rows": [
+            (
+                *(mark.generation, _time(mark.ts), mark.cause, mark.evidence),
+                "" if mark.confidence is None else f"{mark.confidence:.2f}",
+                *(mark.n_members, mark.moved),
+                None if mark.since_previous_ms is None else mark.since_previous_ms / 1000,
+                *("yes" if mark.coordinator_changed else "", mark.reason),
             )
-        )
-    if page.what_if:
-        parts.append(_what_if(page))
-    return "\n".join(parts)
+            for mark in page.generations
+        ],
+        "stretch_rows": [
+            (each.label, each.client, _time(each.start), _time(each.end), f"{each.share:.0%}")
+            for each in page.stretches
+        ],
+        "stay_rows": [
+            (s.client_id, s.member_id, _time(s.start), _time(s.end), s.end_reason)
+            for s in page.stays
+        ],
+        "what_if_rows": [
+            (
+                *(each.assignor, each.generations, each.moves, each.revoked, each.mean_stddev),
+                *(each.worst_spread, each.problems, each.rank),
+            )
+            for each in page.what_if
+        ],
+    }
 
 
-def _closer(page: GroupPage, storm: tuple[datetime, datetime] | None) -> str:
-    if storm is None:
-        return ""
-    caption = f"Its largest storm, {_time(storm[0])} to {_time(storm[1])}:"
-    return f"<figcaption>{caption}</figcaption>{figures.ownership(page, storm)}"
-
-
-def _what_if(page: GroupPage) -> str:
-    names = (
-        *("assignor", "generations", "partitions moved", "revoked", "mean deviation"),
-        *("worst spread", "failed", "rank"),
-    )
-    rows = [
-        (
-            *(each.assignor, each.generations, each.moves, each.revoked),
-            each.mean_stddev,
-            *(each.worst_spread, each.problems, each.rank),
-        )
-        for each in page.what_if
-    ]
-    said = advice(page.what_if)
-    text = f"<p><b>{escape(said)}</b></p>" if said else ""
-    question = "What would another assignor have made of it?"
-    picture = figures.what_if(page) if any(not each.problems for each in page.what_if) else ""
-    return _figure("6. What if", question, picture, text + _table(names, rows, open_=True))
-
-
-def advice(rows: Sequence[WhatIf]) -> str:
+def best_assignor(rows: Sequence[WhatIf]) -> str:
     """Say in one sentence what the best assignor would have changed; "" where there is nothing to say."""
     actual = next((each for each in rows if each.assignor == "actual"), None)
     others = [each for each in rows if each.assignor != "actual" and not each.problems]
@@ -269,68 +317,57 @@ def advice(rows: Sequence[WhatIf]) -> str:
     )
 
 
-def _quality(data: ReportData) -> str:
-    names = (
-        *("partition", "first offset", "last offset", "records", "missing offsets", "bad batches"),
-        *("undecodable", "unknown types", "missing generations", "from", "to"),
-    )
-    rows = [(*row[:9], _time(row[9]), _time(row[10])) for row in data.quality]
-    text = _table(names, rows, open_=True)
-    if data.rejects:
-        text += "<h3>What could not be read</h3>"
-        text += _table(("reason", "how often"), data.rejects, open_=True)
-    question = "How far can this be trusted?"
-    return _section("quality", "7. Data quality", question, figures.quality(data), text)
+def _overview_rows(data: ReportData, anchors: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            _link(line.group_id, anchors.get(line.group_id)),
+            *(line.protocol, line.generations),
+            f"{line.generations / line.hours:.1f}" if line.hours >= 0.01 else "",
+            *(line.moves, line.storms, line.top_cause, line.downtime_ms / 1000),
+        )
+        for line in data.overview
+    ]
 
 
-def _section(anchor: str, title: str, question: str, picture: str, rest: str) -> str:
-    return f'<h2 id="{anchor}">{title}</h2>' + _inner(question, picture, rest)
+def _storm_rows(
+    data: ReportData, storm_anchors: Mapping[StormLine, str], anchors: Mapping[str, str]
+) -> list[tuple[Any, ...]]:
+    return [
+        (
+            _link(each.group_id, storm_anchors.get(each, anchors.get(each.group_id))),
+            *(_time(each.start), _time(each.end), each.generations, each.moves),
+            *(each.causes, each.culprit, each.downtime_ms / 1000),
+        )
+        for each in data.storms
+    ]
 
 
-def _figure(title: str, question: str, picture: str, rest: str) -> str:
-    return f"<h3>{title}</h3>" + _inner(question, picture, rest)
+def _advice_rows(data: ReportData) -> list[tuple[Any, ...]]:
+    return [
+        (
+            *(each.group_id, each.advice, each.setting, each.rebalances, each.of_rebalances),
+            *(each.moves, each.revoked, each.downtime_ms / 1000, each.evidence),
+        )
+        for each in data.advice
+    ]
 
 
-def _inner(question: str, picture: str, rest: str) -> str:
-    return f'<p class="question">{escape(question)}</p><figure>{picture}</figure>{rest}'
+def _link(text: str, anchor: str | None) -> Any:
+    return text if anchor is None else Markup('<a href="#{}">{}</a>').format(anchor, text)
 
 
-def _table(
-    names: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    *,
-    open_: bool = False,
-    what: str = "the numbers",
-) -> str:
-    every = list(rows)
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in every[:MAX_ROWS])
-    left_out = len(every) - MAX_ROWS
-    more = f"<p>{left_out:,} more rows are left out.</p>" if left_out > 0 else ""
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-    state = " open" if open_ else ""
-    return f"<details{state}><summary>{what} ({len(every):,} rows)</summary>{table}</details>"
-
-
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> Markup:
     if isinstance(value, int) and not isinstance(value, bool):
-        return f'<td class="n">{value:,}</td>'
+        return Markup(f'<td class="n">{value:,}</td>')
     if isinstance(value, float):
-        return f'<td class="n">{value:,.3f}</td>'
-    return f"<td>{escape('' if value is None else str(value))}</td>"
+        return Markup(f'<td class="n">{value:,.3f}</td>')
+    return Markup("<td>{}</td>").format(escape("" if value is None else value))
 
 
 def _time(value: datetime | None) -> str:
     return "" if value is None else f"{value:%Y-%m-%d %H:%M:%S}.{value.microsecond // 1000:03}"
 
 
-def _seconds(milliseconds: int) -> float:
-    return milliseconds / 1000
-
-
-def _maybe_seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else _seconds(milliseconds)
-
-
-def _anchor(page: GroupPage) -> str:
-    return "group-" + page.group_id.encode().hex()
+def anchor_of(group_id: str) -> str:
+    """Return the address of a group within the page."""
+    return "group-" + group_id.encode().hex()

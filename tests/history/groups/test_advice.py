@@ -181,7 +181,7 @@ def test_assignors_are_compared_by_what_they_would_have_moved() -> None:
     assert (found["other_assignor"].moves, found["other_assignor"].revoked) == (80, 0)
     assert (found["cooperative"].moves, found["cooperative"].revoked) == (70, 270)
     assert found["cooperative"].evidence == (0,)
-    # one that is both is told once
+    # no eager one would have moved less
     assert set(told(steps, [], actual=eager, choices=[range_, cooperative])) == {"cooperative"}
     already = eager._replace(is_cooperative=True)
     assert set(told(steps, [], actual=already, choices=[cooperative])) == {"other_assignor"}

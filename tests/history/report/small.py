@@ -3,11 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 from groupsdk.history.report.data import (
+    AdviceLine,
     GenerationMark,
     GroupLine,
     GroupPage,
     ReportData,
     Stay,
+    StormLine,
     Stretch,
     WhatIf,
 )
@@ -65,7 +67,10 @@ def small_report() -> ReportData:
         coordinator_changes=[at(630)],
         gaps=[("join", 2, 100, 200, 8_250)],
         lag=[(NAME, "lower_bound", 1, 2, 4321)],
-        storms=[(NAME, at(600), at(660), 3, 5, "join 3", "client-1", 8_250)],
+        storms=[StormLine(NAME, at(600), at(660), 3, 5, "join 3", "client-1", 8_250)],
+        advice=[
+            AdviceLine(NAME, "static_membership", "group.instance.id=x", 2, 5, 0, 8_250, 3, "2, 3")
+        ],
         quality=[(1, 0, 99, 90, 10, 1, 2, "99: 2", 4, START, END)],
         rejects=[("damaged", 3)],
         pages=[small_page()],

@@ -1,29 +1,40 @@
-"""What the report asks of the tables; what Spark answers is in tests/spark."""
+"""What the report asks of the tables."""
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
-
-pytest.importorskip("pyspark")
-
-from groupsdk.history.report.data import Stretch, culprit_name, join_stretches
+from groupsdk.errors import ConfigError
+from groupsdk.history.local import run
+from groupsdk.history.report.data import Stretch, collect, culprit_name, join_stretches
+from groupsdk.history.report.page import render
+from groupsdk.history.report.tables import ParquetTables
+from groupsdk.history.sources.segment_files import segment_tasks
+from tests.history.expected_tables import LOGS
 from tests.history.report.small import END, at
 
 
 BEGINS = {0: at(0), 1: at(10), 2: at(20), 3: at(30)}
-ENDS = {0: at(10), 1: at(20), 2: at(30)}
+
+
+def joined(*cells: tuple[int, str, str, float]) -> list[Stretch]:
+    """Join cells of generation, label, client and share."""
+    names = ("seq", "label", "client_id", "share")
+    columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=True))
+    return join_stretches(pa.table(columns), BEGINS, END)
 
 
 def test_what_one_client_keeps_is_one_stretch() -> None:
     cells = [(seq, "t-0", "a" if seq < 2 else "b", 1.0) for seq in range(4)]
-    assert join_stretches(cells, BEGINS, ENDS, END) == [
+    assert joined(*cells) == [
         Stretch("t-0", "a", at(0), at(20), 1.0),
         Stretch("t-0", "b", at(20), END, 1.0),
     ]
 
 
 def test_a_gap_and_another_share_end_a_stretch() -> None:
-    cells = [(0, "t", "a", 1.0), (2, "t", "a", 1.0), (3, "t", "a", 0.5)]
-    assert join_stretches(cells, BEGINS, ENDS, END) == [
+    assert joined((0, "t", "a", 1.0), (2, "t", "a", 1.0), (3, "t", "a", 0.5)) == [
         Stretch("t", "a", at(0), at(10), 1.0),
         Stretch("t", "a", at(20), at(30), 1.0),
         Stretch("t", "a", at(30), END, 0.5),
@@ -31,10 +42,10 @@ def test_a_gap_and_another_share_end_a_stretch() -> None:
 
 
 def test_a_clock_that_goes_back_makes_no_negative_time() -> None:
-    cells = [(0, "t", "a", 1.0)]
-    found = join_stretches(cells, {0: at(10)}, {0: at(5)}, END)
+    cells = pa.table({"seq": [0], "label": ["t"], "client_id": ["a"], "share": [1.0]})
+    found = join_stretches(cells, {0: at(10), 1: at(5)}, END)
     assert found == [Stretch("t", "a", at(10), at(10), 1.0)]
-    assert join_stretches([], {}, {}, END) == []
+    assert join_stretches(cells.slice(0, 0), {}, END) == []
 
 
 def test_a_client_with_many_ids_is_shown_with_where_it_runs() -> None:
@@ -42,3 +53,39 @@ def test_a_client_with_many_ids_is_shown_with_where_it_runs() -> None:
     assert culprit_name("worker-7", 1, "/h") == "worker-7"
     assert culprit_name("pod-*", 5, None) == "pod-* (5 ids)"
     assert culprit_name("*", 9, "/10.0.0.9") == "* (9 ids from /10.0.0.9)"
+
+
+def test_the_tables_of_a_run_are_summed_up(tmp_path: Path) -> None:
+    log = LOGS["recorded and scenes"](tmp_path)
+    run(segment_tasks(str(log)), str(tmp_path / "out"))
+    tables = ParquetTables(str(tmp_path / "out"))
+    data = collect(tables)
+    assert (data.n_generations, data.n_groups, data.n_commits) == (257, 19, 6_329)
+    assert [line.generations for line in data.overview] == sorted(
+        (line.generations for line in data.overview), reverse=True
+    )
+    assert sum(line.generations for line in data.overview) == data.n_generations
+    assert sum(n for _, _, n in data.causes_by_time) == data.n_generations
+    assert len(data.pages) == 19
+    assert {page.group_id for page in data.pages if page.stretches} >= {"java", "migrating"}
+    assert data.advice[0].rebalances == max(line.rebalances for line in data.advice) > 4
+    assert len(data.storms) == 12
+    (only,) = collect(tables, ["calm"]).pages
+    assert (only.group_id, len(only.generations), only.what_if[0].rank) == ("calm", 6, 1)
+    assert "Group calm" in render(collect(tables, ["calm"]))
+    (nobody,) = collect(tables, ["nobody"]).pages
+    assert (nobody.generations, nobody.stretches, nobody.stays) == ([], [], [])
+    assert "Group nobody" in render(collect(tables, ["nobody"]))
+
+
+def test_odd_logs_have_a_report_as_well(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    run(segment_tasks(str(LOGS["bad input"](tmp_path / "log"))), str(tmp_path / "out"))
+    page = render(collect(ParquetTables(str(tmp_path / "out"))))
+    assert "Record types that are not known" in page
+    assert "Group holes" in page
+
+
+def test_a_place_without_tables_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="groupsdk history run"):
+        ParquetTables(str(tmp_path))

@@ -5,15 +5,19 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
-import pytest
 from typing_extensions import override
 
-
-pytest.importorskip("pyspark")
-pytest.importorskip("matplotlib")
-
-from groupsdk.history.report.data import WhatIf
-from groupsdk.history.report.page import advice, render, storm_to_show
+from groupsdk.history.report.data import StormLine, WhatIf
+from groupsdk.history.report.drawing import ownership
+from groupsdk.history.report.page import (
+    advice_text,
+    anchor_of,
+    around,
+    best_assignor,
+    render,
+    storms_to_show,
+    svg_file,
+)
 from tests.history.report.small import END, NAME, START, at, small_report
 
 
@@ -54,7 +58,8 @@ def parsed(page: str) -> Texts:
 
 def test_the_page_needs_nothing_but_itself() -> None:
     found = parsed(render(small_report()))
-    assert "script" not in found.tags
+    assert "script" in found.tags
+    assert "link" not in found.tags
     assert all(address.startswith("#") for address in found.addresses)
     assert not re.findall(r"@import|url\((?!#)", render(small_report()))
 
@@ -68,6 +73,8 @@ def test_the_seven_pictures_are_there() -> None:
         assert title in page
     # and the largest storm once more, closer
     assert parsed(page).tags.count("svg") == 8
+    assert f'id="storm-1-{anchor_of(NAME)}"' in page
+    assert f'href="#storm-1-{anchor_of(NAME)}"' in page
 
 
 def test_the_numbers_stand_in_tables() -> None:
@@ -111,19 +118,46 @@ def what_if(assignor: str, moves: int, problems: int = 0) -> WhatIf:
 
 def test_the_best_assignor_is_said_in_one_sentence() -> None:
     rows = [what_if("actual", 200), what_if("range", 150), what_if("sticky", 50)]
-    assert advice(rows) == (
+    assert best_assignor(rows) == (
         "With sticky, 75 % fewer partitions would have moved: 50 in place of 200."
     )
-    assert "No assignor" in advice([what_if("actual", 10), what_if("range", 10)])
-    assert advice([what_if("actual", 10), what_if("mine", 0, problems=1)]) == ""
-    assert advice([]) == ""
+    assert "No assignor" in best_assignor([what_if("actual", 10), what_if("range", 10)])
+    assert best_assignor([what_if("actual", 10), what_if("mine", 0, problems=1)]) == ""
+    assert best_assignor([]) == ""
 
 
 def test_a_storm_is_shown_closer_where_it_is_narrow() -> None:
     data = small_report()
-    shown = storm_to_show(data.pages[0], data)
-    assert shown is not None
+    (storm,) = storms_to_show(data.pages[0], data)
+    shown = around(storm)
     assert shown[0] < at(600) < at(660) < shown[1]
-    wide = replace(data, storms=[(NAME, START, END, 9, 1, "", "", 0)])
-    assert storm_to_show(data.pages[0], wide) is None
-    assert storm_to_show(data.pages[0], replace(data, storms=[])) is None
+    wide = replace(data, storms=[StormLine(NAME, START, END, 9, 1, "", "", 0)])
+    assert storms_to_show(data.pages[0], wide) == []
+    assert storms_to_show(data.pages[0], replace(data, storms=[])) == []
+
+
+def test_advice_stands_before_everything_else_with_its_number() -> None:
+    data = small_report()
+    page = render(data)
+    assert page.index("What would have helped") < page.index("How far to trust this")
+    said = advice_text(data.advice[0])
+    assert said == (
+        "static membership would have spared 2 of 3 rebalances, 5 moves of partitions and"
+        " 8.2 s without commits:"
+    )
+    assert said in page
+    assert "What would have helped" not in render(replace(data, advice=[]))
+
+
+def test_a_picture_is_a_file_of_its_own() -> None:
+    picture = ownership(small_report().pages[0])
+    assert picture is not None
+    text = svg_file(picture)
+    assert text.startswith("<svg xmlns=")
+    assert parsed(text).tags.count("rect") > 3
+
+
+def test_dark_phones_and_paper_are_thought_of() -> None:
+    page = render(small_report())
+    for rule in ("prefers-color-scheme: dark", "@media print", "width=device-width", "overflow-x"):
+        assert rule in page, rule

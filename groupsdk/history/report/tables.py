@@ -1,0 +1,75 @@
+"""Read what the report shows from the tables: columns of some groups, as Arrow."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyarrow import fs
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.schemas import TABLES
+from groupsdk.history.sources.places import file_system
+from groupsdk.history.stage_tables import StageTables
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class ReadsTables(Protocol):
+    """The tables of a run."""
+
+    def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
+        """Read columns of a table as an Arrow table; of some groups, or of all."""
+
+    def count(self, name: str) -> int:
+        """Count the rows of a table."""
+
+
+class ParquetTables:
+    """Tables as Parquet files, on this machine or on a file system that pyarrow knows; needs no Spark.
+
+    Args:
+        out: the directory of the tables.
+
+    Raises:
+        ConfigError: there are no tables, or pyarrow does not know the place.
+    """
+
+    def __init__(self, out: str) -> None:
+        system, root = file_system(out)
+        if system.get_file_info(f"{root}/generations").type == fs.FileType.NotFound:
+            raise ConfigError(
+                f"{out} has no tables of a history: make them with `groupsdk history run`"
+            )
+        self._tables = StageTables(system, root)
+
+    def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
+        """Read columns of a table as an Arrow table; of some groups, or of all."""
+        return self._tables.read(name, columns, groups=groups)
+
+    def count(self, name: str) -> int:
+        """Count the rows of a table."""
+        return self._tables.count(name)
+
+
+class SparkTables:
+    """Tables that Spark alone can read; rows come to the driver as Arrow.
+
+    Args:
+        tables: of `job.run` or `job.read_tables`.
+    """
+
+    def __init__(self, tables: Mapping[str, "DataFrame"]) -> None:
+        self._tables = tables
+
+    def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
+        """Read columns of a table as an Arrow table; of some groups, or of all."""
+        assert set(columns) <= set(TABLES[name].columns)
+        frame = self._tables[name]
+        if groups is not None:
+            frame = frame.filter(frame["group_id"].isin(*groups))
+        return frame.select(*columns).toArrow()
+
+    def count(self, name: str) -> int:
+        """Count the rows of a table."""
+        return self._tables[name].count()

@@ -1,0 +1,87 @@
+"""The pictures: what is in them, and that odd data draws as well."""
+
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+from groupsdk.history.report import drawing
+from groupsdk.history.report.data import GenerationMark, Stay, Stretch
+from groupsdk.history.report.drawing import Picture
+from groupsdk.history.report.page import svg_file
+from tests.history.report.small import END, at, small_page, small_report
+
+
+def texts(picture: Picture | None) -> list[str]:
+    """List the texts of a picture, which has to be XML."""
+    assert picture is not None
+    root = ET.fromstring(svg_file(picture))
+    return ["".join(each.itertext()).strip() for each in root.iter() if each.tag.endswith("text")]
+
+
+def test_the_overview_names_groups_and_counts() -> None:
+    found = texts(drawing.overview(small_report()))
+    assert {"<b>g</b> $x_1$", "3", "join"} <= set(found)
+
+
+def test_ownership_shows_partitions_in_order_clients_and_causes() -> None:
+    found = texts(drawing.ownership(small_page()))
+    assert found.index("t-0") < found.index("t-10")
+    assert {"client-1", "client-2", "J", "X", "?"} <= set(found)
+
+
+def test_a_period_is_shown_closer() -> None:
+    whole = drawing.ownership(small_page())
+    closer = drawing.ownership(small_page(), (at(590), at(640)))
+    assert whole != closer
+    assert "?" not in texts(closer)
+    assert drawing.ownership(small_page(), (at(0), at(1))) is None
+
+
+def test_the_ends_of_stays_are_told_by_their_colours() -> None:
+    assert {"client-1", "client-2", "expiry", "leave", "stays"} <= set(
+        texts(drawing.members(small_page()))
+    )
+
+
+def test_causes_costs_what_if_and_quality_are_drawn() -> None:
+    data = small_report()
+    assert {"join", "something new"} <= set(texts(drawing.causes(data)))
+    assert "join" in texts(drawing.gaps(data))
+    assert {"sticky", "actual", "17", "40"} <= set(texts(drawing.what_if(small_page())))
+    assert "broken" not in texts(drawing.what_if(small_page()))
+    assert "partition 1" in texts(drawing.quality(data))
+
+
+def test_where_there_is_nothing_no_picture_is_drawn() -> None:
+    data = replace(small_report(), overview=(), causes_by_time=(), gaps=(), quality=())
+    draw = (drawing.overview, drawing.causes, drawing.gaps, drawing.quality)
+    assert [each(data) for each in draw] == [None] * 4
+    page = replace(small_page(), stretches=(), stays=(), what_if=())
+    assert [each(page) for each in (drawing.ownership, drawing.members, drawing.what_if)] == [
+        None,
+        None,
+        None,
+    ]
+
+
+def test_hundreds_of_generations_stay_readable() -> None:
+    marks = [
+        GenerationMark(n, n, at(n), "join", "log", 1.0, "", 1, 0, None, False) for n in range(400)
+    ]
+    stretches = [Stretch("t-0", "c", at(0), at(400), 1.0)]
+    page = replace(small_page(), generations=marks, stretches=stretches, end=at(400))
+    letters = [text for text in texts(drawing.ownership(page)) if text == "J"]
+    assert 10 < len(letters) <= 150
+
+
+def test_one_moment_long_names_and_shares_of_topics_are_drawn() -> None:
+    stretches = [Stretch("t", f"c-{n}", END, END, 0.5) for n in range(2)]
+    page = replace(
+        small_page(),
+        generations=[GenerationMark(0, 1, END, "join", "log", 1.0, "", 1, 0, None, False)],
+        stretches=[*stretches, Stretch("n" * 200, "c", END, END, 1.0)],
+        by_topic=True,
+        stays=[Stay("c" * 100, "m", END, END, "leave")],
+        end=END,
+    )
+    assert any("…" in text for text in texts(drawing.ownership(page)))
+    assert texts(drawing.members(page))
