@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from groupsdk.clock import Clock, Deadline, SystemClock
+from groupsdk.clock import Clock, Deadline, SystemClock, WallClock
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.drivers.caller import (
@@ -259,8 +259,9 @@ class MemberBase:
             raise EngineError(f"no answer from the engine in {METRICS_TIMEOUT_MS} ms") from None
 
     def events(self) -> tuple[RebalanceEvent, ...]:
-        """Return the last 100 rebalances, oldest first: why, how long each phase took, how it ended."""
-        return self._mailbox.view.events
+        """Return the last 100 rebalances, oldest first: why, when, how long each phase took, how it ended."""
+        offset_ms = WallClock(self._clock).now_ms() - self._clock.now_ms()
+        return tuple(replace(each, epoch_offset_ms=offset_ms) for each in self._mailbox.view.events)
 
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Ask the group coordinator something beside the membership: offsets, metadata.

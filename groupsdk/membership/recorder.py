@@ -1,6 +1,7 @@
 """Record the last rebalances of a member: why each began, and where its time went."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
 from groupsdk.types import NO_GENERATION, NO_GENERATION_ID, Generation
@@ -48,6 +49,18 @@ class RebalanceEvent:
     """How many times the member tried to join."""
     outcome: str
     """``completed``, ``failed: <error>``, ``left``, ``lost`` or ``in progress``."""
+    epoch_offset_ms: int = field(default=0, compare=False, repr=False)
+    """What to add to milliseconds of the member's clock for milliseconds since 1970; `events()` of members fills it in."""
+
+    @property
+    def started_at(self) -> datetime:
+        """Return when it began, as a date in UTC."""
+        return _date(self.started_ms + self.epoch_offset_ms)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """Return when it ended, as a date in UTC; None while it is in progress."""
+        return None if self.ended_ms is None else _date(self.ended_ms + self.epoch_offset_ms)
 
     @property
     def duration_ms(self) -> int | None:
@@ -73,6 +86,10 @@ class RebalanceEvent:
         text += f": {self.reason}"
         _, failed, error = self.outcome.partition("failed: ")
         return f"{text}: {error}" if failed else text
+
+
+def _date(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC)
 
 
 class RebalanceRecorder:

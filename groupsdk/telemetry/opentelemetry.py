@@ -2,7 +2,6 @@
 
 import math
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
@@ -11,7 +10,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 from opentelemetry.trace import Status, StatusCode, TracerProvider
 
-from groupsdk.clock import Clock, SystemClock
+from groupsdk.clock import SystemClock
 from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.telemetry.openmetrics import Family
@@ -95,7 +94,6 @@ class RebalanceTracer:
     Args:
         member: the member or consumer; referred to weakly.
         tracer_provider: None: the global one.
-        clock: the clock that the member was made with.
         interval_s: seconds between two looks.
     """
 
@@ -104,12 +102,10 @@ class RebalanceTracer:
         member: Traced,
         tracer_provider: TracerProvider | None = None,
         *,
-        clock: Clock | None = None,
         interval_s: float = _INTERVAL_S,
     ) -> None:
         self._member = weakref.ref(member)
         self._tracer = trace.get_tracer(_SCOPE, __version__, tracer_provider)
-        self._clock = clock or SystemClock()
         self._interval_s = interval_s
         self._last: RebalanceEvent | None = None
         self._lock = threading.Lock()
@@ -150,10 +146,8 @@ class RebalanceTracer:
             self.flush()
 
     def _record(self, event: RebalanceEvent, snapshot: MemberSnapshot) -> None:
-        offset_ns = time.time_ns() - self._clock.now_ms() * 1_000_000
-
         def wall_ns(at_ms: int) -> int:
-            return at_ms * 1_000_000 + offset_ns
+            return (at_ms + event.epoch_offset_ms) * 1_000_000
 
         attributes: dict[str, str | int | bool] = {
             "messaging.system": "kafka",

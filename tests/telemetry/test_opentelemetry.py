@@ -1,6 +1,7 @@
 """Holds what OpenTelemetry's own SDK reads of a member: metrics, and a span for each rebalance."""
 
 import time
+from datetime import UTC, datetime, timedelta
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData
@@ -49,6 +50,11 @@ def test_a_rebalance_is_a_span_and_each_phase_its_child() -> None:
             member.request_rejoin("again")
             while not (member.poll(0.05) and member.generation().generation_id == 2):
                 pass
+        last = member.events()[-1]
+        now = datetime.now(UTC)
+        assert last.ended_at is not None
+        assert last.started_at <= last.ended_at
+        assert timedelta(seconds=-1) < now - last.started_at < timedelta(minutes=5)
         *phases, rebalance = spans.get_finished_spans()
         assert rebalance.name == "rebalance a"
         assert rebalance.attributes is not None
