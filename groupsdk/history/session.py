@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -15,6 +14,8 @@ from typing import Final
 import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+
+from groupsdk.properties import read_properties
 
 
 ARROW_ROWS: Final = 50_000
@@ -41,7 +42,6 @@ _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 _LOOPBACK: Final = "127.0.0.1"
 _LOCAL_DIR: Final = "spark.local.dir"
-_DEFAULT: Final = re.compile(r"([^#\s=:]\S*?)(?:\s*[=:]\s*|\s+)(.*)")
 """A line of `spark-defaults.conf`."""
 
 _SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
@@ -126,10 +126,8 @@ def _configured() -> dict[str, str]:
     defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / "spark-defaults.conf"
     found: dict[str, str] = {}
     if defaults.is_file():
-        for line in defaults.read_text(encoding="utf-8").splitlines():
-            match = _DEFAULT.fullmatch(line.strip())
-            if match is not None:
-                found[match[1]] = match[2]
+        # which Spark loads as Java's properties, and trims
+        found.update(read_properties(defaults, "SPARK_CONF_DIR"))
     if "MASTER" in os.environ:
         found.setdefault("spark.master", os.environ["MASTER"])
     arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
