@@ -92,8 +92,12 @@ GroupAssignment = Mapping[str, Assignment]
 
 
 PARTS: Final = (
-    *("name", "version", "supported_protocols"),
-    *("subscription_user_data", "assign", "on_assignment"),
+    "name",
+    "version",
+    "supported_protocols",
+    "subscription_user_data",
+    "assign",
+    "on_assignment",
 )
 """The attributes and methods of a `PartitionAssignor`."""
 

@@ -18,8 +18,14 @@ _INSTANCE_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_CLIENT_ID_BYTES: Final = 32_730  # the broker makes the member id of it, with 37 bytes more
 _MIN_REBALANCE_MS: Final = 100  # a group whose members have less for their way never comes to rest
 _CONSUMERS: Final = (  # how the names of settings begin that only a consumer of records has
-    *("auto.", "check.crcs", "enable.auto.", "fetch.", "isolation.", "max.partition.fetch."),
-    *("max.poll.records", "partition.assignment."),
+    "auto.",
+    "check.crcs",
+    "enable.auto.",
+    "fetch.",
+    "isolation.",
+    "max.partition.fetch.",
+    "max.poll.records",
+    "partition.assignment.",
 )
 ALIASES: Final = {
     "sasl_mechanisms": "sasl_mechanism",
@@ -193,11 +199,13 @@ def parse_servers(servers: str | Iterable[str]) -> list[tuple[str, int]]:
         parts = list(given)
     except TypeError:
         raise ConfigError(
-            f"bootstrap.servers must be a text or a list of texts, not {given!r}"
+            f"bootstrap.servers must be a string or a list of strings, not {given!r}"
         ) from None
     for part in parts:
         if not isinstance(part, str):
-            raise ConfigError(f"bootstrap.servers must be texts such as 'host:9092', not {part!r}")
+            raise ConfigError(
+                f"bootstrap.servers must hold strings such as 'host:9092', not {part!r}"
+            )
         _check_utf8("bootstrap.servers", part)
     addresses = [_parse_server(part.strip()) for part in parts if part.strip()]
     if not addresses:
@@ -212,7 +220,7 @@ def _server_text(host: str, port: int) -> str:
 def _parse_server(text: str) -> tuple[str, int]:
     if "://" in text:
         raise ConfigError(
-            f"bootstrap.servers: {text!r} is a URL; give host:port, and security.protocol apart"
+            f"bootstrap.servers: {text!r} is a URL; give host:port, and set security.protocol"
         )
     if text.startswith("["):  # an IPv6 address with a port
         host, bracket, rest = text[1:].partition("]")
@@ -238,7 +246,9 @@ def _by_name(settings: Any) -> dict[str, tuple[str, Any]]:
     by_name: dict[str, tuple[str, Any]] = {}
     for key, value in settings.items():
         if not isinstance(key, str):
-            raise ConfigError(f"the keys of settings must be texts such as 'group.id', not {key!r}")
+            raise ConfigError(
+                f"the keys of settings must be strings such as 'group.id', not {key!r}"
+            )
         name = key.replace(".", "_")
         name = ALIASES.get(name, name)
         if name in by_name:
@@ -283,7 +293,7 @@ def _check_number(name: str, value: object, *, minimum: int) -> None:
 
 def _check_text(key: str, value: object, max_bytes: int = MAX_STRING_BYTES) -> None:
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{key} must be a text of at least one character, not {value!r}")
+        raise ConfigError(f"{key} must be a non-empty string, not {value!r}")
     if _check_utf8(key, value) > max_bytes:
         raise ConfigError(f"{key} is longer than {max_bytes} bytes")
 
@@ -293,7 +303,7 @@ def _check_utf8(key: str, value: str) -> int:
     try:
         return len(value.encode())
     except UnicodeEncodeError:
-        raise ConfigError(f"{key} is {value!r}, which UTF-8 cannot carry") from None
+        raise ConfigError(f"{key} is {value!r}, which cannot be encoded as UTF-8") from None
 
 
 def _check_instance_id(value: object) -> None:

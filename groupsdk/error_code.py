@@ -283,12 +283,12 @@ class ErrorCode(IntEnum):
     GROUP_DELETION_FAILED = (
         134,
         False,
-        "the group could not be deleted; the answer's message tells why",
+        "the group could not be deleted; see the message in the response",
     )
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = (
         135,
         False,
-        "the broker could not use the description of the Streams topology; the answer's message tells why",
+        "the broker could not use the description of the Streams topology; see the message in the response",
     )
     CONTROLLER_ID_NOT_REGISTERED = 136, False, "no controller is registered under this id"
 

@@ -69,7 +69,7 @@ def find_problems(plan: Plan, *, may_withhold: bool = False) -> Iterator[str]:
         for number in range(count):
             partition = TopicPartition(topic, number)
             if partition not in given and partition not in claimed:
-                yield f"{_name(partition)} is given to nobody"
+                yield f"{_name(partition)} is not assigned to anyone"
     for partition, owner in claimed.items():
         holder = given.get(partition, owner)
         if owner is not None and holder != owner:
@@ -83,15 +83,15 @@ def _wrong_shape(plan: Plan) -> Iterator[str]:
     # what assignors return is other people's work, whatever its type says
     assignment: object = plan.assignment
     if not isinstance(assignment, Mapping):
-        yield f"the plan is no mapping of members but {assignment!r}"
+        yield f"the plan must be a mapping of member ids, not {assignment!r}"
         return
     for member_id in sorted(plan.subscriptions.keys() - assignment.keys()):
         yield f"member {member_id!r} is not in the plan"
     for member_id, share in assignment.items():
         if member_id not in plan.subscriptions:
-            yield f"the plan has {member_id!r}, which is no member"
+            yield f"the plan has {member_id!r}, which is not a member"
         if not isinstance(share, Assignment):
-            yield f"member {member_id!r} is given {share!r}, which is no Assignment"
+            yield f"member {member_id!r} is given {share!r}, which is not an Assignment"
 
 
 def owners(plan: Plan) -> dict[TopicPartition, str]:

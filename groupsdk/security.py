@@ -190,7 +190,7 @@ class SecuritySettings:
         """
         if not self.uses_sasl or self.mechanism in (None, "OAUTHBEARER"):
             raise ConfigError(
-                "a user name and a password are of no use here: security.protocol is"
+                "a user name and a password are not used here: security.protocol is"
                 f" {self.protocol}, sasl.mechanism {self.mechanism or 'not set'}; PLAIN and SCRAM take them"
             )
         changed = replace(

@@ -23,7 +23,7 @@ def test_a_valid_plan_has_no_problems() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "problem"),
     [
-        ({"t": (0,), "u": (0,)}, {}, "t-1 is given to nobody"),
+        ({"t": (0,), "u": (0,)}, {}, "t-1 is not assigned to anyone"),
         ({"t": (0, 1), "u": (0,)}, {"t": (1,)}, "t-1 is given to both 'a' and 'b'"),
         ({"t": (0, 0), "u": (0,)}, {"t": (1,)}, "t-0 is given to both 'a' and 'a'"),
         (
@@ -60,13 +60,13 @@ def test_one_problem(
         ({"a": Assignment({"t": (0, 1), "u": (0,)})}, "member 'b' is not in the plan"),
         (
             {"a": Assignment({"t": (0, 1), "u": (0,)}), "b": Assignment(), "c": Assignment()},
-            "the plan has 'c', which is no member",
+            "the plan has 'c', which is not a member",
         ),
         (
             {"a": Assignment({"t": (0, 1), "u": (0,)}), "b": {"t": (0,)}},
-            "member 'b' is given {'t': (0,)}, which is no Assignment",
+            "member 'b' is given {'t': (0,)}, which is not an Assignment",
         ),
-        ([], "the plan is no mapping of members but []"),
+        ([], "the plan must be a mapping of member ids, not []"),
     ],
 )
 def test_plans_of_the_wrong_shape(assignment: object, problem: str) -> None:
@@ -87,7 +87,7 @@ def test_what_is_claimed_may_be_withheld() -> None:
     withheld = Plan(CLUSTER, members, {"a": Assignment(), "b": Assignment({"t": (1,)})})
 
     assert list(find_problems(withheld, may_withhold=True)) == []
-    assert list(find_problems(withheld)) == ["t-0 is given to nobody"]
+    assert list(find_problems(withheld)) == ["t-0 is not assigned to anyone"]
 
 
 def test_what_is_owned_may_not_be_given_away_at_once() -> None:

@@ -182,7 +182,7 @@ class _Check:
         )
         given: tuple[object, object, object] = (name, version, protocols)
         if not isinstance(given[0], str) or not given[0]:
-            raise AssignorCheckError(f"its name is {name!r}, not a text that says something")
+            raise AssignorCheckError(f"its name is {name!r}, not a non-empty string")
         if not isinstance(given[1], int) or not 0 <= given[1] < 1 << 15:
             raise AssignorCheckError(
                 f"assignor {name!r}: its version is {version!r}, not 0 to 32767"

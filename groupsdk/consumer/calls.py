@@ -29,7 +29,7 @@ class CallGivenUpError(Exception):
     """
 
     def __init__(self, asked: "Future[Response] | None", error: GroupSdkError | None) -> None:
-        super().__init__("nobody waits for this call any more")
+        super().__init__("the call was given up")
         self.asked = asked
         self.error = error
 

@@ -34,9 +34,15 @@ _MOST_MS: Final = 2**62
 _PROTOCOLS: Final = ("classic", "consumer", "auto")
 _OURS_ALONE: Final = frozenset(
     {
-        *("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"),
-        *("rebalance.timeout.ms", "partition.assignment.strategy", "group.instance.id"),
-        *("enable.auto.commit", "auto.commit.interval.ms", "enable.auto.offset.store"),
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "rebalance.timeout.ms",
+        "partition.assignment.strategy",
+        "group.instance.id",
+        "enable.auto.commit",
+        "auto.commit.interval.ms",
+        "enable.auto.offset.store",
     }
 )
 """Keys of librdkafka that would be about a membership of its own, which it must not have."""
@@ -92,7 +98,7 @@ def _duration_ms(text: str, given: object) -> int:
     match = _DURATION.fullmatch(text.upper())
     if match is None or not any(match.groups()):
         raise ConfigError(
-            f"auto.offset.reset: {given!r} has no ISO 8601 duration that is not negative, such as"
+            f"auto.offset.reset: {given!r} needs a non-negative ISO 8601 duration, such as"
             " by_duration:PT6M or by_duration:P1DT12H"
         )
     days, hours, minutes, seconds = (int(each or 0) for each in match.groups()[:4])
@@ -240,7 +246,7 @@ class ConsumerConfig:
         given: dict[str, Any] = {}
         for key, value in [*dict(settings or {}).items(), *keywords.items()]:
             if not isinstance(key, str):
-                raise ConfigError(f"the keys of settings must be texts, not {key!r}")
+                raise ConfigError(f"the keys of settings must be strings, not {key!r}")
             given[_dotted(key)] = value
         spelled = {_dotted(alias): _dotted(name) for alias, name in ALIASES.items()}
         given = {spelled.get(key, key): value for key, value in given.items()}

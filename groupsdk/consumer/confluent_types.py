@@ -42,13 +42,15 @@ def offsets_of(
     if message is not None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         if message.error() is not None or topic is None or partition is None or offset is None:
-            raise ValueError(f"the message is no record but an error: {message.error()}")
+            raise ValueError(f"the message is an error, not a record: {message.error()}")
         after = OffsetAndMetadata(offset + 1, _epoch(message.leader_epoch()))
         return {TopicPartition(topic, partition): after}
     found = {}
     for each in offsets or ():
         if each.offset < 0:
-            raise ValueError(f"{each.topic}-{each.partition}: {each.offset} is no offset to commit")
+            raise ValueError(
+                f"{each.topic}-{each.partition}: {each.offset} is not an offset to commit"
+            )
         found[TopicPartition(each.topic, each.partition)] = OffsetAndMetadata(
             each.offset, _epoch(each.leader_epoch), each.metadata or ""
         )

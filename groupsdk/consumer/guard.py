@@ -42,8 +42,8 @@ class OneUser(OneThread):
         """
         if os.getpid() != self._pid:  # first: the parent's calls are in the list for ever here
             raise EngineError(
-                "the process has forked since the consumer was made, and its heartbeat and librdkafka stayed in"
-                " the parent; make consumers after forking"
+                "the process forked after the consumer was created, and its heartbeat and librdkafka stayed in"
+                " the parent; create consumers after forking"
             )
         super().check(visit, within_callbacks=within_callbacks or self.closed)
         if self.closed:

@@ -85,7 +85,7 @@ class PartitionProcessor:
     ) -> None:
         if consumer.config.enable_auto_offset_store:
             raise ConfigError(
-                "a processor says itself what is processed: make its consumer with"
+                "a processor stores offsets itself: create its consumer with"
                 " enable.auto.offset.store=false"
             )
         if workers < 1 or max_waiting < 1 or batch < 1:
@@ -175,7 +175,9 @@ class PartitionProcessor:
             self._store()
             self._consumer.commit(asynchronous=False, timeout=self._revoke_timeout_ms / 1000)
         except GroupSdkError as error:
-            logger.warning("offsets were not committed, and their records come again: %s", error)
+            logger.warning(
+                "offsets were not committed, so their records will be read again: %s", error
+            )
         finally:
             self._drop(partitions)
 

@@ -56,7 +56,7 @@ class TopicSubscription:
         self, topics: str | TopicLike | Iterable[TopicLike], *, exclude_internal: bool = True
     ) -> None:
         if not isinstance(topics, str | re.Pattern | SubscriptionPattern | Iterable):
-            raise ConfigError(f"topics are names or patterns, one or several, not {topics!r}")
+            raise ConfigError(f"topics must be one or several names or patterns, not {topics!r}")
         given = (
             [topics] if isinstance(topics, str | re.Pattern | SubscriptionPattern) else list(topics)
         )
@@ -112,10 +112,10 @@ def _checked(topic: object) -> TopicLike:
         return topic
     if isinstance(topic, re.Pattern):
         if not isinstance(topic.pattern, str):
-            raise ConfigError(f"the pattern {topic!r} is one of bytes; topics are texts")
+            raise ConfigError(f"the pattern {topic!r} is a bytes pattern; topic names are strings")
         return topic
     if not isinstance(topic, str) or not topic:
-        raise ConfigError(f"a topic is a text, or a compiled pattern; not {topic!r}")
+        raise ConfigError(f"a topic must be a string or a compiled pattern, not {topic!r}")
     if not topic.startswith(_PATTERN_MARK):
         return topic
     try:

@@ -340,7 +340,7 @@ class ConsumerMembershipMachine:
             case ConsumerReaction.FAIL:
                 self._membership.refuse_for_good(error)
             case _:
-                raise AssertionError(f"{reply.reaction} is no reaction to an error")
+                raise AssertionError(f"{reply.reaction} is not a reaction to an error")
         return []
 
     def _in_words(self, api: ApiKey, code: int, message: str | None) -> str:

@@ -377,7 +377,7 @@ class ConsumerMembership:
         self._log_end(ended=self.recorder.leave(member.now_ms) is not None)
         tell = epoch is not None and member.discovery.coordinator is not None
         if tell:
-            member.log(logging.INFO, "leaves the group: %s", reason)
+            member.log(logging.INFO, "leaving the group: %s", reason)
         self._forget_membership(ConsumerTrigger.LEAVE)
         self._move(ConsumerTrigger.GIVEN_UP)
         actions: list[Action] = []

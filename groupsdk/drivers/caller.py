@@ -206,7 +206,7 @@ def refuse_generator(value: object) -> None:
     """
     if isgenerator(value) or isasyncgen(value):
         raise TypeError(
-            f"{value.__qualname__} has a `yield` in it, so that calling it runs nothing of it: callbacks"
+            f"{value.__qualname__} is a generator function, and calling it runs nothing: callbacks"
             " return their result"
         )
 
@@ -220,10 +220,10 @@ def checked_protocol_type(value: Any) -> str:
     protocol_type = value() if callable(value) else value
     if iscoroutine(protocol_type):
         protocol_type.close()  # or Python would complain that nobody awaited it
-        raise MetadataError("protocol_type must be a text or a method that is not `async def`")
+        raise MetadataError("protocol_type must be a string or a method that is not `async def`")
     if not _is_name(protocol_type):
         raise MetadataError(
-            f"protocol_type must be a text of 1 to {MAX_STRING_BYTES} bytes, e.g. 'work';"
+            f"protocol_type must be a string of 1 to {MAX_STRING_BYTES} bytes, e.g. 'work';"
             f" got {protocol_type!r}"
         )
     return _plain(protocol_type)
@@ -290,7 +290,7 @@ def checked_reason(value: object) -> str:
         TypeError: it is no text.
     """
     if not isinstance(value, str):
-        raise TypeError(f"the reason must be a text, not {type(value).__name__}")
+        raise TypeError(f"the reason must be a string, not {type(value).__name__}")
     # it is only for people to read: what UTF-8 cannot carry is no reason to fail
     return value.encode("utf-8", "replace").decode()
 

@@ -25,7 +25,7 @@ class _NotMade:
 
     def __get__(self, coordinator: object, owner: type) -> Never:
         raise AttributeError(
-            f"{owner.__name__}.__init__ has not called super().__init__(settings), which makes the member"
+            f"{owner.__name__}.__init__ must call super().__init__(settings), which creates the member"
         )
 
 
@@ -55,8 +55,8 @@ class CoordinatorBase(ABC, Generic[MemberT]):
     ) -> None:
         if not hasattr(self, "protocol_type"):
             raise TypeError(
-                f"{type(self).__name__} has no protocol_type, which names the kind of group: write"
-                " protocol_type = 'work', say, into the class"
+                f"{type(self).__name__} has no protocol_type, the kind of group: put"
+                " protocol_type = 'work', for example, into the class"
             )
         self._member = self._make_member(MemberConfig.given(settings, keywords), clock)
 

@@ -463,8 +463,8 @@ class MemberBase:
             raise MemberClosedError("the member is closed")
         if self._forked:
             raise EngineError(
-                "the process has forked since the member was made, and its heartbeat stayed in the"
-                " parent; make members after forking"
+                "the process forked after the member was created, and its heartbeat stayed in the"
+                " parent; create members after forking"
             )
 
     def _post(self, event: CallerEvent) -> int:

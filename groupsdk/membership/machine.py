@@ -289,7 +289,7 @@ class MembershipMachine:
         member.log_thinner.calm()
         member.heartbeat.accepted(member.now_ms, flight.sent_ms, rebalancing=rebalancing)
         if rebalancing and member.state is MemberState.STABLE:
-            member.log(logging.INFO, "the group rebalances, which is a normal part of its life")
+            member.log(logging.INFO, "the group is rebalancing")
             self._rebalance.rejoin.request("the group is already rebalancing")
 
     def _on_caller_answered(
@@ -411,7 +411,7 @@ class MembershipMachine:
             )
         )
         if tell:
-            member.log(logging.INFO, "leaves the group: %s", reason)
+            member.log(logging.INFO, "leaving the group: %s", reason)
         # First, since it drops a connection on which the leave would wait behind a parked join or sync.
         actions = self._rebalance.leave(reason)
         if tell:

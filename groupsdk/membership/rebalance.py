@@ -78,7 +78,7 @@ class Rebalance:
         if self.rejoin.ask(reason, self._member.now_ms):
             self._member.log(
                 logging.INFO,
-                "a rejoin was asked for right after each of the last generations: from here on they come"
+                "the caller asked for a rejoin right after each of the last generations: further ones come"
                 " retry.backoff.ms to retry.backoff.max.ms apart",
             )
 
@@ -87,7 +87,7 @@ class Rebalance:
         member = self._member
         if not self.recorder.is_open:
             self.recorder.begin(self.rejoin.reason, member.generation, member.now_ms)
-            member.log(logging.INFO, "rebalance starts: %s", self.rejoin.reason)
+            member.log(logging.INFO, "starting a rebalance: %s", self.rejoin.reason)
         self.recorder.phase("prepare", member.now_ms)
         self.call = PrepareJoin(self._next_call_id(), member.generation, self.rejoin.needs_prepare)
         return []

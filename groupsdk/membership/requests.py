@@ -152,7 +152,7 @@ def join_response_error(
         return DecodeError("JoinGroupResponse names a member twice")
     if response.leader == response.member_id and response.member_id not in ids:
         return DecodeError(
-            f"JoinGroupResponse makes {response.member_id!r} the leader of a group without it"
+            f"JoinGroupResponse makes {response.member_id!r} the leader of a group that does not list it"
         )
     return None
 

@@ -225,7 +225,7 @@ def test_a_good_one_passes() -> None:
         (Hasty, "still owns it: it must be revoked first"),
         (Restless, "assignor 'good' does not settle: still moving after 10 cooperative rounds"),
         (Chatty, "is given the user data 'text'"),
-        (Listing, "is not valid: the plan is no mapping of members but []"),
+        (Listing, "is not valid: the plan must be a mapping of member ids, not []"),
     ],
 )
 def test_what_is_broken_is_found(broken: type[Good], what: str) -> None:
@@ -256,7 +256,7 @@ def test_what_only_a_larger_group_shows_is_found() -> None:
 def test_a_partition_number_that_is_lost_is_found() -> None:
     text = failure(LosesSeven)
     # the smallest group that has such a partition
-    assert "-7 is given to nobody" in text
+    assert "-7 is not assigned to anyone" in text
     assert "': 8}" in text
     assert text.count("Subscription(") == 1
 
@@ -265,7 +265,7 @@ def test_the_group_is_made_as_small_as_can_be() -> None:
     text = failure(Forgetful)
 
     # four partitions are the fewest of which it forgets one, and one member is enough
-    assert "-3 is given to nobody" in text
+    assert "-3 is not assigned to anyone" in text
     cluster, _, subscriptions = text.partition("On this group:\n")[2].partition("\nsubscriptions")
     assert len(eval(cluster.removeprefix("cluster = "), {"Cluster": Cluster}).partition_counts) == 1
     assert subscriptions.count("Subscription(") == 1
@@ -274,7 +274,7 @@ def test_the_group_is_made_as_small_as_can_be() -> None:
 @pytest.mark.parametrize(
     ("attributes", "what"),
     [
-        ({"name": ""}, "its name is '', not a text that says something"),
+        ({"name": ""}, "its name is '', not a non-empty string"),
         ({"version": -1}, "assignor 'good': its version is -1, not 0 to 32767"),
         ({"supported_protocols": frozenset()}, "its supported_protocols are frozenset"),
         ({"supported_protocols": [RebalanceProtocol.EAGER]}, "its supported_protocols are ["),

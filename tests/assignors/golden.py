@@ -3,14 +3,13 @@
 `python -m tests.assignors.golden` writes the file anew, from the newest release compared with.
 """
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
 from groupsdk.assignment import Cluster, Subscription
 from tests.assignors.kafka_assignors import RELEASES, Listed, kafka_assignors
 from tests.assignors.random_groups import RandomGroup, random_groups
+from tests.support.golden import read_golden, write_golden
 
 
 FILE = Path(__file__).parent / "golden_assignments.json.gz"
@@ -21,7 +20,7 @@ Case = tuple[RandomGroup, Listed]
 
 def read() -> dict[str, list[Case]]:
     """Read the groups and Kafka's answers, by assignor."""
-    kept = json.loads(gzip.decompress(FILE.read_bytes()))
+    kept = read_golden(FILE)
     return {
         assignor: [(_group(question), _listed(answer)) for question, answer in cases]
         for assignor, cases in kept.items()
@@ -57,8 +56,7 @@ def main() -> None:
             ]
             for assignor in ("range", "roundrobin")
         }
-    text = json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
-    FILE.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+    write_golden(FILE, kept)
 
 
 if __name__ == "__main__":

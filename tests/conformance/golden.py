@@ -3,15 +3,14 @@
 `python -m tests.conformance.golden` writes the files anew, from the newest release compared with.
 """
 
-import gzip
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from groupsdk.wire.schema import ApiKey
 from tests.conformance.cases import Case, cases
 from tests.conformance.kafka_classes import RELEASES, ask
+from tests.support.golden import read_golden, write_golden
 
 
 BYTES = Path(__file__).parent / "golden_bytes.json.gz"
@@ -86,15 +85,14 @@ def ask_errors(release: str) -> str:
 
 def read_bytes() -> dict[str, str]:
     """Read the answers on bytes that were kept."""
-    golden: dict[str, str] = json.loads(gzip.decompress(BYTES.read_bytes()))
+    golden: dict[str, str] = read_golden(BYTES)
     return golden
 
 
 def main() -> None:
     """Write the golden files."""
     answers = ask_bytes(RELEASES[-1], list(cases()))
-    text = json.dumps(answers, indent=0, ensure_ascii=False, sort_keys=True)
-    BYTES.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+    write_golden(BYTES, answers, sort_keys=True)
     ERRORS.write_text(ask_errors(RELEASES[-1]), encoding="utf-8")
 
 

@@ -153,7 +153,7 @@ def test_wrong_values_are_refused_by_name(setting: str, value: Any) -> None:
 
 def test_keys_are_texts() -> None:
     wrong: Any = {7: 1}
-    with pytest.raises(ConfigError, match="must be texts"):
+    with pytest.raises(ConfigError, match="must be strings"):
         ConsumerConfig.of(wrong)
 
 

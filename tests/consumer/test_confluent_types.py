@@ -53,7 +53,7 @@ def test_what_is_no_offset_is_refused() -> None:
         offsets_of(record, [])
     with pytest.raises(ValueError, match="a message or offsets"):
         offsets_of(None, None)
-    with pytest.raises(ValueError, match="no record but an error"):
+    with pytest.raises(ValueError, match="is an error, not a record"):
         offsets_of(broken, None)
-    with pytest.raises(ValueError, match="t-1: -1001 is no offset"):
+    with pytest.raises(ValueError, match="t-1: -1001 is not an offset"):
         offsets_of(None, [NativePartition("t", 1)])

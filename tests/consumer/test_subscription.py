@@ -54,10 +54,10 @@ def test_internal_topics_are_passed_over_unless_asked_for() -> None:
     ("given", "text"),
     [
         ([], "at least one topic"),
-        ([""], "is a text"),
-        ([7], "is a text"),
+        ([""], "must be a string"),
+        ([7], "must be a string"),
         (["^("], r"cannot be compiled"),
-        ([re.compile(b"a")], "one of bytes"),
+        ([re.compile(b"a")], "bytes pattern"),
     ],
 )
 def test_what_is_no_topic_is_refused(given: Any, text: str) -> None:

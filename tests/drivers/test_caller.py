@@ -276,7 +276,7 @@ def test_protocol_types(value: Any) -> None:
 
 @pytest.mark.parametrize("value", ["", None, b"work", 5, "x" * 32_768, "\ud800", lambda: None])
 def test_what_is_no_protocol_type(value: Any) -> None:
-    with pytest.raises(MetadataError, match="protocol_type must be a text of 1 to 32767 bytes"):
+    with pytest.raises(MetadataError, match="protocol_type must be a string of 1 to 32767 bytes"):
         checked_protocol_type(value)
 
 
@@ -297,7 +297,7 @@ def test_generators_are_refused() -> None:
         yield
 
     for callback in (yields, yields_too):
-        with pytest.raises(TypeError, match=f"{callback.__name__} has a `yield` in it"):
+        with pytest.raises(TypeError, match=f"{callback.__name__} is a generator function"):
             refuse_generator(callback())
     refuse_generator([None])
 
@@ -375,7 +375,7 @@ def test_reasons() -> None:
     assert checked_reason("new metadata") == "new metadata"
     assert type(checked_reason(Kind.WORK)) is str
     assert checked_reason("half a \ud800 character") == "half a ? character"
-    with pytest.raises(TypeError, match="the reason must be a text, not bytes"):
+    with pytest.raises(TypeError, match="the reason must be a string, not bytes"):
         checked_reason(b"x")
 
 

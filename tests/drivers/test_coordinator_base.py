@@ -159,7 +159,7 @@ def test_a_subclass_that_forgets_to_call_init_is_told(kind: Any) -> None:
     assert repr(forgetful) == "<Forgetful, not initialized>"
     for call in (forgetful.generation, forgetful.snapshot, forgetful.wakeup):
         with pytest.raises(
-            AttributeError, match=r"Forgetful.__init__ has not called super\(\).__init__"
+            AttributeError, match=r"Forgetful.__init__ must call super\(\).__init__"
         ):
             call()
 

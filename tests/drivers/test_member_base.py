@@ -461,7 +461,7 @@ def test_what_a_callback_returns_is_checked(
 
 def test_a_protocol_type_that_cannot_be_sent_is_refused(rig: Rig) -> None:
     rig.user.protocol_type = 5
-    with pytest.raises(MetadataError, match="protocol_type must be a text"):
+    with pytest.raises(MetadataError, match="protocol_type must be a string"):
         rig.drive.ensure_active_group(1)
 
 
@@ -549,9 +549,9 @@ def test_a_member_whose_leave_prepare_raised_has_not_left(rig: Rig) -> None:
 @pytest.mark.parametrize("reason", [None, 5, b"bytes"])
 def test_a_reason_is_a_text(rig: Rig, reason: Any) -> None:
     rig.joined()
-    with pytest.raises(TypeError, match="reason must be a text"):
+    with pytest.raises(TypeError, match="reason must be a string"):
         rig.base.request_rejoin(reason)
-    with pytest.raises(TypeError, match="reason must be a text"):
+    with pytest.raises(TypeError, match="reason must be a string"):
         rig.drive.leave_group(reason)
     assert rig.host.posted == []
 

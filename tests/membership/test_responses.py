@@ -38,8 +38,12 @@ def test_a_right_join(response: JoinGroupResponse) -> None:
         (joined(-(2**31)), DecodeError, "generation"),
         (joined(member_id=""), DecodeError, "member ''"),
         (joined(leader="m-1", members=("m-1", "m-2", "m-1")), DecodeError, "twice"),
-        (joined(leader="m-1", members=("m-2",)), DecodeError, "leader of a group without it"),
-        (joined(leader="m-1"), DecodeError, "leader of a group without it"),
+        (
+            joined(leader="m-1", members=("m-2",)),
+            DecodeError,
+            "leader of a group that does not list it",
+        ),
+        (joined(leader="m-1"), DecodeError, "leader of a group that does not list it"),
     ],
 )
 def test_a_wrong_join(response: JoinGroupResponse, error: type[GroupSdkError], says: str) -> None:

@@ -110,7 +110,7 @@ class Authenticator:
             )
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationError(
-                f"{connection.host}:{connection.port} does without SASL on this port: set"
+                f"{connection.host}:{connection.port} does not use SASL on this port: set"
                 " security.protocol to SSL or PLAINTEXT, or take another port"
             )
         if answer.error_code:

@@ -61,7 +61,7 @@ class BlockingCalls:
             threading.Thread(target=work, name="groupsdk-blocking", daemon=True).start()
         except RuntimeError as error:
             raise NetworkError(
-                f"no thread for a call that may block (a name server, a token provider): {error}"
+                f"cannot start a thread for a blocking call (name lookup, token provider): {error}"
             ) from error
         self._running[key] = future  # `finish` comes later: it runs on this loop
         return future

@@ -198,7 +198,7 @@ class Connection(asyncio.Protocol):
         correlation_id = correlation_id_of(payload)
         if not self._pending or self._pending[0].correlation_id != correlation_id:
             expected = self._pending[0].correlation_id if self._pending else "none"
-            raise DecodeError(f"an answer to request {correlation_id}, but {expected} is next")
+            raise DecodeError(f"got the response to request {correlation_id}, expected {expected}")
         pending = self._pending[0]
         _, response = decode_response(pending.request_class, pending.version, payload)
         self._pending.popleft()

@@ -348,7 +348,7 @@ class CoordinatorLookup:
             return True
         await asyncio.wait([metadata], timeout=_METADATA_GRACE_S)
         if not metadata.done():
-            logger.debug("group=%s: the list of brokers is slow to come", self._config.group_id)
+            logger.debug("group=%s: the list of brokers is delayed", self._config.group_id)
             return False
         error = metadata.exception()
         if error is not None:

@@ -97,7 +97,10 @@ class ProcessHost:
                 self._process = subprocess.Popen(
                     [
                         sys.executable,
-                        *("-P", "-c", _PROGRAM, str(theirs.fileno())),
+                        "-P",
+                        "-c",
+                        _PROGRAM,
+                        str(theirs.fileno()),
                         *(str(Path(path).absolute()) for path in sys.path),
                     ],
                     stdin=subprocess.DEVNULL,
@@ -221,7 +224,9 @@ class ProcessHost:
                 self._last = message
                 self._last_metrics = message.metrics
             case _:
-                raise AssertionError(f"a child sends no {type(message).__name__}")
+                raise AssertionError(
+                    f"unexpected message from the child process: {type(message).__name__}"
+                )
 
     def _end(self, sock: socket.socket, writer: threading.Thread, trouble: str) -> None:
         """Leave nothing behind: no process, no thread, no socket; and say how it ended."""

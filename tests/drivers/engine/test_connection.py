@@ -141,7 +141,7 @@ def test_answers_that_end_too_early(request_: Request[Any], broker: ScriptedBrok
 @pytest.mark.parametrize(
     ("step", "error", "text"),
     [
-        (wrong_correlation_id(), DecodeError, "an answer to request 2147483647, but 1 is next"),
+        (wrong_correlation_id(), DecodeError, "got the response to request 2147483647, expected 1"),
         (oversized(LIMIT + 1), FrameError, "1000001 bytes is over the limit of 1000000"),
         (oversized(2**31 - 1), FrameError, "over the limit"),
         (oversized(-1), FrameError, "negative length -1"),
@@ -179,7 +179,7 @@ def test_an_answer_too_many_ends_the_connection(broker: ScriptedBroker) -> None:
             assert (await connection.request(HeartbeatRequest(group_id="g"))).error_code == 25
             await asyncio.wait_for(connection.wait_closed(), WAIT_S)
             assert isinstance(connection.error, DecodeError)
-            assert "none is next" in str(connection.error)
+            assert "expected none" in str(connection.error)
 
     run(work())
 

@@ -447,7 +447,7 @@ def test_the_log_of_the_child_comes_out_here(
     records = [record for record in caplog.records if record.process == pid]
     texts = [record.getMessage() for record in records]
     assert any("the group coordinator is" in text for text in texts)
-    assert any("leaves the group" in text for text in texts)
+    assert any("leaving the group" in text for text in texts)
     assert {record.name.partition(".")[0] for record in records} == {"groupsdk"}
     assert all(record.levelno >= logging.INFO for record in records)
 

@@ -3,7 +3,6 @@
 `python -m tests.wire.coordinator_records.record_cases` writes the golden file anew.
 """
 
-import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from groupsdk.wire.coordinator_records.formatter import (
 from groupsdk.wire.coordinator_records.offset_commit import write_offset
 from tests.conformance.cases import FILLINGS, to_json
 from tests.conformance.golden import shorten
+from tests.support import golden
 from tests.support.java import JavaProgram
 from tests.wire.coordinator_records import vectors
 
@@ -124,14 +124,13 @@ def _answer(line: str) -> Any:
 
 def read_golden() -> dict[str, Any]:
     """Read what Kafka answered."""
-    answers: dict[str, Any] = json.loads(gzip.decompress(GOLDEN.read_bytes()))
+    answers: dict[str, Any] = golden.read_golden(GOLDEN)
     return answers
 
 
 def main() -> None:
     """Write the golden file."""
-    text = json.dumps(ask(), indent=0, ensure_ascii=True)
-    GOLDEN.write_bytes(gzip.compress(text.encode(), mtime=0))
+    golden.write_golden(GOLDEN, ask())
 
 
 if __name__ == "__main__":

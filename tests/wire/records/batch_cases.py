@@ -3,7 +3,6 @@
 `python -m tests.wire.records.batch_cases` writes the golden file anew.
 """
 
-import gzip
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +12,7 @@ from typing import Any
 
 from groupsdk.wire.records.compression import Compression
 from groupsdk.wire.records.record import Record, build_batch
+from tests.support import golden
 from tests.support.java import JavaProgram
 
 
@@ -142,15 +142,14 @@ def ask(java: JavaProgram) -> dict[str, str]:
 
 def read_golden() -> dict[str, str]:
     """Read what Kafka wrote."""
-    answers: dict[str, str] = json.loads(gzip.decompress(GOLDEN.read_bytes()))
+    answers: dict[str, str] = golden.read_golden(GOLDEN)
     return answers
 
 
 def main() -> None:
     """Write the golden file."""
     with program() as java:
-        text = json.dumps(ask(java), indent=0)
-    GOLDEN.write_bytes(gzip.compress(text.encode(), mtime=0))
+        golden.write_golden(GOLDEN, ask(java))
 
 
 if __name__ == "__main__":
