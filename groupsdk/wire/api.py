@@ -113,17 +113,6 @@ def correlation_id_of(payload: bytes) -> int:
     return cast("int", correlation_id)
 
 
-def decode_request_header(payload: bytes) -> RequestHeader:
-    """Decode the part of a request's header that is the same in all versions.
-
-    A broker needs it to answer a request that it cannot read.
-
-    Raises:
-        DecodeError: the bytes are no header.
-    """
-    return _read_header(payload)[0]
-
-
 def decode_request(payload: bytes) -> tuple[RequestHeader, Request[Any]]:
     """Decode a request with its header, a frame without its length prefix.
 

@@ -210,11 +210,8 @@ _STEPS: dict[ApiKey, tuple[tuple[int, str], ...]] = {
     ApiKey.DESCRIBE_PRODUCERS: ((0, "2.8"),),
     ApiKey.DESCRIBE_TRANSACTIONS: ((0, "3.0"),),
     ApiKey.LIST_TRANSACTIONS: ((0, "3.0"), (1, "3.8"), (2, "4.1")),
-    ApiKey.ALLOCATE_PRODUCER_IDS: ((0, "3.0"),),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: ((0, "3.7"), (1, "4.0")),
     ApiKey.CONSUMER_GROUP_DESCRIBE: ((0, "3.8"), (1, "4.0")),
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: ((0, "3.7"),),
-    ApiKey.PUSH_TELEMETRY: ((0, "3.7"),),
     ApiKey.LIST_CONFIG_RESOURCES: ((0, "3.7"), (1, "4.1")),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((0, "3.8"),),
 }

@@ -7,6 +7,7 @@ from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.server.call import Call
 from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
+from groupsdk.broker.transactions.translation import txn_offset_commit_error
 from groupsdk.error_code import ErrorCode
 
 
@@ -19,14 +20,6 @@ IMPLICIT_OFFSETS: Final = 5
 """The same of TxnOffsetCommit and the partition of its group."""
 _RETRY_MS: Final = 20
 _RETRIES: Final = 5
-_UNREACHABLE: Final = frozenset(
-    {
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
 
 Partitions = frozenset[tuple[str, int]]
 Outcome = dict[tuple[str, int], ErrorCode]
@@ -93,28 +86,6 @@ def _outcome(
     return dict.fromkeys(partitions, added.error)
 
 
-def produce_error(error: ErrorCode, version: int) -> ErrorCode:
-    """Translate a coordinator's error for Produce: old producers must retry what is merely unreachable."""
-    if error is ErrorCode.TRANSACTION_ABORTABLE and version <= 10:
-        return ErrorCode.INVALID_TXN_STATE
-    if error in _UNREACHABLE or error is ErrorCode.CONCURRENT_TRANSACTIONS:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    if error is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return error
-
-
-def offsets_error(error: ErrorCode, version: int) -> ErrorCode:
-    """Translate a coordinator's error for TxnOffsetCommit."""
-    if error is ErrorCode.TRANSACTION_ABORTABLE and version <= 3:
-        return ErrorCode.INVALID_TXN_STATE
-    if error is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error is ErrorCode.NETWORK_EXCEPTION:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return error
-
-
 def check_offsets(
     call: Call,
     request: "TxnOffsetCommitRequest",
@@ -133,6 +104,6 @@ def check_offsets(
         request.transactional_id,
         (request.producer_id, request.producer_epoch),
         frozenset({place}),
-        lambda outcome: done(offsets_error(outcome[place], call.version)),
+        lambda outcome: done(txn_offset_commit_error(outcome[place], call.version)),
         add=add,
     )

@@ -116,27 +116,6 @@ def partitions_added(
     return AddPartitionsToTxnResult(transaction.transactional_id, tuple(topics))
 
 
-def partitions_refused(
-    transaction: AddPartitionsToTxnTransaction,
-    errors: Mapping[tuple[str, int], ErrorCode],
-    api_version: int,
-) -> AddPartitionsToTxnResult:
-    """Answer for a transaction of which some partitions may not be used: nothing is added.
-
-    The others get OPERATION_NOT_ATTEMPTED.
-
-    Args:
-        transaction: what was asked for.
-        errors: of the partitions that are unknown or not allowed; at least one.
-        api_version: of the request.
-    """
-    outcome = {
-        partition: errors.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        for partition in partitions_of(transaction.topics)
-    }
-    return partitions_added(transaction, outcome, api_version)
-
-
 def all_partitions_added(
     results: tuple[AddPartitionsToTxnResult, ...], api_version: int
 ) -> AddPartitionsToTxnResponse:

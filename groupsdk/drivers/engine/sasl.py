@@ -229,11 +229,6 @@ class OAuthBearer(_Exchange):
         self._provider = provider
         self._token: OAuthToken | None = None
 
-    @property
-    def token_lifetime_ms(self) -> int | None:
-        """Return when the token that was sent expires (milliseconds since 1970); None if unknown."""
-        return None if self._token is None else self._token.lifetime_ms
-
     def start(self) -> bytes:
         """Return the token and its extensions.
 

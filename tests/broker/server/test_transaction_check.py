@@ -1,6 +1,6 @@
 """Tests whether a producer may write where it wants to."""
 
-from groupsdk.broker.server.transaction_check import check, offsets_error, produce_error
+from groupsdk.broker.server.transaction_check import check
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.end_txn import EndTxnRequest
 from tests.broker.rig import ClusterRig
@@ -50,15 +50,3 @@ def test_but_not_for_ever() -> None:
     assert found == []
     rig.pass_ms(1)
     assert found == [ErrorCode.CONCURRENT_TRANSACTIONS]
-
-
-def test_errors_are_translated_for_those_who_ask() -> None:
-    assert produce_error(ErrorCode.TRANSACTION_ABORTABLE, 11) is ErrorCode.TRANSACTION_ABORTABLE
-    assert produce_error(ErrorCode.TRANSACTION_ABORTABLE, 10) is ErrorCode.INVALID_TXN_STATE
-    for code in (ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS):
-        assert produce_error(code, 12) is ErrorCode.NOT_ENOUGH_REPLICAS
-    assert produce_error(ErrorCode.PRODUCER_FENCED, 12) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert offsets_error(ErrorCode.PRODUCER_FENCED, 5) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert offsets_error(ErrorCode.TRANSACTION_ABORTABLE, 3) is ErrorCode.INVALID_TXN_STATE
-    assert offsets_error(ErrorCode.TRANSACTION_ABORTABLE, 4) is ErrorCode.TRANSACTION_ABORTABLE
-    assert offsets_error(ErrorCode.NETWORK_EXCEPTION, 4) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -94,13 +94,6 @@ def test_one_outcome_for_all_or_one_for_each() -> None:
     )
 
 
-def test_one_partition_that_may_not_be_used_keeps_out_all() -> None:
-    refused = answers.partitions_refused(
-        ONE, {("t", 0): E.UNKNOWN_TOPIC_OR_PARTITION, ("u", 5): E.TOPIC_AUTHORIZATION_FAILED}, 3
-    )
-    assert codes(refused) == {("t", 2): 55, ("t", 0): 3, ("u", 5): 29}
-
-
 def test_every_request_can_be_refused() -> None:
     def refused(request: object, version: int = 0) -> object:
         return answers.refused(request, E.NOT_COORDINATOR, version)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.server.call import Call, allowed, ask, gather
@@ -32,6 +32,10 @@ from groupsdk.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from groupsdk.wire.schema import Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 
 
 _GROUPS_FROM = 8
@@ -114,11 +118,15 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
     groups = node.cluster.groups
 
     def commit(error: ErrorCode) -> None:
+        from groupsdk.broker.transactions.translation import for_txn_offset_commit
+
         asked = replace(request, topics=kept)
+        runtime: CoordinatorRuntime | ErrorCode = error
         if error is ErrorCode.NONE:
-            ask(call, groups.runtime_for(node.node_id, request.group_id), asked, finish)
-        else:
-            ask(call, error, asked, finish)
+            runtime = groups.runtime_for(node.node_id, request.group_id)
+        if isinstance(runtime, ErrorCode):
+            runtime = for_txn_offset_commit(runtime, version)
+        ask(call, runtime, asked, finish)
 
     from groupsdk.broker.server.transaction_check import check_offsets
 

@@ -167,7 +167,8 @@ def _check_transaction(
     writes: list[list[_Write]],
     pending: list[_Write],
 ) -> None:
-    from groupsdk.broker.server.transaction_check import check, produce_error
+    from groupsdk.broker.server.transaction_check import check
+    from groupsdk.broker.transactions.translation import produce_error
 
     version = call.version
     add = version >= IMPLICIT_PRODUCE

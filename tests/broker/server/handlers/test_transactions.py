@@ -3,8 +3,11 @@
 from collections.abc import Callable, Mapping
 
 import pytest
+from pytest_mock import MockerFixture
 
+from groupsdk.broker.coordinators import Coordinators
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.error_code import ErrorCode
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from groupsdk.wire.messages.add_partitions_to_txn import (
@@ -301,3 +304,23 @@ def test_a_marker_for_the_offsets_topic_reaches_the_coordinator() -> None:
         place = {"__consumer_offsets": (partition,)}
         assert mark(client, place) == {("__consumer_offsets", partition): 0}
         assert broker.groups["g"].members
+
+
+def test_old_producers_are_told_of_loading_what_they_know(mocker: MockerFixture) -> None:
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        writer = Producer(client, "old", implicit=False)
+        added = AddOffsetsToTxnRequest("old", writer.producer_id, writer.epoch, "g")
+        assert until(lambda: client.ask(added, 3).error_code) == 0
+        partition = TxnOffsetCommitRequestPartition(0, 5)
+        asked = TxnOffsetCommitRequest(
+            *("old", "g", writer.producer_id, writer.epoch),
+            topics=(TxnOffsetCommitRequestTopic("t", partitions=(partition,)),),
+        )
+        mocker.patch.object(
+            Coordinators, "runtime_for", return_value=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        )
+        codes = {
+            version: client.ask(asked, version).topics[0].partitions[0].error_code
+            for version in (0, 1, 2, 4)
+        }
+    assert codes == {0: 15, 1: 15, 2: 14, 4: 14}
