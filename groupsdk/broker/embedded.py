@@ -219,7 +219,7 @@ class EmbeddedBroker:
             for _ in range(_LAST_TURNS):
                 await asyncio.sleep(0)
         except Exception:  # noqa: BLE001 - the thread has to end whatever happens
-            _LOG.exception("the broker did not close in order")
+            _LOG.exception("the broker failed to close cleanly")
         finally:
             asyncio.get_running_loop().stop()
 

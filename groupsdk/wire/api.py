@@ -260,7 +260,7 @@ def next_api_versions_version(response: "ApiVersionsResponse", tried: int) -> in
     if version < max(theirs[0], api.min_version):
         raise UnsupportedVersionError(
             f"the broker refused ApiVersions v{tried} and offers {theirs[0]} to {theirs[1]};"
-            f" {api.min_version} to {api.max_version} are spoken here"
+            f" {api.min_version} to {api.max_version} are supported here"
         )
     return version
 

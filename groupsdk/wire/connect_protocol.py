@@ -297,5 +297,5 @@ class _Reader:
             return self._data[start : self._at].decode()
         except UnicodeDecodeError:
             raise DecodeError(
-                f"the {self._what} has a text at byte {start} that is not valid UTF-8"
+                f"the {self._what} has a string at byte {start} that is not valid UTF-8"
             ) from None

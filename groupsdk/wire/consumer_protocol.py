@@ -291,7 +291,7 @@ def _bytes(value: bytes | None) -> tuple[bytes, ...]:
 
 def _failed(what: str, data: bytes, at: int, error: Exception) -> DecodeError:
     if isinstance(error, UnicodeDecodeError):
-        return DecodeError(f"the {what} has a text at or after byte {at} that is not valid UTF-8")
+        return DecodeError(f"the {what} has a string at or after byte {at} that is not valid UTF-8")
     return DecodeError(
         f"the {len(data)} bytes of the {what} end within the field at or after byte {at}"
     )

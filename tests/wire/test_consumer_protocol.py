@@ -127,7 +127,7 @@ def test_fields_missing_at_the_end_are_empty(
         ("0000 7fffffff 0000", "'topics' has the count 2147483647 with 2 bytes left"),
         ("0000 ffffffff", "'topics' has the count -1 with 0 bytes left"),
         ("0000 00000001 0009 7400", "a name of 9 bytes at byte 8, where 10 end the data"),
-        ("0000 00000001 0002 c328 ffffffff", "text at or after byte 2 that is not valid UTF-8"),
+        ("0000 00000001 0002 c328 ffffffff", "string at or after byte 2 that is not valid UTF-8"),
         ("0000 00000000 00000003 0102", "'user_data' has the count 3 with 2 bytes left"),
         ("0003 00000000 ffffffff 00000000 00000001 0009 61", "'rack_id' has the length 9 with 1"),
         ("0001 00000000 ffffffff 00000001 0001 74 00000002 00000000", "'t' has the count 2 with 4"),

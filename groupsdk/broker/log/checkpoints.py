@@ -71,7 +71,7 @@ def read_lines(files: Files, path: str) -> list[str] | None:
         return None
     lines = text.splitlines()
     if lines[:1] != [_VERSION] or not lines[1:] or lines[1] != str(len(lines) - 2):
-        _LOG.warning("%s is no whole checkpoint file of version %s: ignored", path, _VERSION)
+        _LOG.warning("%s: ignored, not a complete checkpoint file of version %s", path, _VERSION)
         return None
     return lines[2:]
 
@@ -99,7 +99,7 @@ def read_offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
     for line in read_lines(files, path) or ():
         match = _OFFSET_LINE.fullmatch(line)
         if match is None:
-            _LOG.warning("%s has the line %r, which is no offset: ignored", path, line[:200])
+            _LOG.warning("%s: ignored, line %r is not an offset", path, line[:200])
             return {}
         found[match[1], int(match[2])] = int(match[3])
     return found

@@ -164,7 +164,7 @@ _KINDS: Final = {field.name: field.type for field in fields(LogConfig)}
 def _check_fixed(key: str, text: str) -> None:
     if text.strip() != FIXED[key]:
         raise InvalidLogConfigError(
-            f"{key}={text!r} would change nothing here: it can only be {FIXED[key]!r}"
+            f"{key}={text!r} is not supported: it can only be {FIXED[key]!r}"
         )
 
 
@@ -206,7 +206,7 @@ def _number(key: str, name: str, text: str, kind: type[float] | type[int]) -> fl
 def _one_of(key: str, text: str, allowed: tuple[str, ...]) -> str:
     value = text.strip()
     if value not in allowed:
-        raise InvalidLogConfigError(f"{key}={text!r} is none of {', '.join(allowed)}")
+        raise InvalidLogConfigError(f"{key}={text!r} must be one of {', '.join(allowed)}")
     return value
 
 

@@ -32,7 +32,7 @@ LOG_STARTS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 CONTROLLERS_LOG: Final = "__cluster_metadata"
-"""The log of Kafka's controllers may be in the same directory; it is none of ours."""
+"""The log of Kafka's controllers may be in the same directory; it is not ours."""
 
 _PARTITION: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,9})")
 _DELETED: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
@@ -248,7 +248,7 @@ class LogDirectory:
                 log.close()
             except StorageError as error:
                 clean = False
-                _LOG.warning("%s was not closed as it should be: %s", log.directory, error)
+                _LOG.warning("%s: not closed cleanly: %s", log.directory, error)
         try:
             self.checkpoint()
             # a log that nobody opened is as it was
@@ -256,13 +256,13 @@ class LogDirectory:
                 marker = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":"))
                 checkpoints.write_text(self.files, self._path(CLEAN_SHUTDOWN), marker)
         except StorageError as error:
-            _LOG.warning("%s was not closed as it should be: %s", self.path, error)
+            _LOG.warning("%s: not closed cleanly: %s", self.path, error)
         self._logs.clear()
         try:
             self.files.unlock(self._path(LOCK))
             self.files.close()
         except OSError as error:
-            _LOG.warning("%s: giving the lock back failed: %s", self.path, error)
+            _LOG.warning("%s: cannot release the lock: %s", self.path, error)
 
     def _forget(self, key: Partition) -> None:
         self._recovery_points.pop(key, None)

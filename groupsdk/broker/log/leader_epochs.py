@@ -51,9 +51,7 @@ class LeaderEpochs:
         for line in read_lines(self._files, self._path) or ():
             match = _LINE.fullmatch(line)
             if match is None:
-                _LOG.warning(
-                    "%s has the line %r, which is no epoch: ignored", self._path, line[:200]
-                )
+                _LOG.warning("%s: ignored, line %r is not a leader epoch", self._path, line[:200])
                 self._epochs, self._starts = [], []
                 return
             self._add(int(match[1]), int(match[2]))

@@ -77,7 +77,7 @@ class Snapshots:
             try:
                 entries = decode(self._files.read(path, 0, _MAX_BYTES))
             except CorruptSnapshotError as error:
-                _LOG.warning("%s: %s: an older one, or the log, has to do", path, error)
+                _LOG.warning("%s: %s: using an older snapshot, or the log", path, error)
                 self.remove(offset)
                 continue
             except OSError as error:
@@ -147,7 +147,9 @@ def decode(data: bytes) -> list[ProducerEntry]:
         version, checksum = _HEAD.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _HEAD.size)
     except struct.error:
-        raise CorruptSnapshotError(f"{len(data)} bytes are no producer snapshot") from None
+        raise CorruptSnapshotError(
+            f"{len(data)} bytes is too short for a producer snapshot"
+        ) from None
     if version != _VERSION:
         raise CorruptSnapshotError(f"the version {version} is not {_VERSION}")
     found = crc32c(data[_HEAD.size :])

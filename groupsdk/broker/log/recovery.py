@@ -116,7 +116,7 @@ class Recovery:
         for match in found:
             if int(match[1]) not in bases:
                 path = f"{self._directory}/{match[0]}"
-                _LOG.warning("%s belongs to no segment: removed", path)
+                _LOG.warning("%s: removed, it belongs to no segment", path)
                 try:
                     self._files.remove(path)
                 except OSError as error:
@@ -139,7 +139,7 @@ class Recovery:
             try:
                 segment.load(following)
             except CorruptIndexError as error:
-                _LOG.warning("%s: %s: its indexes are built anew", segment.path, error)
+                _LOG.warning("%s: %s: rebuilding its indexes", segment.path, error)
                 self._to_scan.add(base)
             except CorruptLogError as error:
                 self._damaged_end(segment, error)
@@ -230,7 +230,7 @@ class Recovery:
             return False
         size = segment.cut()
         _LOG.warning(
-            "%s: the torn tail of %d bytes is cut off; the log ends at offset %d",
+            "%s: truncated an incomplete tail of %d bytes; the log ends at offset %d",
             *(error, size, segment.end_offset),
         )
         for each in behind:

@@ -421,7 +421,7 @@ class Segment:
                 since += stored.header.size_in_bytes
         except CorruptLogError:
             return False
-        _LOG.warning("%s: its index was damaged; it is built anew", self.path)
+        _LOG.warning("%s: index corrupt, rebuilt", self.path)
         self.offset_index = fresh
         self._index_loaded = False
         self._saved = False

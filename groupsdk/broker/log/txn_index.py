@@ -80,7 +80,7 @@ class TxnIndex:
             CorruptIndexError: it has entries that cannot be this segment's.
         """
         if len(data) % ENTRY_SIZE:
-            raise CorruptIndexError(f"{len(data)} bytes are no multiple of {ENTRY_SIZE}")
+            raise CorruptIndexError(f"{len(data)} bytes is not a multiple of {ENTRY_SIZE}")
         entries = []
         last = base_offset - 1
         for number, (version, *values) in enumerate(_ENTRY.iter_unpack(data)):

@@ -165,7 +165,7 @@ def _check_client(header: BatchHeader) -> None:
         raise InvalidRecordError("a record batch has a delete horizon, which the log alone sets")
     if header.records_count > MAX_RECORDS:
         raise MessageTooLargeError(
-            f"a record batch has {header.records_count} records; {MAX_RECORDS} are taken"
+            f"a record batch has {header.records_count} records; at most {MAX_RECORDS} are allowed"
         )
 
 

@@ -209,8 +209,8 @@ class Connection(asyncio.Protocol):
         self._send(call, body)
 
     def _unwritable(self) -> None:
-        _LOG.exception("node %d: an answer to %s cannot be written", self.node.node_id, self.peer)
-        self.close("its answer cannot be written")
+        _LOG.exception("node %d: cannot encode the response to %s", self.node.node_id, self.peer)
+        self.close("its response cannot be encoded")
 
     def _send(self, call: Call, body: bytes) -> None:
         if self.closed:
@@ -334,7 +334,7 @@ class Connection(asyncio.Protocol):
             limit = min(limit, _MAX_UNKNOWN)
         if not 0 <= length <= limit:
             raise BadRequestError(
-                f"a request of {length} bytes, where 0 to {limit} (socket.request.max.bytes) are taken"
+                f"a request of {length} bytes; the limit is {limit} (socket.request.max.bytes)"
             )
         self._wanted = 4 + length
         if not self._partial:
@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
         more = len(self._buffer) - self._reserved
         if self._is_unknown():
             if not self._listener.reserve_unknown(more):
-                self.close("clients that have not authenticated hold too much")
+                self.close("unauthenticated clients hold too much memory")
                 return False
             self._reserved_unknown = True
         elif not self._listener.reserve(self, more):
@@ -391,7 +391,9 @@ class Connection(asyncio.Protocol):
         try:
             key, version, correlation_id, size = _HEADER(payload)
         except struct.error:
-            raise BadRequestError(f"{len(payload)} bytes are no request") from None
+            raise BadRequestError(
+                f"{len(payload)} bytes is too short for a request header"
+            ) from None
         start = _HEADER_BYTES + size if size > 0 else _HEADER_BYTES
         name = payload[_HEADER_BYTES:start]
         if name != self._client_id_bytes:
@@ -430,7 +432,7 @@ class Connection(asyncio.Protocol):
         except BadRequestError:
             raise
         except GroupSdkError:
-            raise BadRequestError("it failed to authenticate") from None
+            raise BadRequestError("authentication failed") from None
         self._out += (len(answer).to_bytes(4), answer)
 
     def run(self, call: Call, message: Any) -> None:
@@ -482,13 +484,13 @@ class Connection(asyncio.Protocol):
             )
         response = refuse(message, -1 if code is None else code, call.version)
         if response is None:
-            self.close("its request failed, and the answer has no place for an error")
+            self.close("its request failed and the response cannot carry an error")
         return response
 
     def _learn_client_id(self, name: bytes, size: int) -> None:
         # as Kafka: any negative size stands for null, and U+FFFD for what is no UTF-8
         if len(name) != max(size, 0):
-            raise BadRequestError(f"a client id of {size} bytes in a header of fewer")
+            raise BadRequestError(f"a client id of length {size} runs over the end of the request")
         self._client_id = name.decode(errors="replace")
         self._client_id_bytes = name
 
@@ -496,9 +498,7 @@ class Connection(asyncio.Protocol):
         self, key: int, version: int, correlation_id: int, payload: bytes, start: int
     ) -> None:
         if key != 18:
-            raise BadRequestError(
-                f"a request of API {key} in version {version}, which is not served"
-            )
+            raise BadRequestError(f"API {key} version {version} is not supported")
         if version > 0:
             # later versions than ours have the header of ours; the body is not looked at
             _skip_tags(payload, start)

@@ -179,7 +179,9 @@ class Faults:
     ) -> Fault:
         key = _KEYS.get(api.lower().replace("_", ""))
         if key is None:
-            raise ConfigError(f"{api!r} is no API that is served; use a name such as 'JoinGroup'")
+            raise ConfigError(
+                f"{api!r} is not the name of a served API; use one such as 'JoinGroup'"
+            )
         if times is not None and times < 1:
             raise ConfigError(f"times is {times}: at least 1, or None for always")
         fault = Fault(key, act, times, node, match)

@@ -325,7 +325,7 @@ class Listener:
                 return
             except OSError as error:
                 # no file descriptors are left: others may give theirs back
-                _LOG.warning("node %d: accepting fails: %s", self.node.node_id, error)
+                _LOG.warning("node %d: cannot accept connections: %s", self.node.node_id, error)
                 self._loop.remove_reader(self._socket.fileno())
                 self._scheduler.after(_ACCEPT_AGAIN_MS, self._accept_again)
                 return
@@ -343,7 +343,9 @@ class Listener:
             made.close()
         elif (error := task.exception()) is not None:
             # of TLS, as a rule: one client's trouble
-            _LOG.info("node %d: a connection came to nothing: %s", self.node.node_id, error)
+            _LOG.info(
+                "node %d: connection failed before it was established: %s", self.node.node_id, error
+            )
             made.close()
 
     def _accept_again(self) -> None:
@@ -418,7 +420,7 @@ class Listener:
         now_ms = self.now_ms()
         for connection, until_ms in list(self._arriving.items()):
             if until_ms <= now_ms:
-                connection.expire("a request did not arrive in time")
+                connection.expire("its request did not arrive in time")
         if self._arriving and not self._closed:
             self._look = self._scheduler.after(_LOOK_MS, self._look_at_arriving)
 

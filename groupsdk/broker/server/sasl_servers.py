@@ -148,9 +148,9 @@ def _json(part: str) -> dict[str, Any]:
     try:
         found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):
-        raise SaslError("a token that is no JSON in base64") from None
+        raise SaslError("a token that is not base64-encoded JSON") from None
     if not isinstance(found, dict):
-        raise SaslError("a token that is no JSON object")
+        raise SaslError("a token that is not a JSON object")
     return found
 
 

@@ -89,9 +89,7 @@ def _adopt(directory: LogDirectory, catalogue: Catalogue) -> None:
         leaders = {name: [_FIRST_NODE] * count for name, count in counts.items()}
         _skip_producer_ids(catalogue)
         catalogue.create_topics(leaders, configs, ids)
-        _LOG.info(
-            "topics taken over as they are in the data directory: %s", ", ".join(sorted(counts))
-        )
+        _LOG.info("adopted topics found in the data directory: %s", ", ".join(sorted(counts)))
 
 
 def _skip_producer_ids(catalogue: Catalogue) -> None:

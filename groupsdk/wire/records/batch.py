@@ -146,7 +146,7 @@ def _no_header(buffer: Buffer, position: int) -> DecodeError:
     if position >= 0 and left > MAGIC_POSITION and buffer[position + MAGIC_POSITION] in (0, 1):
         return _other_format(buffer[position + MAGIC_POSITION], position)
     return DecodeError(
-        f"{max(left, 0)} bytes at byte {position} are no record batch: its header takes {HEADER_SIZE}"
+        f"{max(left, 0)} bytes at byte {position} are too few for the header of a record batch: {HEADER_SIZE}"
     )
 
 

@@ -72,7 +72,7 @@ def read_marker(batch: Buffer, position: int = 0) -> Marker | None:
     header = read_header(batch, position)
     if not header.is_control:
         raise DecodeError(
-            f"the record batch with base offset {header.base_offset} is no control batch"
+            f"the record batch with base offset {header.base_offset} is not a control batch"
         )
     record = next(read_records(batch, position), None)
     if record is None:

@@ -74,7 +74,7 @@ def skip_headers(data: bytes, position: int, stop: int) -> int:
     if count is None or 2 * count > stop - position:
         raise DecodeError(f"a record counts {count} headers where {stop - position} bytes are left")
     if count > MAX_HEADERS:
-        raise DecodeError(f"a record has {count} headers; {MAX_HEADERS} are taken")
+        raise DecodeError(f"a record has {count} headers; at most {MAX_HEADERS} are allowed")
     for _ in range(count):
         size, position = read_length(data, position)
         if size is None or size > stop - position:

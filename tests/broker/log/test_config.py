@@ -49,8 +49,8 @@ def test_settings_are_read_over_defaults() -> None:
         ("retention.ms", "-2", "retention.ms=-2 is not between -1"),
         ("retention.ms", "soon", "'soon' is not a number"),
         ("preallocate", "1", "neither true nor false"),
-        ("cleanup.policy", "shrink", "'shrink' is none of compact, delete"),
-        ("compression.type", "zip", "'zip' is none of uncompressed"),
+        ("cleanup.policy", "shrink", "'shrink' must be one of compact, delete"),
+        ("compression.type", "zip", "'zip' must be one of uncompressed"),
         ("min.compaction.lag.ms", str(2**63), "is not between 0"),
     ],
 )

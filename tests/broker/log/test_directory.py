@@ -139,7 +139,7 @@ def test_a_close_that_failed_is_no_clean_end(caplog: pytest.LogCaptureFixture) -
     files.capacity_bytes = 0
     with caplog.at_level(logging.WARNING):
         directory.close()
-    assert "was not closed as it should be" in caplog.text
+    assert "not closed cleanly" in caplog.text
     files.capacity_bytes = None
     again = opened(files)
     assert not again.was_clean

@@ -139,7 +139,7 @@ def test_a_torn_write_is_cut_off_and_said(part: int, caplog: pytest.LogCaptureFi
             with caplog.at_level(logging.WARNING):
                 check_after_crash(files, acknowledged)
             said += any(
-                "torn tail" in record.message and ".log: at byte" in record.message
+                "incomplete tail" in record.message and ".log: at byte" in record.message
                 for record in caplog.records
             )
         else:
@@ -339,7 +339,7 @@ def test_what_is_left_over_is_removed(caplog: pytest.LogCaptureFixture) -> None:
     files.write(f"{DIRECTORY}/00000000000000000000.log.deleted", 0, b"x")
     with caplog.at_level(logging.WARNING):
         open_log(files)
-    assert f"{stray} belongs to no segment" in caplog.text
+    assert f"{stray}: removed, it belongs to no segment" in caplog.text
     assert not any("777" in name or "deleted" in name for name in files.names(DIRECTORY))
 
 

@@ -153,7 +153,7 @@ def test_what_a_batch_may_become_is_bounded() -> None:
     huge = with_body(b"\0" * (MAX_DECOMPRESSED + 1), 1, NOW_MS, 4)
     refused(huge, MessageTooLargeError, f"more than {MAX_DECOMPRESSED} bytes")
     counted = patched(57, ">i", MAX_RECORDS + 1, patched(23, ">i", MAX_RECORDS))
-    refused(counted, MessageTooLargeError, f"{MAX_RECORDS} are taken")
+    refused(counted, MessageTooLargeError, f"{MAX_RECORDS} are allowed")
 
 
 def test_a_large_batch_is_checked_in_steps() -> None:

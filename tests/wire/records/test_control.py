@@ -91,7 +91,7 @@ def test_a_control_record_that_is_wrong_is_refused(
 
 
 def test_a_batch_of_data_is_no_marker() -> None:
-    with pytest.raises(DecodeError, match="base offset 10 is no control batch"):
+    with pytest.raises(DecodeError, match="base offset 10 is not a control batch"):
         read_marker(TRANSACTIONAL)
 
 

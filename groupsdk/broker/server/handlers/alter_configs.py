@@ -167,4 +167,4 @@ def _store(
     elif resource_type == BROKER:
         cluster.apply_broker_configs()
     # the names only: what a client sends may be a secret in the wrong place
-    _LOG.info("%s %s: has settings of its own now: %s", kind, name, ", ".join(sorted(entries)))
+    _LOG.info("%s %s: settings changed: %s", kind, name, ", ".join(sorted(entries)))

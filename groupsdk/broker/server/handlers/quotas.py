@@ -99,7 +99,7 @@ def _filter_problem(components: tuple[ComponentData, ...]) -> tuple[ErrorCode, s
             text = f"the filter names the entity type {kind} twice"
             return ErrorCode.INVALID_REQUEST, text
         if kind not in ENTITY_TYPES:
-            text = f"the entity type {kind!r} is none of {', '.join(ENTITY_TYPES)}"
+            text = f"the entity type {kind!r} must be one of {', '.join(ENTITY_TYPES)}"
             return ErrorCode.UNSUPPORTED_VERSION, text
         if not EXACT <= each.match_type <= ANY:
             return ErrorCode.INVALID_REQUEST, f"there is no match type {each.match_type}"

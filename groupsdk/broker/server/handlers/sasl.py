@@ -56,4 +56,4 @@ def _refused(call: Call, mechanism: str) -> None:
             f" with SASL mechanism {mechanism}",
         )
     )
-    call.connection.close("it failed to authenticate")
+    call.connection.close("authentication failed")
