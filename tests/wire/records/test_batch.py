@@ -70,9 +70,13 @@ def test_sequence_numbers_wrap(base: int, delta: int, last: int) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 12, 16, 17, 60])
 def test_less_than_a_header_is_refused(cut: int) -> None:
-    with pytest.raises(DecodeError, match=f"{cut} bytes at byte 0 are too few for the header of a record batch"):
+    with pytest.raises(
+        DecodeError, match=f"{cut} bytes at byte 0 are too few for the header of a record batch"
+    ):
         read_header(TOMBSTONE[:cut])
-    with pytest.raises(DecodeError, match="0 bytes at byte 100 are too few for the header of a record batch"):
+    with pytest.raises(
+        DecodeError, match="0 bytes at byte 100 are too few for the header of a record batch"
+    ):
         read_header(TOMBSTONE[:cut], 100)
 
 
