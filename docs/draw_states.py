@@ -1,13 +1,18 @@
 #!/usr/bin/env python
-"""Draw docs/protocol.md from the tables of the code: `python -m docs.draw_states`."""
+"""Draw docs/protocol.md and the states in docs/broker-design.md from the tables of the code: `python -m docs.draw_states`."""
 
 import ast
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from docs.regions import Pages, filled, table, write
+from groupsdk.broker.classic_groups import state as group_state
+from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.runtime import coordinator_runtime
+from groupsdk.broker.transactions import state as transaction_state
 from groupsdk.consumer_membership import replies as consumer_replies, state as consumer_state
 from groupsdk.membership.replies import (
     CALLER_REQUEST_REPLIES,
@@ -20,11 +25,15 @@ from groupsdk.membership.state import TRANSITIONS, MemberState
 from groupsdk.wire.schema import ApiKey
 
 
-def diagram(transitions: Mapping[tuple[Any, Any], Enum], initial: Enum) -> str:
-    """Return states and their transitions as a Mermaid diagram."""
-    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {initial.name}"]
+def diagram(
+    transitions: Mapping[Any, Enum],
+    initial: Enum,
+    name: Callable[[Any], str] = attrgetter("name"),
+) -> str:
+    """Return states and their transitions as a Mermaid diagram; `name` gives the text of a state."""
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {name(initial)}"]
     lines += [
-        f"    {state.name} --> {following.name}: {trigger.value}"
+        f"    {name(state)} --> {name(following)}: {trigger.value}"
         for (state, trigger), following in transitions.items()
     ]
     return "\n".join([*lines, "```"])
@@ -42,6 +51,26 @@ def states(kind: type[Enum]) -> str:
             meaning, _, action = text.partition(" transition:")[0].partition(" action: ")
             rows.append((f"`{member.targets[0].id}`", f"{meaning} {_sentence(action)}".rstrip()))
     return table(("State", "The member"), rows)
+
+
+def broker_pages() -> Pages:
+    """Return docs/broker-design.md as it has to be."""
+    return filled(
+        "broker-design.md",
+        {
+            "group-states": diagram(group_state.TRANSITIONS, GroupState.EMPTY, attrgetter("value")),
+            "transaction-states": diagram(
+                transaction_state.TRANSITIONS,
+                transaction_state.TransactionState.EMPTY,
+                attrgetter("label"),
+            ),
+            "runtime-states": diagram(
+                coordinator_runtime.TRANSITIONS,
+                coordinator_runtime.RuntimeState.LOADING,
+                attrgetter("value"),
+            ),
+        },
+    )
 
 
 def consumer_reply_table() -> str:
@@ -79,7 +108,7 @@ def caller_requests() -> str:
 
 
 def pages() -> Pages:
-    """Return docs/protocol.md as it has to be."""
+    """Return docs/protocol.md and docs/broker-design.md as they have to be."""
     regions = {
         "states": diagram(TRANSITIONS, MemberState.UNJOINED),
         "actions": states(MemberState),
@@ -91,7 +120,7 @@ def pages() -> Pages:
         "consumer-actions": states(consumer_state.ConsumerMemberState),
         "consumer-replies": consumer_reply_table(),
     }
-    return filled("protocol.md", regions)
+    return broker_pages() | filled("protocol.md", regions)
 
 
 def _sentence(text: str) -> str:

@@ -13,7 +13,7 @@ from groupsdk.broker.classic_groups.protocols import (
     metadata_of,
     subscribed_topics,
 )
-from groupsdk.broker.classic_groups.state import TRANSITIONS
+from groupsdk.broker.classic_groups.state import TRANSITIONS, GroupTrigger
 from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.runtime.contract import CoordinatorRecord
 from groupsdk.broker.runtime.deadlines import NEVER, Deadline
@@ -128,9 +128,10 @@ class ClassicGroup(Deadline):
         else:
             gone = self._replay_members(value.members)
         self.leader_id = value.leader or next(iter(self.members), None)
-        self.previous_state = self.state
-        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
-        self.state_timestamp_ms = value.current_state_timestamp
+        self.move(
+            GroupTrigger.MEMBERS_RECORDED if self.members else GroupTrigger.EMPTY_RECORDED,
+            value.current_state_timestamp,
+        )
         self.compute_subscribed_topics()
         return gone
 
@@ -200,19 +201,20 @@ class ClassicGroup(Deadline):
 
     # Its state.
 
-    def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Enter another state.
+    def move(self, trigger: GroupTrigger, now_ms: int) -> None:
+        """Enter the state that follows.
 
         Raises:
-            RuntimeError: the table of transitions does not have it; a fault of this program.
+            RuntimeError: the table of transitions has none; a fault of this program.
         """
-        if state not in TRANSITIONS[self.state]:
+        following = TRANSITIONS.get((self.state, trigger))
+        if following is None:
             raise RuntimeError(
-                f"group {self.group_id}, generation {self.generation_id}: cannot go from"
-                f" {self.state.value} to {state.value}"
+                f"group {self.group_id}, generation {self.generation_id}: no transition from"
+                f" {self.state.value} when {trigger.value}"
             )
         self.previous_state = self.state
-        self.state = state
+        self.state = following
         self.state_timestamp_ms = now_ms
 
     @property
@@ -249,11 +251,11 @@ class ClassicGroup(Deadline):
         if self.members:
             self.protocol_name = self.select_protocol()
             self.compute_subscribed_topics()
-            self.transition_to(GroupState.COMPLETING_REBALANCE, now_ms)
+            self.move(GroupTrigger.MEMBERS_JOINED, now_ms)
         else:
             self.protocol_name = None
             self.compute_subscribed_topics()
-            self.transition_to(GroupState.EMPTY, now_ms)
+            self.move(GroupTrigger.ALL_GONE, now_ms)
         self.pending_syncs = None
 
     # Its members.

@@ -7,6 +7,7 @@ from groupsdk.broker.classic_groups.group import ClassicGroup, group_metadata
 from groupsdk.broker.classic_groups.member import GroupMember, PendingMember, Session
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.classic_groups.responses import join_answer, join_error, sync_error
+from groupsdk.broker.classic_groups.state import GroupTrigger
 from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.runtime.deadlines import NEVER
 from groupsdk.broker.runtime.turn import Turn
@@ -52,7 +53,7 @@ class Rebalances:
             group.state.value,
             reason,
         )
-        group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+        group.move(GroupTrigger.REBALANCE, turn.now_ms)
         if initial:
             delay_ms = self._initial_delay_ms(group)
             group.new_member_added = False

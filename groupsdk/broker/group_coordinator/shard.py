@@ -10,6 +10,7 @@ from groupsdk.broker.classic_groups.member_requests import Heartbeats, Leaves, S
 from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.classic_groups.responses import append_error, join_error, sync_error
+from groupsdk.broker.classic_groups.state import GroupTrigger
 from groupsdk.broker.classic_groups.views import GroupView, group_status, group_view
 from groupsdk.broker.consumer_groups.assignment_jobs import (
     AssignmentJob,
@@ -38,7 +39,7 @@ from groupsdk.broker.group_coordinator.records import (
     OffsetTombstone,
     RecordDecoder,
 )
-from groupsdk.broker.group_status import GroupState, GroupStatus
+from groupsdk.broker.group_status import GroupStatus
 from groupsdk.broker.runtime.contract import (
     NOTHING,
     CoordinatorRecord,
@@ -384,7 +385,7 @@ class GroupCoordinatorShard:
             for pending in (group.pending_joins or {}).values():
                 self._registry.sessions.clear(pending)
             self._registry.phases.clear(group)
-            group.transition_to(GroupState.DEAD, now_ms)
+            group.move(GroupTrigger.UNLOADED, now_ms)
         self._expiry.stop()
         return self._hand_out(turn)
 

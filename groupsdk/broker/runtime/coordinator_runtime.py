@@ -1,7 +1,7 @@
 """Run a coordinator's state machine on its log: what it decides is written, replayed and only then answered."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -64,12 +64,34 @@ class CoordinatorLog(Protocol):
 
 
 class RuntimeState(Enum):
-    """Where a runtime is in its life."""
+    """Where a runtime is in its life (Kafka: CoordinatorRuntime.CoordinatorState)."""
 
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"
-    CLOSED = "closed"
+    LOADING = "Loading"
+    """Replays its log; requests are answered with COORDINATOR_LOAD_IN_PROGRESS."""
+    ACTIVE = "Active"
+    """Takes requests."""
+    FAILED = "Failed"
+    """Cannot be loaded; requests are answered with COORDINATOR_NOT_AVAILABLE."""
+    CLOSED = "Closed"
+    """Has moved away; requests are answered with NOT_COORDINATOR."""
+
+
+class RuntimeTrigger(Enum):
+    """What moves a runtime; the value is its text in the diagram."""
+
+    LOADED = "the whole log is replayed"
+    LOADING_FAILED = "the log cannot be read"
+    UNLOADED = "the partition moves, or the broker stops"
+
+
+TRANSITIONS: Final[Mapping[tuple[RuntimeState, RuntimeTrigger], RuntimeState]] = {
+    (RuntimeState.LOADING, RuntimeTrigger.LOADED): RuntimeState.ACTIVE,
+    (RuntimeState.LOADING, RuntimeTrigger.LOADING_FAILED): RuntimeState.FAILED,
+    # what is taken up again after the replay may fail, too
+    (RuntimeState.ACTIVE, RuntimeTrigger.LOADING_FAILED): RuntimeState.FAILED,
+    **{(each, RuntimeTrigger.UNLOADED): RuntimeState.CLOSED for each in RuntimeState},
+}
+"""Every move of a runtime; one that failed is replaced by another one."""
 
 
 class CoordinatorRuntime:
@@ -166,11 +188,14 @@ class CoordinatorRuntime:
                 return
         except Exception as error:  # noqa: BLE001 - or it would be loading for ever
             _LOG.exception("%s: its log cannot be loaded, it is not served", self.name)
-            self.state = RuntimeState.FAILED
+            self._move(RuntimeTrigger.LOADING_FAILED)
             if getattr(error, "retriable", False):
                 self._retry_at_ms = self._scheduler.now_ms() + _AFTER_FAILURE_MS
             return
         self._defer(self._load_slice)
+
+    def _move(self, trigger: RuntimeTrigger) -> None:
+        self.state = TRANSITIONS[self.state, trigger]
 
     def _replay_pairs(self, pairs: Sequence[Pair], producer: ProducerStamp | None) -> None:
         for record in self.shard.decode(pairs):
@@ -178,7 +203,7 @@ class CoordinatorRuntime:
 
     def _loaded(self) -> None:
         self._loading = None
-        self.state = RuntimeState.ACTIVE
+        self._move(RuntimeTrigger.LOADED)
         now_ms = self._scheduler.now_ms()
         if self._records:
             taken_ms = now_ms - self._load_start_ms
@@ -321,7 +346,7 @@ class CoordinatorRuntime:
             now_ms = self._scheduler.now_ms()
             for reply in self.shard.unload(error, now_ms).replies:
                 self._answer(reply.token, reply.response)
-        self.state = RuntimeState.CLOSED
+        self._move(RuntimeTrigger.UNLOADED)
         self._loading = None
         if self._timer is not None:
             self._timer.cancel()

@@ -3,7 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from groupsdk.broker.transactions.state import PREPARED, TransactionState, check_transition
+from groupsdk.broker.transactions.state import (
+    PREPARED,
+    TransactionState,
+    TransactionTrigger,
+    following,
+)
 
 
 NO_PRODUCER_ID: Final = -1
@@ -64,7 +69,7 @@ class TransactionMetadata:
     ) -> "TransactionMetadata":
         """Give the producer this epoch: InitProducerId."""
         return self._moved(
-            TransactionState.EMPTY,
+            TransactionTrigger.INITIALIZED,
             now_ms,
             producer_epoch=producer_epoch,
             last_producer_epoch=last_producer_epoch,
@@ -78,7 +83,7 @@ class TransactionMetadata:
     ) -> "TransactionMetadata":
         """Give the producer a new id, as the epochs of the old one are used up: InitProducerId."""
         return self._moved(
-            TransactionState.EMPTY,
+            TransactionTrigger.INITIALIZED,
             now_ms,
             producer_id=producer_id,
             producer_epoch=0,
@@ -97,7 +102,7 @@ class TransactionMetadata:
         """Add partitions to the transaction; the first one begins it."""
         ongoing = self.state is TransactionState.ONGOING
         return self._moved(
-            TransactionState.ONGOING,
+            TransactionTrigger.PARTITION_ADDED,
             now_ms,
             partitions=self.partitions | partitions,
             start_ms=self.start_ms if ongoing else now_ms,
@@ -109,7 +114,7 @@ class TransactionMetadata:
 
         This is what lives in memory only: no record says it.
         """
-        check_transition(self.state, TransactionState.PREPARE_EPOCH_FENCE)
+        following(self.state, TransactionTrigger.FENCED)
         return replace(
             self,
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
@@ -132,8 +137,10 @@ class TransactionMetadata:
             now_ms: the time.
             next_producer_id: the id for the next transaction, where the epochs of this one are used up.
         """
-        target = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         bumps_epoch = client_transaction_version >= EPOCH_BUMP_VERSION
+        trigger = TransactionTrigger.COMMITTED if commit else TransactionTrigger.ABORTED
+        if bumps_epoch and not commit and self.state is not TransactionState.ONGOING:
+            trigger = TransactionTrigger.ABORTED_EMPTY
         changes: dict[str, Any] = {}
         if bumps_epoch:
             changes["producer_epoch"] = min(self.producer_epoch + 1, MAX_EPOCH)
@@ -141,9 +148,8 @@ class TransactionMetadata:
         if self.state is not TransactionState.ONGOING:
             changes["start_ms"] = now_ms
         return self._moved(
-            target,
+            trigger,
             now_ms,
-            bumps_epoch=bumps_epoch,
             client_transaction_version=client_transaction_version,
             next_producer_id=next_producer_id,
             **changes,
@@ -151,11 +157,9 @@ class TransactionMetadata:
 
     def completed(self, now_ms: int) -> "TransactionMetadata":
         """End the transaction: every partition has its marker."""
-        committed = self.state is TransactionState.PREPARE_COMMIT
-        target = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
         rotates = self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID
         return self._moved(
-            target,
+            TransactionTrigger.MARKERS_WRITTEN,
             now_ms,
             producer_id=self.next_producer_id if rotates else self.producer_id,
             producer_epoch=0 if rotates else self.producer_epoch,
@@ -165,18 +169,16 @@ class TransactionMetadata:
 
     def _moved(
         self,
-        target: TransactionState,
+        trigger: TransactionTrigger,
         now_ms: int,
-        *,
-        bumps_epoch: bool = False,
         **changes: Any,
     ) -> "TransactionMetadata":
-        check_transition(self.state, target, bumps_epoch=bumps_epoch)
+        state = following(self.state, trigger)
         # A clock that jumps back must not make an id look older than it is.
         update_ms = max(now_ms, self.last_update_ms)
         return replace(
             self,
-            state=target,
+            state=state,
             last_update_ms=update_ms,
             previous_producer_id=self.producer_id,
             **changes,

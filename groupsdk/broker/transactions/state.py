@@ -1,10 +1,10 @@
 """Say which states a transactional id has, and every move between them.
 
-Two rules: everything that moves an id from state to state is in `TRANSITIONS`, and a pair that is not in
+Two rules: everything that moves an id from state to state is in `TRANSITIONS`, and a move that is not in
 it is a bug.
 """
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Final
 
 
@@ -54,37 +54,37 @@ class TransactionState(IntEnum):
     """The producer's epoch is being raised before an abort; never stored."""
 
 
-TRANSITIONS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
-    TransactionState.EMPTY: frozenset(
-        {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
-    ),
-    TransactionState.ONGOING: frozenset(
-        {
-            TransactionState.ONGOING,
-            TransactionState.EMPTY,
-            TransactionState.COMPLETE_COMMIT,
-            TransactionState.COMPLETE_ABORT,
-        }
-    ),
-    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
-    TransactionState.PREPARE_ABORT: frozenset(
-        {TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE}
-    ),
-    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
-    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
-    TransactionState.DEAD: frozenset(
-        {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
-    ),
-    TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
+class TransactionTrigger(Enum):
+    """What moves a transactional id; the value is its text in the diagram."""
+
+    INITIALIZED = "InitProducerId"
+    PARTITION_ADDED = "a partition is added"
+    COMMITTED = "EndTxn commits"
+    ABORTED = "EndTxn aborts, or the time is over"
+    ABORTED_EMPTY = "EndTxn aborts though nothing was added (TV2)"
+    FENCED = "another producer, or the time is over (TV1)"
+    MARKERS_WRITTEN = "all markers are written"
+    EXPIRED = "not used for too long"
+
+
+_S, _T = TransactionState, TransactionTrigger
+_RESTING: Final = (_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
+
+TRANSITIONS: Final[dict[tuple[TransactionState, TransactionTrigger], TransactionState]] = {
+    **{(each, _T.INITIALIZED): _S.EMPTY for each in _RESTING},
+    **{(each, _T.PARTITION_ADDED): _S.ONGOING for each in (*_RESTING, _S.ONGOING)},
+    (_S.ONGOING, _T.COMMITTED): _S.PREPARE_COMMIT,
+    (_S.ONGOING, _T.ABORTED): _S.PREPARE_ABORT,
+    (_S.ONGOING, _T.FENCED): _S.PREPARE_EPOCH_FENCE,
+    (_S.PREPARE_EPOCH_FENCE, _T.ABORTED): _S.PREPARE_ABORT,
+    **{(each, _T.ABORTED_EMPTY): _S.PREPARE_ABORT for each in _RESTING},
+    (_S.PREPARE_COMMIT, _T.MARKERS_WRITTEN): _S.COMPLETE_COMMIT,
+    (_S.PREPARE_ABORT, _T.MARKERS_WRITTEN): _S.COMPLETE_ABORT,
+    **{(each, _T.EXPIRED): _S.DEAD for each in _RESTING},
 }
-"""target -> the states that it may be entered from, for every producer."""
+"""Where a transactional id goes from each state."""
 
-EMPTY_ABORT: Final = frozenset(
-    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
-)
-"""From where PREPARE_ABORT may be entered besides, by producers whose every end raises the epoch (TV2)."""
-
-EXPIRABLE: Final = TRANSITIONS[TransactionState.DEAD]
+EXPIRABLE: Final = frozenset(_RESTING)
 """The states in which nothing is under way, so that an id may be forgotten."""
 
 PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
@@ -104,21 +104,13 @@ def state_named(label: str) -> TransactionState | None:
     return _BY_LABEL.get(label)
 
 
-def check_transition(
-    source: TransactionState, target: TransactionState, *, bumps_epoch: bool = False
-) -> None:
-    """Check a move against the table.
-
-    Args:
-        source: the state now.
-        target: the state to enter.
-        bumps_epoch: whether the producer's every end of a transaction raises its epoch (TV2).
+def following(state: TransactionState, trigger: TransactionTrigger) -> TransactionState:
+    """Return the state that follows.
 
     Raises:
         ValueError: the table has no such move; the coordinator has a bug.
     """
-    if source in TRANSITIONS[target]:
-        return
-    if target is TransactionState.PREPARE_ABORT and bumps_epoch and source in EMPTY_ABORT:
-        return
-    raise ValueError(f"no transition from {source.label} to {target.label}")
+    found = TRANSITIONS.get((state, trigger))
+    if found is None:
+        raise ValueError(f"no transition from {state.label} when {trigger.value}")
+    return found

@@ -111,9 +111,9 @@ def test_the_highest_epoch_is_kept_for_fencing(epoch: int, exhausted: bool) -> N
 
 
 def test_what_is_wrong_in_a_state_is_a_bug() -> None:
-    with pytest.raises(ValueError, match="from Ongoing to Empty"):
+    with pytest.raises(ValueError, match="from Ongoing when InitProducerId"):
         metadata().initialized(4, -1, 1, 1)
-    with pytest.raises(ValueError, match="from PrepareCommit to Ongoing"):
+    with pytest.raises(ValueError, match="from PrepareCommit when a partition is added"):
         metadata(S.PREPARE_COMMIT).with_partitions(frozenset(), 0, 1)
-    with pytest.raises(ValueError, match="from Ongoing to CompleteAbort"):
+    with pytest.raises(ValueError, match="from Ongoing when all markers are written"):
         metadata().completed(1)
