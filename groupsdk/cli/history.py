@@ -12,9 +12,8 @@ import click
 from click.core import ParameterSource
 
 from groupsdk.cli.command import CommandGroup
-from groupsdk.cli.connection import bootstrap_option, settings_options, split_pairs
+from groupsdk.cli.connection import bootstrap_option, gather_settings, settings_options
 from groupsdk.errors import ConfigError
-from groupsdk.properties import read_properties
 
 
 if TYPE_CHECKING:
@@ -366,10 +365,8 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
 
 def _kafka(options: HistoryOptions) -> dict[str, str]:
     """Take the settings of connections from a file of properties and the command line."""
-    settings = read_properties(options.config) if options.config else {}
-    settings |= split_pairs("--set", options.settings)
-    if options.bootstrap_servers:
-        settings["bootstrap.servers"] = options.bootstrap_servers
+    given = {"bootstrap_servers": options.bootstrap_servers}
+    settings, _ = gather_settings(options.config, options.settings, given)
     return settings
 
 

@@ -102,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         extra = _EXTRAS.get(package)
         if extra is None:
             raise
-        complain(f"this needs the package {package}: pip install 'groupsdk[{extra}]'")
+        instead = ", or give --json" if package == "rich" else ""
+        complain(f"this needs the package {package}: pip install 'groupsdk[{extra}]'{instead}")
         return ExitCode.WRONG_USE
     except (GroupSdkError, OSError) as error:
         complain(str(error))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytest_mock import MockerFixture
 
-from groupsdk.cli.history import HistoryOptions, is_brief, storm_of
+from groupsdk.cli.history import HistoryOptions, _kafka, is_brief, storm_of
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError, GroupSdkError
 from tests.history.sample import SEGMENTS
@@ -45,6 +45,26 @@ def test_files_go_over_the_servers_of_the_environment(mocker: MockerFixture) -> 
     run = options_of(mocker, "run", "--segments", "/data", "--out", "o")
     assert run.bootstrap_servers is None
     assert options_of(mocker, "run", "--out", "o").bootstrap_servers == "h:1"
+
+
+def test_a_live_cluster_takes_the_settings_of_javas_clients(
+    mocker: MockerFixture, tmp_path: Path
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "bootstrap.servers=h:1\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required"
+        ' username="u" password="p";\n'
+    )
+    words = ("--command-config", str(path), "--out", "o", "--set", "request.timeout.ms=5000")
+    assert _kafka(options_of(mocker, "archive", *words)) == {
+        "bootstrap.servers": "h:1",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": "p",
+        "request.timeout.ms": "5000",
+    }
 
 
 @each_case(
