@@ -53,7 +53,7 @@ ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor", "connec
 HISTORY: Final = ("history_decoding", "history_replay")
 """What reads logs; Spark and a JDK for the first."""
 TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS, *HISTORY)
-PRINTED: Final = ("wire_codec", "history_growth", "history_cluster")
+PRINTED: Final = ("wire_codec", "consumer_protocol", "history_growth", "history_cluster")
 """Scripts that print their own table, which is not for docs/benchmarks.md; run where they are named."""
 NAMES: Final = (*TABLES, *PRINTED)
 
