@@ -4,19 +4,16 @@ from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
 
 from assignors.sticky.bits import bitset, positions
-from assignors.sticky.blocks import Block, find_blocks
-from assignors.sticky.cheapest import CheapestFlow
+from assignors.sticky.cheapest import CheapestFlow, Prices, Transport
 from assignors.sticky.claims import Ownership
-from assignors.sticky.filling import even_out, pour as pour_sets
+from assignors.sticky.filling import ByMember, Start, even_out, pour as pour_sets
 from assignors.sticky.handover import Handover, hand_over, hand_over_topics
-from assignors.sticky.levelling import Leveller
+from assignors.sticky.levelling import Block, Leveller, find_blocks
 from assignors.sticky.rows import Counts, Rows
 from assignors.sticky.sparse_flow import SparseFlow
 from assignors.sticky.sparse_holdings import Holdings
 from assignors.sticky.sparse_levelling import SparseLeveller
 from assignors.sticky.sparse_rows import SparseRows
-from assignors.sticky.start import ByMember, Start
-from assignors.sticky.transport import Prices, Transport
 from groupsdk.assignment import Partitions
 
 

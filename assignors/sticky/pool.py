@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, repeat
 
+from assignors.sticky.filling import ByMember
 from assignors.sticky.hands import Hand
-from assignors.sticky.start import ByMember
 
 
 _LONG_TURN = 16

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, compress
 
-from assignors.sticky.blocks import Block
+from assignors.sticky.cheapest import Prices
+from assignors.sticky.levelling import Block
 from assignors.sticky.rows import Counts
 from assignors.sticky.sparse_holdings import NOBODY, Holdings
 from assignors.sticky.sparse_rows import SparseRows
-from assignors.sticky.transport import Prices
 
 
 _SPARE = -1

@@ -16,9 +16,9 @@ from assignors.quality import measure
 from assignors.sticky import StickyAssignor
 from assignors.sticky.claims import settle
 from assignors.sticky.mixed import share_fairly
+from assignors.sticky.plan import share_evenly
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
-from assignors.sticky.uniform import share_evenly
 from assignors.sticky.user_data import encode_claim, encode_generation
 from groupsdk.assignment import Cluster, GroupAssignment, Partitions, Subscription
 from groupsdk.assignor_check.steps import StepLimit

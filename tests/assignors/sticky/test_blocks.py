@@ -3,8 +3,7 @@
 import random
 
 from assignors.sticky.bits import bitset
-from assignors.sticky.blocks import Block, find_blocks
-from assignors.sticky.levelling import Leveller
+from assignors.sticky.levelling import Block, Leveller, find_blocks
 from assignors.sticky.rows import Counts
 from tests.support.cases import each_case
 

@@ -6,9 +6,8 @@ from itertools import product
 
 import pytest
 
-from assignors.sticky.cheapest import CheapestFlow
+from assignors.sticky.cheapest import CheapestFlow, Prices, Transport
 from assignors.sticky.rows import Counts
-from assignors.sticky.transport import Prices, Transport
 from tests.support.cases import each_case
 
 

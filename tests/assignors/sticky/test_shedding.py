@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.sticky.shedding import Shedder, without
+from assignors.sticky.handover import Shedder, without
 
 
 def test_of_a_topic_the_last_go() -> None:

@@ -8,15 +8,14 @@ import random
 import pytest
 
 from assignors.sticky.bits import bitset, positions
-from assignors.sticky.blocks import Block, find_blocks
-from assignors.sticky.levelling import Leveller
+from assignors.sticky.cheapest import Prices
+from assignors.sticky.levelling import Block, Leveller, find_blocks
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import Counts, Rows, make_rows
 from assignors.sticky.sparse_flow import SparseFlow
 from assignors.sticky.sparse_holdings import NOBODY, Holdings
 from assignors.sticky.sparse_levelling import SparseLeveller
 from assignors.sticky.sparse_rows import Racks, SparseRows, make_sparse_rows
-from assignors.sticky.transport import Prices
 from tests.assignors.sticky.random_groups import random_group
 
 

@@ -2,8 +2,8 @@
 
 import random
 
+from assignors.sticky.cheapest import Prices, Transport
 from assignors.sticky.rows import Counts
-from assignors.sticky.transport import Prices, Transport
 from tests.support.cases import each_case
 
 

@@ -3,8 +3,8 @@
 import random
 
 from assignors.sticky.claims import settle
+from assignors.sticky.plan import share_evenly
 from assignors.sticky.readership import Readership
-from assignors.sticky.uniform import share_evenly
 from groupsdk.assignment import Partitions
 from tests.support.cases import each_case
 
