@@ -1,6 +1,8 @@
 """One consumer group: what its records say, and nothing else; it changes by `replay` alone."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -78,15 +80,14 @@ class ConsumerGroup:
         static_members: member id by instance id.
         targets: the target of each member.
         regexes: the expressions that are resolved.
-        holders: which member has each partition assigned, or must still give it up.
     """
 
     __slots__ = (
+        "_holders",
         "assignment_epoch",
         "assignment_timestamp_ms",
         "epoch",
         "group_id",
-        "holders",
         "members",
         "metadata_hash",
         "regexes",
@@ -105,7 +106,8 @@ class ConsumerGroup:
         self.static_members: dict[str, str] = {}
         self.targets: dict[str, Partitions] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
-        self.holders: dict[UUID, dict[int, str]] = {}
+        # made when it is first asked for: a group of one member, as most are in a broker with many, needs none
+        self._holders: dict[UUID, dict[int, str]] | None = None
 
     def copy(self) -> "ConsumerGroup":
         """Return a group that can replay further records while this one stays as it is."""
@@ -113,7 +115,11 @@ class ConsumerGroup:
         for name in self.__slots__:
             value = getattr(self, name)
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
-        made.holders = {topic_id: dict(held) for topic_id, held in self.holders.items()}
+        if len(self.members) > 1:
+            # made here and then kept up to date, rather than anew in each copy
+            made._holders = {topic_id: dict(held) for topic_id, held in self.holders.items()}
+        else:
+            made._holders = None
         return made
 
     # -- what it is
@@ -138,8 +144,20 @@ class ConsumerGroup:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
+    @property
+    def holders(self) -> Mapping[UUID, Mapping[int, str]]:
+        """Which member has each partition assigned, or must still give it up."""
+        if self._holders is None:
+            self._holders = {}
+            for member in self.members.values():
+                for holdings in (member.assigned, member.pending):
+                    self._hold(member.member_id, holdings)
+        return self._holders
+
     def is_held_by_another(self, member_id: str, topic_id: UUID, partition: int) -> bool:
         """Return whether another member has a partition, or must still give it up."""
+        if len(self.members) == 1 and member_id in self.members:
+            return False
         holder = self.holders.get(topic_id, {}).get(partition)
         return holder is not None and holder != member_id
 
@@ -232,7 +250,7 @@ class ConsumerGroup:
             rack_id=value.rack_id,
             client_id=value.client_id,
             client_host=value.client_host,
-            topic_names=frozenset(value.subscribed_topic_names),
+            topic_names=_one_set(tuple(value.subscribed_topic_names)),
             regex=value.subscribed_topic_regex or "",
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
@@ -273,27 +291,39 @@ class ConsumerGroup:
             self._hold(member_id, holdings)
 
     def _hold(self, member_id: str, holdings: Holdings) -> None:
+        if self._holders is None:
+            return
         for topic_id, epochs in holdings.items():
-            held = self.holders.setdefault(topic_id, {})
+            held = self._holders.setdefault(topic_id, {})
             for partition in epochs:
                 held[partition] = member_id
 
     def _release(self, member: ConsumerGroupMember) -> None:
+        if self._holders is None:
+            return
         for holdings in (member.assigned, member.pending):
             for topic_id, epochs in holdings.items():
-                held = self.holders.get(topic_id, {})
+                held = self._holders.get(topic_id, {})
                 for partition in epochs:
                     if held.get(partition) == member.member_id:
                         del held[partition]
                 if not held:
-                    self.holders.pop(topic_id, None)
+                    self._holders.pop(topic_id, None)
 
     def _remove(self, member: ConsumerGroupMember) -> None:
         self._release(member)
         self._forget_instance(member)
         del self.members[member.member_id]
+        if len(self.members) <= 1:
+            self._holders = None
 
     def _forget_instance(self, member: ConsumerGroupMember) -> None:
         instance_id = member.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
+
+
+@lru_cache(1024)
+def _one_set(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the same set for the same names: most members of a broker subscribe to the same few."""
+    return frozenset(names)

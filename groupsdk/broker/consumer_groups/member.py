@@ -1,6 +1,6 @@
 """A member of a consumer group: what it asked for, what it has, and what it must still give up."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -98,8 +98,10 @@ def _written(holdings: Holdings) -> tuple[CurrentTopicPartitions, ...]:
     )
 
 
-def read_holdings(written: Iterable[CurrentTopicPartitions], member_epoch: int) -> Holdings:
+def read_holdings(written: Sequence[CurrentTopicPartitions], member_epoch: int) -> Holdings:
     """Read partitions of a record 8; where it lacks their epochs (Kafka 4.1), the member's stands for all."""
+    if not written:
+        return NOTHING_HELD
     held: dict[UUID, dict[int, int]] = {}
     for each in written:
         epochs = each.assignment_epochs

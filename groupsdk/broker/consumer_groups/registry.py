@@ -53,13 +53,14 @@ class ConsumerGroupRegistry:
         timers: everything that is due some time.
     """
 
-    __slots__ = ("_by_group", "_make_room", "groups", "timers")
+    __slots__ = ("_make_room", "_timers", "groups", "timers")
 
     def __init__(self, make_room: Callable[[str], None]) -> None:
         """Create it without groups; `make_room` removes a classic group whose place a consumer group takes."""
         self.groups: dict[str, ConsumerGroup] = {}
         self.timers: DeadlineBuckets[GroupTimer] = DeadlineBuckets(_BUCKET_MS)
-        self._by_group: dict[str, dict[tuple[TimerKind, str], GroupTimer]] = {}
+        # one table for all groups: one for each takes more memory than the timers in it
+        self._timers: dict[tuple[TimerKind, str, str], GroupTimer] = {}
         self._make_room = make_room
 
     def replay(self, record: GroupRecord) -> None:
@@ -87,42 +88,42 @@ class ConsumerGroupRegistry:
 
     def remove(self, group_id: str) -> None:
         """Forget a group, with all its timers."""
-        self.groups.pop(group_id, None)
-        for timer in self._by_group.pop(group_id, {}).values():
-            self.timers.clear(timer)
+        group = self.groups.pop(group_id, None)
+        for member_id in ("", *(() if group is None else group.members)):
+            for kind in TimerKind:
+                self.clear(kind, group_id, member_id)
 
     def set(
         self, kind: TimerKind, group_id: str, member_id: str, at_ms: int, epoch: int = -1
     ) -> None:
         """Set a timer, in place of the one of its kind that the member has."""
-        timers = self._by_group.setdefault(group_id, {})
-        timer = timers.get((kind, member_id))
+        place = (kind, group_id, member_id)
+        timer = self._timers.get(place)
         if timer is None:
-            timer = timers[kind, member_id] = GroupTimer(kind, group_id, member_id)
+            timer = self._timers[place] = GroupTimer(kind, group_id, member_id)
         timer.epoch = epoch
         self.timers.set(timer, at_ms)
 
     def clear(self, kind: TimerKind, group_id: str, member_id: str) -> None:
         """Cancel a timer, if there is one."""
-        timers = self._by_group.get(group_id)
-        timer = None if timers is None else timers.pop((kind, member_id), None)
+        timer = self._timers.pop((kind, group_id, member_id), None)
         if timer is not None:
             self.timers.clear(timer)
 
     def is_set(self, kind: TimerKind, group_id: str, member_id: str) -> bool:
         """Return whether a timer runs."""
-        return (kind, member_id) in self._by_group.get(group_id, {})
+        return (kind, group_id, member_id) in self._timers
 
     def until_ms(self, kind: TimerKind, group_id: str, member_id: str) -> int | None:
         """Return when a timer ends; None: it does not run."""
-        timer = self._by_group.get(group_id, {}).get((kind, member_id))
+        timer = self._timers.get((kind, group_id, member_id))
         return None if timer is None else timer.deadline_ms
 
     def taken(self, timer: GroupTimer) -> None:
         """Note that a timer was due: it is not set any more."""
-        timers = self._by_group.get(timer.group_id)
-        if timers is not None and timers.get((timer.kind, timer.member_id)) is timer:
-            del timers[timer.kind, timer.member_id]
+        place = (timer.kind, timer.group_id, timer.member_id)
+        if self._timers.get(place) is timer:
+            del self._timers[place]
 
 
 class Draft:

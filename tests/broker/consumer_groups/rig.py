@@ -198,7 +198,7 @@ class Rig:
 
 def state_of(group: ConsumerGroup) -> dict[str, Any]:
     """Returns all that a group is."""
-    return {name: getattr(group, name) for name in ConsumerGroup.__slots__}
+    return {name.strip("_"): getattr(group, name.strip("_")) for name in ConsumerGroup.__slots__}
 
 
 def check_holders(group: ConsumerGroup) -> None:
