@@ -164,8 +164,10 @@ class ConsumerGroup:
     def subscribed_topics(self) -> frozenset[str]:
         """Return the topics that members subscribe to, by name or by a resolved expression."""
         names: set[str] = set()
-        for member in self.members.values():
-            names |= self.topics_of(member)
+        # most members of a group subscribe to the same
+        for topic_names, regex in {(m.topic_names, m.regex) for m in self.members.values()}:
+            resolved = self.regexes.get(regex) if regex else None
+            names |= topic_names if resolved is None else topic_names | resolved.topics
         return frozenset(names)
 
     def topics_of(self, member: ConsumerGroupMember) -> frozenset[str]:

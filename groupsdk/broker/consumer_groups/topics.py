@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -55,6 +56,7 @@ class NoTopics:
         return ()
 
 
+@lru_cache(1024)
 def topic_hash(topic: TopicInfo) -> int:
     """Return the hash of one topic, as a signed 64-bit integer (Kafka: `Utils.computeTopicHash`)."""
     high, low = struct.unpack(">qq", topic.topic_id.bytes)
