@@ -15,6 +15,7 @@ from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, Off
 from groupsdk.wire.coordinator_records.offsets_log import write
 from groupsdk.wire.records.control import build_marker
 from groupsdk.wire.records.record import Record, build_batch
+from tests.history.sample import segment_files
 
 
 def records_of(*pairs: Any, base: int = 0, producer: int = -1) -> Records:
@@ -166,3 +167,22 @@ def test_transactions_of_another_partition_stay_apart() -> None:
     moved = elsewhere.set_column(0, "src_partition", pa.array([8], type=pa.int32()))
     found = rows(settle([one, moved]))
     assert [row["state"] for row in found["offset_commits"]] == ["pending"]
+
+
+def test_every_record_of_a_real_log_goes_somewhere() -> None:
+    seen: dict[str, int] = {}
+    for path in segment_files():
+        for records in read_batches(path.read_bytes()):
+            for name, found in read(records).items():
+                many = (
+                    sum(row.get("topic") is None for row in found)
+                    if name == RECORDS
+                    else len(found)
+                )
+                seen[name] = seen.get(name, 0) + many
+    assert seen["offset_commits"] + seen[RECORDS] + seen[DEFERRED] == 1033
+
+
+def test_a_group_whose_name_cannot_be_read_is_null() -> None:
+    found = read(records_of((b"\0\2\0\1\xff", b""), (b"", b"x"), (b"\0\2\0\1g", b"\0\3")))
+    assert [row["group_id"] for row in found[RECORDS]] == [None, None, "g"]

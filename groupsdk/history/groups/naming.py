@@ -1,6 +1,6 @@
 """Take from the records of groups of the newer protocols what tells the names of the topic ids in them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from groupsdk.errors import DecodeError
@@ -58,19 +58,3 @@ def names_in(key: bytes, value: bytes | None) -> Iterator[Told]:
         return
     for topic in found.topics:
         yield Told(topic.topic_name, topic_id_text(topic.topic_id), -1, False)
-
-
-def told_by_all(
-    records: Iterable[tuple[str, int, bytes, bytes | None]],
-) -> Iterator[tuple[str, Told]]:
-    """Tell what records say, each with its group, and the same thing of the same group once.
-
-    Args:
-        records: group, type, key and value of each.
-    """
-    seen: set[tuple[str, Told]] = set()
-    for group_id, record_type, key, value in records:
-        for told in told_by(record_type, key, value):
-            if (group_id, told) not in seen:
-                seen.add((group_id, told))
-                yield group_id, told

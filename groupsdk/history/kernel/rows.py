@@ -1,6 +1,5 @@
 """Lay records out as the rows of the tables: Arrow record batches of the schemas below."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,20 +51,6 @@ COMMITS: Final = pa.schema(
     ]
 )
 """A committed offset; null where it was removed."""
-
-REST: Final = pa.schema(
-    [
-        *_PLACE,
-        ("record_type", pa.int16()),
-        ("group_id", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("reason", pa.string()),
-        ("place", pa.string()),
-        ("lost", pa.int64()),
-    ]
-)
-"""Any record but a committed offset, and what could not be read (`reason` says why, `lost` how many records)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,53 +197,3 @@ def commit_rows(records: Records, commits: Commits, partition: int) -> Any:
         days(records.timestamps[rows]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=COMMITS)
-
-
-def rest_rows(
-    records: Records,
-    commits: Commits,
-    partition: int,
-    place: str,
-    *,
-    with_transactional: bool = False,
-) -> Any:
-    """Lay all but the committed offsets out in the schema `REST`, commits that cannot be decoded with them.
-
-    Args:
-        records: what was read.
-        commits: what is committed in it.
-        partition: of the log.
-        place: where the records stand, for what cannot be decoded.
-        with_transactional: commits within transactions stay among them, undecoded.
-    """
-    others = np.ones(len(records), dtype=np.bool_)
-    others[commits.rows] = records.is_transactional[commits.rows] & with_transactional
-    rows = np.flatnonzero(others)
-    reasons = [commits.undecodable.get(row) for row in rows.tolist()]
-    types = records.key_types()[rows]
-    columns = [
-        *_place(records, rows, partition),
-        pa.array(types.astype(np.int16), mask=(types < 0) | records.is_control[rows]),
-        group_ids(records, rows),
-        _keys(records, rows),
-        _values(records, rows),
-        pa.array(reasons, type=pa.string()),
-        pa.array([None if reason is None else place for reason in reasons], type=pa.string()),
-        pa.array([0 if reason is None else 1 for reason in reasons], type=pa.int64()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=REST)
-
-
-def reject_rows(rejects: Iterable[Reject], partition: int) -> Any:
-    """Lay out in the schema `REST` what could not be read."""
-    rows = [
-        {
-            "src_partition": partition,
-            "src_offset": reject.offset,
-            "reason": reject.reason,
-            "place": reject.place,
-            "lost": reject.lost,
-        }
-        for reject in rejects
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=REST)

@@ -1,6 +1,6 @@
 """What records of the newer protocols tell of the names of topics."""
 
-from groupsdk.history.groups.naming import Told, told_by, told_by_all
+from groupsdk.history.groups.naming import Told, told_by
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
@@ -22,13 +22,13 @@ def test_members_tell_names_and_targets_tell_ids() -> None:
         *((MEMBER, *pair) for pair in gone("a")),
         (MEMBER, b"\0\5\0", b"\xff"),
     ]
-    found = list(told_by_all(("g", *pair) for pair in pairs))
-    # each thing once
-    assert found == [
-        ("g", Told("t", None, -1, False)),
-        ("g", Told("u", None, -1, False)),
-        ("g", Told(None, TOPIC_ID, 4, False)),
+    found = [told for pair in pairs for told in told_by(*pair)]
+    assert list(dict.fromkeys(found)) == [
+        Told("t", None, -1, False),
+        Told("u", None, -1, False),
+        Told(None, TOPIC_ID, 4, False),
     ]
+    assert len(found) == 5
 
 
 def test_a_pattern_tells_that_there_may_be_other_names() -> None:

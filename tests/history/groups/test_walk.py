@@ -10,8 +10,7 @@ from examples.history_log import Seat, deletion, generation
 from groupsdk.history.groups.rows import GroupRecord, TopicRow
 from groupsdk.history.groups.walk import KNOWN_TYPES, walk
 from groupsdk.history.kernel.batches import read_batches
-from groupsdk.history.kernel.commits import read_commits
-from groupsdk.history.kernel.rows import rest_rows
+from groupsdk.history.reading import RECORDS, Reader
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
@@ -191,14 +190,15 @@ def test_groups_of_every_protocol_are_followed_and_nothing_is_rejected() -> None
     for partition, path in enumerate(ALL_PROTOCOLS):
         for records_read in read_batches(gzip.decompress(path.read_bytes())):
             assert records_read.bad == ()
-            rows = rest_rows(records_read, read_commits(records_read), partition, "").to_pylist()
+            made = Reader().take(records_read, partition, "")
+            rows = [row for name, batch in made if name == RECORDS for row in batch.to_pylist()]
             found += [
                 GroupRecord(
                     *(row["group_id"], partition, row["src_offset"], 0, row["leader_epoch"]),
                     *(row["key"], row["value"]),
                 )
                 for row in rows
-                if not row["control"]
+                if row["topic"] is None
             ]
     followed = list(walk(sorted(found, key=lambda each: (each.group_id, each.offset))))
     assert rejects(followed) == []
