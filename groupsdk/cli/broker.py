@@ -4,7 +4,8 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import click
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import split_pairs
+from groupsdk.cli.page import cluster_page, page_options, serve_page
 from groupsdk.cli.process import STOP_SIGNALS, log_level_option, set_up_logging
 from groupsdk.errors import ConfigError
 from groupsdk.properties import read_properties
@@ -22,10 +24,12 @@ from groupsdk.properties import read_properties
 
 if TYPE_CHECKING:
     from groupsdk.broker.server.broker import Broker
+    from groupsdk.connect.rest.settings import RestSettings
 
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
+_METRICS_S: Final = 10.0
 _COLLECTED_AFTER: Final = (20_000, 20, 20)
 """As for `gc.set_threshold`: a broker makes many objects at once and hardly a cycle."""
 
@@ -54,6 +58,7 @@ class BrokerOptions:
     examples=[
         ("groupsdk broker --topic orders:4", "on 127.0.0.1:9092, in memory"),
         ("groupsdk broker --data-dir /tmp/kafka --nodes 3", "three nodes that keep their data"),
+        ("groupsdk broker --topic orders:4 --web 127.0.0.1:8080", "with a live page"),
         ("groupsdk broker --set group.max.size=10 --config server.properties", "with settings"),
     ],
 )
@@ -112,13 +117,23 @@ class BrokerOptions:
     metavar="FILE",
     help="name:password in each line: clients have to authenticate (PLAIN or SCRAM).",
 )
+@page_options
 @log_level_option("info")
-def broker(log_level: str, **options: Any) -> None:
-    """Run a Kafka broker for local work and tests, until SIGTERM or SIGINT; SIGUSR1 logs its groups."""
+def broker(log_level: str, page: "RestSettings | None", **options: Any) -> None:
+    """Run a Kafka broker for local work and tests, until SIGTERM or SIGINT; SIGUSR1 logs its groups.
+
+    With --web, a live page shows its groups, and /metrics counts them for Prometheus.
+    """
     set_up_logging(log_level)
-    made, topics = broker_of(BrokerOptions(**options))
+    given = BrokerOptions(**options)
+    if page is not None and (given.users is not None or given.tls_certificate is not None):
+        raise ConfigError(
+            "--web cannot log in to a broker with --users or TLS: start `groupsdk watch --web` beside it, with a"
+            " user's credentials"
+        )
+    made, topics = broker_of(given)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(made, topics))
+        runner.run(_serve(made, topics, page))
 
 
 def broker_of(options: BrokerOptions) -> "tuple[Broker, dict[str, int]]":
@@ -156,7 +171,9 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
-async def _serve(broker: "Broker", topics: dict[str, int]) -> None:
+async def _serve(
+    broker: "Broker", topics: dict[str, int], page: "RestSettings | None" = None
+) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
@@ -168,13 +185,46 @@ async def _serve(broker: "Broker", topics: dict[str, int]) -> None:
         # what was loaded until now stays; to go through it again and again takes a tenth of all time
         gc.freeze()
         gc.set_threshold(*_COLLECTED_AFTER)
-        await stopped.wait()
-        _LOG.info("stopping")
+        with ExitStack() as stack:
+            if page is not None:
+                shown = cluster_page({"bootstrap.servers": _own_address(broker)})
+                server = serve_page(shown, page, partial(_metrics, broker, loop))
+                # it starts and stops by waiting for its thread, which asks this loop
+                await asyncio.to_thread(stack.enter_context, server)
+            await stopped.wait()
+            _LOG.info("stopping")
+            await asyncio.to_thread(stack.close)
     finally:
         broker.close()
         # the connections that were cut have still to notice
         await asyncio.sleep(0)
     _LOG.info("stopped")
+
+
+def _own_address(broker: "Broker") -> str:
+    pairs = [node.endpoint(node.listener_names[0]) for node in broker.nodes.values()]
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in pairs)
+
+
+def _metrics(broker: "Broker", loop: asyncio.AbstractEventLoop) -> str:
+    """Return the broker's metrics as OpenMetrics text; on any thread but the loop's, where they are counted."""
+    from groupsdk.broker.inspection import group_metrics
+    from groupsdk.telemetry.openmetrics import openmetrics
+    from groupsdk.telemetry.registry import broker_families
+
+    async def counted() -> Mapping[str, int]:
+        return group_metrics(broker.cluster)
+
+    found = asyncio.run_coroutine_threadsafe(counted(), loop).result(_METRICS_S)
+    return openmetrics(broker_families(_Counts(found), {}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    found: Mapping[str, int]
+
+    def group_metrics(self) -> Mapping[str, int]:
+        return self.found
 
 
 def _log_groups(broker: "Broker") -> None:

@@ -1,6 +1,5 @@
 """`groupsdk watch`: groups, members, lag and rebalances in the terminal, as they change."""
 
-import importlib.util
 import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,8 +12,8 @@ from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup, watch_
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import cell, json_option, plain, write_json_line
+from groupsdk.cli.page import cluster_page, page_options, serve_page
 from groupsdk.cli.process import StopSignals, log_level_option, set_up_logging
-from groupsdk.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -61,24 +60,7 @@ _SHOWN: Final = 8
     "--rebalances", "only_rebalances", is_flag=True, help="Write a line for each rebalance alone."
 )
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many looks.")
-@click.option(
-    "--web",
-    metavar="HOST:PORT",
-    help="Serve a live page for a browser instead; needs the extra groupsdk[rest].",
-)
-@click.option(
-    "--web-user",
-    metavar="NAME",
-    envvar="GROUPSDK_WEB_USER",
-    help="The user of the page; GROUPSDK_WEB_PASSWORD holds the password.",
-)
-@click.option("--web-password", envvar="GROUPSDK_WEB_PASSWORD", hidden=True)
-@click.option(
-    "--web-allowed-hosts",
-    metavar="NAMES",
-    envvar="GROUPSDK_WEB_ALLOWED_HOSTS",
-    help="Further names, host,host, under which browsers may ask for the page.",
-)
+@page_options
 @connection_options
 @json_option
 @log_level_option("error")
@@ -89,10 +71,7 @@ def watch(
     no_lag: bool,
     only_rebalances: bool,
     count: int | None,
-    web: str | None,
-    web_user: str | None,
-    web_password: str | None,
-    web_allowed_hosts: str | None,
+    page: "RestSettings | None",
     connection: Connection,
     as_json: bool,
     log_level: str,
@@ -103,9 +82,13 @@ def watch(
     rebalance that begins and ends between two looks is seen by what it changed.
     """
     set_up_logging(log_level)
-    if web is not None:
-        settings = _page_settings(web, web_user, web_password, web_allowed_hosts)
-        _serve_page(connection, patterns, interval, settings)
+    if page is not None:
+        connection.check()
+        shown = cluster_page(
+            connection.settings, patterns, interval_s=interval, timeout_s=connection.timeout_s
+        )
+        with StopSignals() as stop, serve_page(shown, page):
+            stop.first.wait()
         return
     view = _view(members=members, only_rebalances=only_rebalances, as_json=as_json)
 
@@ -120,53 +103,6 @@ def watch(
 
     with view:
         connection.run(follow)
-
-
-def _page_settings(
-    place: str, user: str | None, password: str | None, allowed_hosts: str | None
-) -> "RestSettings":
-    for module in ("starlette", "uvicorn"):
-        if importlib.util.find_spec(module) is None:
-            raise ConfigError("--web needs more packages: pip install 'groupsdk[rest]'")
-    from groupsdk.connect.rest.settings import RestSettings, is_loopback
-
-    host, colon, port = place.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (host and colon and port.isdecimal() and int(port) < 65_536):
-        raise ConfigError(f"--web must be HOST:PORT, such as 127.0.0.1:8080, not {place!r}")
-    if (user is None) != (password is None):
-        raise ConfigError("--web: give both --web-user and GROUPSDK_WEB_PASSWORD, or neither")
-    if user is None and not is_loopback(host):
-        raise ConfigError(
-            f"--web: {host} can be reached by others: give --web-user and GROUPSDK_WEB_PASSWORD,"
-            " or listen on 127.0.0.1"
-        )
-    names = tuple(each.strip() for each in (allowed_hosts or "").split(",") if each.strip())
-    return RestSettings(
-        host=host, port=int(port), user=user, password=password, allowed_hosts=names
-    )
-
-
-def _serve_page(
-    connection: Connection, patterns: Sequence[str], interval_s: float, settings: "RestSettings"
-) -> None:
-    """Serve the live page until SIGTERM or SIGINT."""
-    from groupsdk.cli.assign import offered_assignors, what_if
-    from groupsdk.web.page import ClusterPage
-    from groupsdk.web.server import PageServer
-
-    page = ClusterPage(
-        connection.settings,
-        patterns,
-        interval_s=interval_s,
-        assignors=offered_assignors(),
-        what_if=what_if,
-        timeout_s=connection.timeout_s,
-    )
-    connection.check()
-    with StopSignals() as stop, PageServer(page, settings) as server:
-        click.echo(f"the page is at {server.url}", err=True)
-        stop.first.wait()
 
 
 class _Lines:

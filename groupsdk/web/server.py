@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
 from typing import Any, Final, Protocol
 
@@ -22,6 +22,7 @@ from groupsdk.connect.rest.guard import RequestGuard
 from groupsdk.connect.rest.server import bounded
 from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.telemetry.openmetrics import CONTENT_TYPE
 
 
 logger = logging.getLogger(__name__)
@@ -69,13 +70,22 @@ class PageServer:
     Args:
         source: what the page shows; started and asked on the server's event loop.
         settings: where to listen, and who may ask; elsewhere than on the loopback address a user and a password are required.
+        metrics: returns OpenMetrics text for `/metrics`, on a thread of its own; None: there is no such path.
+        told: called with the page's URL once it listens.
     """
 
-    def __init__(self, source: PageSource, settings: RestSettings) -> None:
+    def __init__(
+        self,
+        source: PageSource,
+        settings: RestSettings,
+        metrics: Callable[[], str] | None = None,
+        told: Callable[[str], object] | None = None,
+    ) -> None:
         self._settings = settings
+        self._told = told
         self._server = uvicorn.Server(
             uvicorn.Config(
-                page_app(source, settings),
+                page_app(source, settings, metrics),
                 host=settings.host,
                 port=settings.port,
                 log_config=None,
@@ -122,6 +132,8 @@ class PageServer:
                 f"web: cannot listen on {self._settings.host}:{self._settings.port}; is the port in use?"
             )
         logger.info("the page is at %s", self.url)
+        if self._told is not None:
+            self._told(self.url)
 
     def stop(self) -> None:
         """Stop listening. Harmless when repeated."""
@@ -144,8 +156,13 @@ class PageServer:
             asyncio.run(serve())
 
 
-def page_app(source: PageSource, settings: RestSettings) -> ASGIApp:
-    """Return the application: the page's files, `/events` and `/what-if`, behind the checks of Host, Origin and password."""
+def page_app(
+    source: PageSource, settings: RestSettings, metrics: Callable[[], str] | None = None
+) -> ASGIApp:
+    """Return the application: the page's files, `/events`, `/what-if` and `/metrics`.
+
+    They stand behind the checks of Host, Origin and password.
+    """
 
     async def asset(request: Request) -> Response:
         name, media_type = _ASSETS[request.url.path]
@@ -166,11 +183,17 @@ def page_app(source: PageSource, settings: RestSettings) -> ASGIApp:
         except GroupSdkError as error:
             return JSONResponse({"message": str(error)}, 400)
 
+    async def measured(request: Request) -> Response:
+        if metrics is None:
+            return JSONResponse({"message": "nothing is measured here"}, 404)
+        return Response(await asyncio.to_thread(metrics), media_type=CONTENT_TYPE)
+
     app = Starlette(
         routes=[
             *(Route(path, asset, methods=["GET"]) for path in _ASSETS),
             Route("/events", events, methods=["GET"]),
             Route("/what-if", what_if, methods=["GET"]),
+            Route("/metrics", measured, methods=["GET"]),
         ],
         middleware=[Middleware(_Headers)],
     )

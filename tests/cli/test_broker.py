@@ -4,12 +4,15 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from pytest_mock import MockerFixture
 
 from groupsdk.cli.broker import BrokerOptions, broker_of, read_users
+from groupsdk.cli.command import ExitCode
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.wire.messages.metadata import MetadataRequest
@@ -168,3 +171,36 @@ def test_what_was_acknowledged_outlasts_a_kill(tmp_path: Path) -> None:
     finally:
         again.terminate()
         again.communicate()
+
+
+def test_a_page_shows_the_groups_and_metrics_count_them() -> None:
+    command = [sys.executable, "-m", "groupsdk", "broker", "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        [*command, "--web", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        try:
+            assert process.stderr is not None
+            lines = iter(process.stderr.readline, "")
+            url = next(line.split()[-1] for line in lines if line.startswith("the page is at"))
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                assert b"<title>groupsdk</title>" in answer.read()
+            with urllib.request.urlopen(url + "metrics", timeout=60) as answer:
+                families = {
+                    each.name: each
+                    for each in text_string_to_metric_families(answer.read().decode())
+                }
+            assert families["groupsdk_broker_num_groups"].samples[0].value == 0
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, process.stderr.read()
+        finally:
+            process.kill()
+
+
+def test_a_page_of_a_broker_with_users_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "users").write_text("alice:secret\n", encoding="utf-8")
+    users = str(tmp_path / "users")
+    assert main(["broker", "--users", users, "--web", "127.0.0.1:0"]) == ExitCode.WRONG_USE
+    assert "start `groupsdk watch --web` beside it" in capsys.readouterr().err

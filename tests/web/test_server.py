@@ -61,6 +61,7 @@ def test_the_page_comes_whole_and_runs_nothing_of_others(shown: Shown) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert b"https://" not in body, "the page works offline"
     assert ask(shown.server.url, "/../server.py")[0] == 404
+    assert ask(shown.server.url, "/metrics")[0] == 404
     assert ask(shown.server.url, "/", "POST")[0] == 405
 
 
