@@ -123,10 +123,21 @@ def test_a_wait_can_be_cancelled_and_taken_up_again(bench: Bench) -> None:
 
 def test_a_timeout_around_a_call_is_a_cancellation(bench: Bench) -> None:
     async def main() -> None:
-        bench.user.hooks["on_join_complete"] = hang(asyncio.Event())
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
+        started = asyncio.Event()
+        bench.user.hooks["on_join_complete"] = hang(started)
+        loop = asyncio.get_running_loop()
+
+        async def expire(limit: asyncio.Timeout) -> None:
+            await started.wait()
+            limit.reschedule(loop.time())
+
+        async def call() -> None:
+            async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
+                tasks.create_task(expire(limit))
                 await bench.member.ensure_active_group()
+
+        with pytest.raises(TimeoutError):
+            await call()
         del bench.user.hooks["on_join_complete"]
         assert await bench.member.ensure_active_group(1)
 
