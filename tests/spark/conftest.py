@@ -78,7 +78,7 @@ def sample_tables(
 ) -> dict[str, Any]:
     """Every table of the sample, made with the broker's log beside it; leave them as they are."""
     from groupsdk.history.job import Inputs, run
-    from groupsdk.history.sources.broker_log import read_broker_log
+    from groupsdk.history.sources.broker_log import read_broker_log, read_ends
     from groupsdk.history.sources.segments import read_segments
     from tests.history.sample import BROKER_LOG, SEGMENTS
     from tests.spark.reading import topic_names
@@ -87,6 +87,7 @@ def sample_tables(
         read_segments(spark, str(SEGMENTS)),
         topics=topic_names(spark),
         reasons=read_broker_log(spark, str(BROKER_LOG)),
+        ends=read_ends(spark, str(BROKER_LOG)),
     )
     told = progress.append
     return dict(run(spark, inputs, sample_path, progress=lambda *each: told(each)))
