@@ -3,7 +3,6 @@
 import asyncio
 import io
 
-import pytest
 from rich.console import Console
 
 from groupsdk.admin.cluster import ClusterClient
@@ -18,7 +17,6 @@ from groupsdk.admin.watching import Cause, ClusterView, Rebalance, WatchedGroup
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.assign import what_if
-from groupsdk.cli.command import ExitCode
 from groupsdk.cli.watch import draw, rebalance_line, view_json
 from tests.cli.conftest import Run
 from tests.cli.peers import librdkafka, own_protocol
@@ -74,21 +72,6 @@ def test_looks_are_lines_of_json(broker: EmbeddedBroker, group_id: str, run: Run
         assert first["at_ms"] <= second["at_ms"]
         assert group_id[:20] in run(*words, "--members", *servers).out
         assert run(*words, "--rebalances", *servers).out == ""
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["127.0.0.1"], "--web must be HOST:PORT, such as 127.0.0.1:8080, not '127.0.0.1'"),
-        (["127.0.0.1:99999"], "--web must be HOST:PORT"),
-        (["0.0.0.0:8080"], "0.0.0.0 can be reached by others: give --web-user"),
-        (["127.0.0.1:0", "--web-user", "a"], "give both --web-user and GROUPSDK_WEB_PASSWORD"),
-        (["127.0.0.1:0"], "bootstrap.servers is missing"),
-    ],
-)
-def test_a_page_that_cannot_be_served_is_said(run: Run, words: list[str], said: str) -> None:
-    failed = run("watch", "--web", *words, code=ExitCode.WRONG_USE)
-    assert said in failed.err
 
 
 def test_what_if_of_a_live_group() -> None:
