@@ -44,6 +44,9 @@ class Command(click.Command):
     ) -> None:
         super().__init__(*arguments, **{"context_settings": _CONTEXT, **options})
         self.examples = tuple(examples)
+        for each in self.params:
+            if isinstance(each, click.Option):
+                each.show_envvar = True  # where an option has one
 
     @override
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

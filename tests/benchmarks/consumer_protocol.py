@@ -109,7 +109,10 @@ def run(kafka: LocalKafka, repetitions: int) -> Result:
                 )
                 for what, took in measured.items():
                     found.setdefault((what, count, client), []).append(took)
-    words = {"start": "start of {} members at once", "leave": "a leave from {} members"}
+    words = {
+        "start": "KIP-848: start of {} members at once",
+        "leave": "KIP-848: a leave from {} members",
+    }
     rows: list[Sequence[str]] = [
         [words[what].format(count), *(spread(found[what, count, client]) for client in CLIENTS)]
         for what in words

@@ -86,7 +86,7 @@ def test_options_go_over_the_file(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (["tests.connect.workers:nothing"], "has no 'nothing'"),
-        (["m:app", "--log-level", "loud"], "'--log-level': 'loud' is not one of"),
+        (["m:app", "--log-level", "loud"], "'loud' is not one of"),
         (["m:app", "--shutdown-timeout", "soon"], "'soon' is not a valid float"),
         (["m:app", "--rest", "0.0.0.0:8083"], "can be reached by others"),
         ([], "MODULE:APP"),

@@ -55,7 +55,13 @@ def test_pytest_does_not_rewrite_the_library(kafka_broker: EmbeddedBroker) -> No
     # It would parse each module on the thread that imports it, which Python 3.11 cannot do on two threads at once.
     assert kafka_broker.bootstrap_servers
     # these are imported before the plugin has a say, on the main thread
-    first = {"groupsdk", "groupsdk.testing", "groupsdk.version", pytest_plugin.__name__}
+    first = {
+        "groupsdk",
+        "groupsdk.lazy_imports",
+        "groupsdk.testing",
+        "groupsdk.version",
+        pytest_plugin.__name__,
+    }
     loaded = {
         name: module.__spec__.loader
         for name, module in sys.modules.items()

@@ -304,6 +304,9 @@ class Connection(asyncio.Protocol):
             self._buffer += memoryview(source)[position:]
         if self._busy or self._blocked:
             self._wanted = 4
+            # also here: a request that is answered in steps may be between two of them at each read
+            if len(self._buffer) > _MAX_WAITING:
+                self._pause()
         elif self._buffer:
             self._hold()
 

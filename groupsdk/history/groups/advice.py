@@ -129,9 +129,9 @@ def advise(
         _spared(INITIAL_DELAY, steps, _delayed(steps, visits) if classic else None),
         _spared(RESTART_TOGETHER, steps, _together(steps, visits, returns)),
     ]
-    advices = [each for each in found if each is not None]
-    advices += _of_assignors(steps, actual, choices)
-    yield from sorted(advices, key=lambda each: (-each.rebalances, -each.revoked - each.moves))
+    helpful = [each for each in found if each is not None]
+    helpful += _of_assignors(steps, actual, choices)
+    yield from sorted(helpful, key=lambda each: (-each.rebalances, -each.revoked - each.moves))
 
 
 def _spared(
