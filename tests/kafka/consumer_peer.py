@@ -85,6 +85,9 @@ def kafka_python(
         session_timeout_ms=6_000,
         heartbeat_interval_ms=200,
     )
+    # Asks for the partitions before the first join. kafka-python 3.0.12 that leads joins again once it knows
+    # them, and where a poll ends before that join does, it forgets the join and never heartbeats again.
+    consumer.partitions_for_topic(topic)
     while not stop.is_set():
         consumer.poll(timeout_ms=50)
     consumer.close()
