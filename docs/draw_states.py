@@ -43,7 +43,7 @@ def states(kind: type[Enum]) -> str:
     """Return what each state means and what is done in it, from the docstrings under the members of an enum."""
     (definition,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(definition, ast.ClassDef)
-    rows = []
+    rows: list[tuple[str, str]] = []
     for member, below in zip(definition.body, definition.body[1:], strict=False):
         if isinstance(member, ast.Assign) and isinstance(below, ast.Expr):
             assert isinstance(member.targets[0], ast.Name)
