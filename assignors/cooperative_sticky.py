@@ -2,10 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
-from assignors.arguments import names_wrong_arguments
-from assignors.sticky.collector import without_collector
-from assignors.sticky.hands import Hand
-from assignors.sticky.plan import StickyPlan, fairest
+from assignors.base import names_wrong_arguments
+from assignors.sticky.claims import OrderedPartitions
+from assignors.sticky.plan import StickyPlan, fairest, without_collector
 from assignors.sticky.user_data import encode_generation, read_generation
 from groupsdk.assignment import (
     Assignment,
@@ -26,7 +25,7 @@ class CooperativeStickyAssignor:
     Takes the place of `org.apache.kafka.clients.consumer.CooperativeStickyAssignor` in members and in the
     leader: name and user data are the same. In the first round nobody is given what another member still
     claims, rightly or not; its owner, missing it in its own assignment, gives it up and rejoins. The second
-    round hands it out, and changes nothing else: there is never a third.
+    round holdings it out, and changes nothing else: there is never a third.
 
     Args:
         moves_before_racks: as with `StickyAssignor`.
@@ -86,11 +85,14 @@ class CooperativeStickyAssignor:
                 cluster, subscriptions, claims, generations, moves_first=self._moves_before_racks
             )
             return {
-                member_id: Assignment(hand) for member_id, hand in _withhold(plan, claims).items()
+                member_id: Assignment(holding)
+                for member_id, holding in _withhold(plan, claims).items()
             }
 
 
-def _withhold(plan: StickyPlan, claims: Mapping[str, Partitions]) -> Mapping[str, Hand]:
+def _withhold(
+    plan: StickyPlan, claims: Mapping[str, Partitions]
+) -> Mapping[str, OrderedPartitions]:
     """Take out what another member still claims: it may be reading it until it has the new assignment.
 
     Stale claims count too. Such a member has missed a rebalance and does not know that it lost anything, so
@@ -98,20 +100,20 @@ def _withhold(plan: StickyPlan, claims: Mapping[str, Partitions]) -> Mapping[str
     """
     lost = _lost(plan, claims)
     if not lost:
-        return plan.hands
-    result = dict(plan.hands)
+        return plan.holdings
+    result = dict(plan.holdings)
     disputed = lost.keys() & plan.disputed
-    # Whatever else is lost was dealt, and only the dealt part of a hand can have any of it.
-    suspects = plan.hands if disputed else plan.dealt
+    # Whatever else is lost was dealt, and only the dealt part of a holding can have any of it.
+    suspects = plan.holdings if disputed else plan.dealt
     for member_id in suspects:
-        hand, dealt = plan.hands[member_id], plan.dealt.get(member_id, {})
+        holding, dealt = plan.holdings[member_id], plan.dealt.get(member_id, {})
         left = {}
-        for topic in (lost.keys() & dealt.keys()) | (disputed & hand.keys()):
+        for topic in (lost.keys() & dealt.keys()) | (disputed & holding.keys()):
             gone = lost[topic]
-            if not gone.isdisjoint(hand[topic] if topic in disputed else dealt[topic]):
-                left[topic] = tuple([each for each in hand[topic] if each not in gone])
+            if not gone.isdisjoint(holding[topic] if topic in disputed else dealt[topic]):
+                left[topic] = tuple([each for each in holding[topic] if each not in gone])
         if left:
-            merged = hand | left
+            merged = holding | left
             result[member_id] = {topic: numbers for topic, numbers in merged.items() if numbers}
     return result
 
@@ -121,8 +123,8 @@ def _lost(plan: StickyPlan, claims: Mapping[str, Partitions]) -> dict[str, set[i
     lost = {topic: set(numbers) for topic, numbers in plan.given.items()}
     if plan.disputed:
         for member_id, claim in claims.items():
-            hand = plan.hands[member_id]
+            holding = plan.holdings[member_id]
             for topic in claim.keys() & plan.disputed:
-                if gone := set(claim[topic]).difference(hand.get(topic, ())):
+                if gone := set(claim[topic]).difference(holding.get(topic, ())):
                     lost.setdefault(topic, set()).update(gone)
     return lost

@@ -1,4 +1,4 @@
-"""Say why a partition is where it is."""
+"""Explain why a partition is where it is."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Explanation:
 
 
 def explain(plan: Plan, partition: tuple[str, int]) -> Explanation:
-    """Say why a partition is where it is, as far as it can be told from what went in and came out.
+    """Explain why a partition is where it is, as far as arguments and result show it.
 
     An assignor's own deliberations cannot be seen from outside; what is said holds for any assignor.
 

@@ -54,7 +54,7 @@ class Quality:
 
     @property
     def is_valid(self) -> bool:
-        """Tell whether nothing is wrong."""
+        """Return whether the assignment has no problem."""
         return not self.problems
 
     @property
@@ -150,7 +150,7 @@ def _is_fairest(
     by_topic: Mapping[str, Sequence[str]],
     loads: Mapping[str, int],
 ) -> bool:
-    """Tell whether no chain of moves leads from a member to one that has at least two less.
+    """Return whether no chain of moves leads from a member to one that has at least two less.
 
     Such chains are what a plan that is not the fairest always has: loads of this kind (bases of a
     polymatroid) can be improved step by step if they can be improved at all.

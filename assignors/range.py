@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from assignors.arguments import names_wrong_arguments
+from assignors.base import StatelessAssignor, names_wrong_arguments
 from assignors.rack_ranges import TopicRange, match_together
-from assignors.stateless import StatelessAssignor
 from assignors.subscribers import (
     Subscribers,
     checked,
@@ -108,7 +107,7 @@ def _is_rack_aware(
     subscribers: Sequence[int],
     racks: Sequence[str | None],
 ) -> bool:
-    """Tell whether placing a topic by rack can bring anything (`useRackAwareAssignment`)."""
+    """Return whether placing a topic by rack can gain anything (`useRackAwareAssignment`)."""
     seen = set().union(*replica_racks)
     if all(len(each) == len(seen) for each in replica_racks):
         return False

@@ -3,8 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from assignors.arguments import names_wrong_arguments
-from assignors.stateless import StatelessAssignor
+from assignors.base import StatelessAssignor, names_wrong_arguments
 from assignors.subscribers import checked, member_order, partition_counts, subscribers_of
 from groupsdk.assignment import Assignment, Cluster, GroupAssignment, GroupSubscription
 from groupsdk.utf16 import utf16_sorted

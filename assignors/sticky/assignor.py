@@ -2,9 +2,8 @@
 
 from collections.abc import Collection
 
-from assignors.arguments import names_wrong_arguments
-from assignors.sticky.collector import without_collector
-from assignors.sticky.plan import fairest
+from assignors.base import names_wrong_arguments
+from assignors.sticky.plan import fairest, without_collector
 from assignors.sticky.user_data import ClaimReader, encode_claim, encode_claim_again
 from groupsdk.assignment import (
     Assignment,
@@ -95,4 +94,4 @@ class StickyAssignor:
                 {member_id: claim.generation_id for member_id, claim in claims.items()},
                 moves_first=self._moves_before_racks,
             )
-            return {member_id: Assignment(hand) for member_id, hand in plan.hands.items()}
+            return {member_id: Assignment(hand) for member_id, hand in plan.holdings.items()}

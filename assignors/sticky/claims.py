@@ -1,16 +1,81 @@
-"""Who owns what: the claims of all members, with everything taken out that cannot be true.
+"""The partitions that members own: their claims, without everything that cannot be true.
 
 Members claim in their own words what they own, so nothing in here is to be trusted: a partition may be gone
 or have a negative number, two members may claim one, a member may come back with a claim from long ago.
 """
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from assignors.sticky.hands import are_tidy
 from assignors.sticky.readership import Readership
 from groupsdk.assignment import Partitions
+
+
+_PAIR = 2
+_FEW = 4
+
+OrderedPartitions = dict[str, tuple[int, ...]]
+"""Topics in order, each with its partitions in order; no topic without any."""
+
+
+def are_ordered(groups: Collection[Sequence[int]], size: int) -> bool:
+    """Return whether each group is a tuple in ascending order, and not empty.
+
+    Args:
+        groups: partitions of one topic each, none twice.
+        size: number of partitions.
+    """
+    return (
+        set(map(type, groups)) <= {tuple}
+        and all(groups)
+        and (size == len(groups) or _are_ascending(groups))
+    )
+
+
+def ordered(partitions: Mapping[str, Sequence[int]]) -> OrderedPartitions:
+    """Put partitions in order, none of them twice."""
+    return {
+        topic: tuple(sorted(partitions[topic])) for topic in sorted(partitions) if partitions[topic]
+    }
+
+
+def merged(own: OrderedPartitions, more: OrderedPartitions) -> OrderedPartitions:
+    """Join partitions that have none in common; neither argument is changed."""
+    if len(more) <= _FEW:
+        topics, groups = list(own), list(own.values())
+        for topic, numbers in more.items():
+            place = bisect_left(topics, topic)
+            if topic in own:
+                groups[place] = tuple(sorted(own[topic] + numbers))
+            else:
+                topics.insert(place, topic)
+                groups.insert(place, numbers)
+        return dict(zip(topics, groups, strict=True))
+    both = own | more
+    for topic in own.keys() & more.keys():
+        both[topic] = tuple(sorted(own[topic] + more[topic]))
+    return both if len(both) == len(own) else by_topic(both)
+
+
+def by_topic(holding: OrderedPartitions) -> OrderedPartitions:
+    """Put the topics in order, where their partitions are; returns the mapping itself if they are, too."""
+    topics = sorted(holding)
+    return holding if topics == list(holding) else {topic: holding[topic] for topic in topics}
+
+
+def _are_ascending(groups: Iterable[Sequence[int]]) -> bool:
+    for numbers in groups:
+        size = len(numbers)
+        if size == 1:
+            continue
+        if size == _PAIR:
+            if numbers[0] >= numbers[1]:
+                return False
+        elif list(numbers) != sorted(numbers):
+            return False
+    return True
 
 
 _NOBODY = -1
@@ -28,14 +93,14 @@ class Ownership:
         sizes: by member: number of partitions owned.
         free: topic to partitions that nobody owns, ascending; without the topics that have none.
         disputed: the topics of which some claim does not hold.
-        hands: members that own what is a hand as it stands; of the others nobody has looked.
+        holdings: members that own what is a holding as it stands; of the others nobody has looked.
     """
 
     owned: list[Partitions]
     sizes: list[int]
     free: dict[str, Sequence[int]]
     disputed: Set[str] = frozenset()
-    hands: Set[int] = frozenset()
+    holdings: Set[int] = frozenset()
 
 
 def settle(
@@ -68,7 +133,7 @@ def settle(
                 ownership.free[topic] = sorted(left)
         ownership.sizes = [sum(map(len, own.values())) for own in owned]
         ownership.disputed |= doubtful
-        ownership.hands = frozenset()
+        ownership.holdings = frozenset()
     return ownership
 
 
@@ -81,7 +146,7 @@ def _gather(
     owned = list(claims)
     sizes = [0] * len(claims)
     disputed = set[str]()
-    hands = set[int]()
+    holdings = set[int]()
     claimed: dict[str, list[int]] = {topic: [] for topic in counts}
     places: list[list[int]] = []
     names: list[str] = []
@@ -103,14 +168,14 @@ def _gather(
         groups: list[Sequence[int]] = list(own.values())
         if set(map(type, groups)) != {tuple}:
             # A plan must not share lists with its caller. All of them are copied at once here, which is
-            # faster than one by one when hands are put in order.
+            # faster than one by one when partitions are put in order.
             groups = list(map(tuple, groups))
             own = owned[member] = dict(zip(own, groups, strict=True))
         deque(map(list.extend, places, groups), maxlen=0)
         size = sizes[member] = sum(map(len, groups))
-        if in_order and type(own) is dict and are_tidy(groups, size):
-            hands.add(member)
-    return Ownership(owned, sizes, {}, disputed, hands), claimed
+        if in_order and type(own) is dict and are_ordered(groups, size):
+            holdings.add(member)
+    return Ownership(owned, sizes, {}, disputed, holdings), claimed
 
 
 def _check(

@@ -1,12 +1,13 @@
 """From a group to its fairest assignment: the steps in their order."""
 
-from collections.abc import Collection, Mapping, Sequence, Set
+import gc
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from assignors.sticky.claims import Ownership, settle
+from assignors.sticky.claims import OrderedPartitions, Ownership, settle
+from assignors.sticky.general_case import share_fairly, share_sparsely
 from assignors.sticky.handover import Handover, hand_over
-from assignors.sticky.hands import Hand
-from assignors.sticky.mixed import share_fairly, share_sparsely
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
 from assignors.sticky.sparse_rows import make_sparse_rows
@@ -23,17 +24,17 @@ class StickyPlan:
     """Who gets what.
 
     Attributes:
-        hands: by member id, in order: topics in order, each with its partitions in order. A claim that is
+        holdings: by member id, in order: topics in order, each with its partitions in order. A claim that is
             kept as a whole, and in order, is given back as it is and not copied.
         disputed: the topics of which somebody claims what is not its own.
         given: of topics to partitions: what members rightly claim and give away.
-        dealt: by member id: what of its hand it gets from others, or had no owner.
+        dealt: by member id: what of its holding it gets from others, or had no owner.
     """
 
-    hands: dict[str, Hand]
+    holdings: dict[str, OrderedPartitions]
     disputed: Set[str] = frozenset()
     given: Mapping[str, Collection[int]] = field(default_factory=dict)
-    dealt: Mapping[str, Hand] = field(default_factory=dict)
+    dealt: Mapping[str, OrderedPartitions] = field(default_factory=dict)
 
 
 def fairest(
@@ -69,7 +70,7 @@ def fairest(
     everyone = sorted(subscriptions)
     subscribed, read = _known_topics(known, [subscriptions[member].topics for member in everyone])
     readers = [index for index, topics in enumerate(subscribed) if topics]
-    result: dict[str, Hand] = {member: {} for member in everyone}
+    result: dict[str, OrderedPartitions] = {member: {} for member in everyone}
     if not readers:
         # Claims on topics that nobody reads are given to nobody.
         return StickyPlan(result)
@@ -86,8 +87,8 @@ def fairest(
     shared = _share(
         ownership, readership, counts, racks, cluster.replica_racks, moves_first=moves_first
     )
-    result.update(zip(members, shared.hands, strict=True))
-    dealt = {members[index]: hand for index, hand in shared.dealt.items()}
+    result.update(zip(members, shared.holdings, strict=True))
+    dealt = {members[index]: holding for index, holding in shared.dealt.items()}
     idle = (claims[everyone[index]] for index, topics in enumerate(subscribed) if not topics)
     disputed = frozenset().union(ownership.disputed, *idle)
     return StickyPlan(result, disputed, shared.given, dealt)
@@ -185,3 +186,34 @@ def share_evenly(ownership: Ownership, partitions: int) -> Handover:
         elif target < size:
             excess[member] = {0: size - target}
     return hand_over(ownership, {0: needs} if needs else {}, excess)
+
+
+_MANY = 10_000
+
+
+@contextmanager
+def without_collector(*, pause: bool = True) -> Iterator[None]:
+    """Switch the collector off, in the whole process, and then leave it as it was, exceptions or not.
+
+    The collector looks at what is new again and again, and without this takes up to a third of the time of
+    a large assignment. What is new afterwards, a plan with its thousands of mappings, would be looked at twice
+    more before it counts as old. So if it is much, all objects are declared old at the end (`gc.freeze` and
+    `gc.unfreeze`, which move lists and look at nothing): what is garbage in cycles by then, of other threads
+    too, is found by the next full collection. A program that has frozen objects itself is left alone.
+
+    Args:
+        pause: False leaves the collector alone.
+    """
+    if not pause:
+        yield
+        return
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            if gc.get_count()[0] > _MANY and hasattr(gc, "freeze") and not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()

@@ -1,8 +1,8 @@
-"""Who subscribes to what, with members, topics and lists of topics as numbers."""
+"""Subscriptions with members, topics and lists of topics as numbers."""
 
 from collections.abc import Collection, Iterable, Sequence
 
-from assignors.sticky.bits import bitset, transpose
+from assignors.sticky.bitsets import bitset, transpose
 
 
 _ZERO, _ONE = b"01"
@@ -73,7 +73,7 @@ class Readership:
         return possible > _LARGE and self._subscriptions * _SPARSE < possible
 
     def has_all(self, member: int, topics: Collection[str]) -> bool:
-        """Tell whether a member subscribes to all of some topics."""
+        """Return whether a member subscribes to all of some topics."""
         if self._are_shared or self._are_short:
             return self.known(member).issuperset(topics)
         # Sets of all lists would take more time and memory to make than anything else of the plan.

@@ -33,7 +33,7 @@ class Holdings:
         "_known",
         "_owned",
         "_owners",
-        "_takers",
+        "_receivers",
         "extra",
         "holder",
         "is_extra",
@@ -55,7 +55,7 @@ class Holdings:
         self._owned = owned
         self._known: dict[int, Counts] = {}
         # Of wide rows: who has more than it owns, and who owns some, whether it still has that or not.
-        self._takers: dict[int, dict[int, None]] = {}
+        self._receivers: dict[int, dict[int, None]] = {}
         self._owners: dict[int, list[int]] | None = None
 
     def show_owned(self) -> None:
@@ -79,7 +79,7 @@ class Holdings:
     def holders(self, row: int) -> Sequence[int]:
         """List the members that have, or own, some of a wide row; one that owns and has more may come twice."""
         owners = self._owners.get(row, ()) if self._owners else ()
-        return (*self._takers.get(row, ()), *owners)
+        return (*self._receivers.get(row, ()), *owners)
 
     def owned(self, member: int) -> Counts:
         """Return how many of each row a member owns."""
@@ -118,7 +118,7 @@ class Holdings:
             self.holder[row] = member
             self.is_extra[row] = by
         elif by:
-            self._takers.setdefault(row, {})[member] = None
+            self._receivers.setdefault(row, {})[member] = None
 
     def take(self, member: int, row: int, by: int) -> None:
         """Let a member have less of a row, which it has, its own last; `loads` are left as they are."""
@@ -128,7 +128,7 @@ class Holdings:
             first = min(by, extra[row])
             _lower(extra, row, first)
             if wide and row not in extra:
-                del self._takers[row][member]
+                del self._receivers[row][member]
             by -= first
         if by:
             lost = self.lost[member]
@@ -169,7 +169,7 @@ class Holdings:
 
     def _vacate(self, member: int, row: int) -> None:
         if self.is_wide[row]:
-            self._takers.get(row, {}).pop(member, None)
+            self._receivers.get(row, {}).pop(member, None)
         elif self.holder[row] == member:
             self.holder[row] = NOBODY
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar
 
-from assignors.arguments import names_wrong_arguments
+from assignors.base import names_wrong_arguments
 from assignors.sticky.claims import settle
 from assignors.sticky.readership import Readership
 from assignors.subscribers import checked, partition_counts, subscribers_of

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from heapq import heapify, heapreplace
 from math import log2
 
-from assignors.sticky.bits import lowest
+from assignors.sticky.bitsets import lowest
 
 
 _LEVELS = 1024

@@ -97,7 +97,7 @@ class WeightReport:
 
 
 def is_weight(value: float) -> bool:
-    """Tell whether a number can be a weight."""
+    """Return whether a number can be a weight."""
     return math.isfinite(value) and 0 <= value <= GREATEST_WEIGHT
 
 

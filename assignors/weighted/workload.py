@@ -1,4 +1,4 @@
-"""Bring what there is to share out into numbers: weights, capacities, who may get what, who has what."""
+"""The workload in numbers: weights, capacities, possible receivers, current owners."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -102,7 +102,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SetPartitions:
-    """A topic comes, grows, or is made anew with fewer partitions; nobody subscribes to it by this alone."""
+    """A topic comes, grows, or is recreated with fewer partitions; nobody subscribes to it by this alone."""
 
     topic: str
     count: int
@@ -134,7 +134,7 @@ class RemoveTopic:
         """Change the group; see `Event`."""
         counts = dict(group.cluster.partition_counts)
         if counts.pop(self.topic, None) is None:
-            raise ValueError(f"topic {self.topic!r} cannot be deleted: there is none of this name")
+            raise ValueError(f"topic {self.topic!r} cannot be deleted: no topic has this name")
         racks = {t: each for t, each in group.cluster.replica_racks.items() if t != self.topic}
         group.cluster = Cluster(counts, racks)
 

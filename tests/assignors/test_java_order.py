@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from assignors.java_order import java_hash, java_map_order
+from assignors.subscribers import java_hash, java_map_order
 
 
 @pytest.mark.parametrize(

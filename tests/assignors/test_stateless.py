@@ -1,6 +1,6 @@
 """Test what assignors without a memory have in common."""
 
-from assignors.stateless import StatelessAssignor
+from assignors.base import StatelessAssignor
 from groupsdk.assignment import Assignment, RebalanceProtocol
 
 

@@ -15,7 +15,7 @@ from assignors.cooperative_sticky import CooperativeStickyAssignor
 from assignors.quality import measure
 from assignors.sticky import StickyAssignor
 from assignors.sticky.claims import settle
-from assignors.sticky.mixed import share_fairly
+from assignors.sticky.general_case import share_fairly
 from assignors.sticky.plan import share_evenly
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
@@ -109,9 +109,9 @@ def test_kafka_9987_the_fast_way_for_equal_subscriptions_is_as_good_as_the_other
         return loads, sum(own)
 
     ownership = settle(claims, [1] * members, Readership(subscribed, counts), counts)
-    fast = share_evenly(ownership, sum(counts.values())).hands
+    fast = share_evenly(ownership, sum(counts.values())).holdings
     rows = make_rows(Readership(subscribed, counts), counts, [None] * members, {})
-    assert kept(fast) == kept(share_fairly(ownership, rows, moves_first=False).hands)
+    assert kept(fast) == kept(share_fairly(ownership, rows, moves_first=False).holdings)
 
 
 def test_kafka_9987_equal_subscriptions_are_equal_in_any_order() -> None:

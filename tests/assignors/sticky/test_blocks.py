@@ -2,8 +2,8 @@
 
 import random
 
-from assignors.sticky.bits import bitset
-from assignors.sticky.levelling import Block, Leveller, find_blocks
+from assignors.sticky.bitsets import bitset
+from assignors.sticky.max_flow import Block, MaxFlowBalancer, find_blocks
 from assignors.sticky.rows import Counts
 from tests.support.cases import each_case
 
@@ -14,14 +14,14 @@ def _none(members: int) -> list[Counts]:
 
 def test_dense_part_and_the_rest() -> None:
     # Row 0 is read by members 0 and 1 only, row 1 by all.
-    leveller = Leveller([0b0011, 0b1111], _none(4), [{0: 10}, {}, {1: 3}, {}], [10, 0, 3, 0])
-    blocks = find_blocks(leveller, range(4))
+    balancer = MaxFlowBalancer([0b0011, 0b1111], _none(4), [{0: 10}, {}, {1: 3}, {}], [10, 0, 3, 0])
+    blocks = find_blocks(balancer, range(4))
     assert blocks == [Block([2, 3], 2, 1), Block([0, 1], 5, 2)]
-    assert leveller.loads == [5, 5, 2, 1]
+    assert balancer.loads == [5, 5, 2, 1]
 
 
 def test_nothing_to_share() -> None:
-    assert find_blocks(Leveller([1], _none(1), _none(1), [0]), [0]) == []
+    assert find_blocks(MaxFlowBalancer([1], _none(1), _none(1), [0]), [0]) == []
 
 
 @each_case("seed", range(400))
@@ -38,18 +38,18 @@ def test_no_load_can_be_bettered_in_any_block(seed: int) -> None:
             shares[member][row] = shares[member].get(row, 0) + 1
     owned = [dict(share) if chance.random() < 0.5 else Counts() for share in shares]
     loads = [sum(share.values()) for share in shares]
-    leveller = Leveller(list(map(bitset, readers)), owned, shares, loads)
-    blocks = find_blocks(leveller, range(members))
+    balancer = MaxFlowBalancer(list(map(bitset, readers)), owned, shares, loads)
+    blocks = find_blocks(balancer, range(members))
 
-    _check_blocks(blocks, leveller)
+    _check_blocks(blocks, balancer)
     # No path leads from a load to one that is two less: then the loads are the fairest there are.
     for source in range(members):
         reached = _reached(source, readers, shares)
         assert min(loads[member] for member in reached) >= loads[source] - 1
 
 
-def _check_blocks(blocks: list[Block], leveller: Leveller) -> None:
-    loads = leveller.loads
+def _check_blocks(blocks: list[Block], balancer: MaxFlowBalancer) -> None:
+    loads = balancer.loads
     seen = [member for block in blocks for member in block.members]
     assert len(seen) == len(set(seen))
     assert all(not loads[member] for member in range(len(loads)) if member not in seen)
@@ -58,7 +58,7 @@ def _check_blocks(blocks: list[Block], leveller: Leveller) -> None:
         assert all(loads[m] in (block.level, block.level - 1) for m in block.members)
         assert block.longer == sum(loads[m] == block.level for m in block.members)
         for member in block.members:
-            assert all(home.setdefault(row, block) is block for row in leveller.shares[member])
+            assert all(home.setdefault(row, block) is block for row in balancer.shares[member])
 
 
 def _reached(source: int, readers: list[list[int]], shares: list[Counts]) -> set[int]:

@@ -39,7 +39,7 @@ def test_tells_which_claims_are_hands() -> None:
         {"t": (8,), "gone": (0,)},
     ]
     found = _settle(claims, [1] * len(claims), {"t": 9, "u": 4})
-    assert found.hands == {0, 1, 7}
+    assert found.holdings == {0, 1, 7}
     assert found.owned[7] == {"t": (8,)}
 
 
@@ -50,13 +50,13 @@ def test_lists_are_copied_once_and_are_hands_then() -> None:
     ownership = settle(claims, [1, 1, 1], readership, {"t": 5, "u": 2})
 
     assert ownership.owned == [{"t": (0, 2), "u": (1,)}, {"t": (3, 1)}, {"t": (4,)}]
-    assert ownership.hands == {0, 2}
+    assert ownership.holdings == {0, 2}
     assert claims == [{"t": [0, 2], "u": [1]}, {"t": [3, 1]}, {"t": range(4, 5)}]
 
 
 def test_what_is_resolved_is_no_hand() -> None:
     found = _settle([{"t": (0, 1)}, {"t": (1, 2)}], [1, 1], {"t": 3})
-    assert not found.hands
+    assert not found.holdings
 
 
 def test_nobody_claims_anything() -> None:

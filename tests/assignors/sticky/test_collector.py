@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from assignors.sticky.collector import without_collector
+from assignors.sticky.plan import without_collector
 
 
 def test_off_and_on_again_whatever_happens() -> None:

@@ -15,7 +15,7 @@ import pytest
 from pytest_mock import MockerFixture
 
 from assignors.sticky import plan as plan_module
-from assignors.sticky.hands import Hand
+from assignors.sticky.claims import OrderedPartitions
 from assignors.sticky.plan import fairest
 from groupsdk.assignment import Cluster, Partitions, Subscription
 from tests.assignors.sticky.oracle import Group, best, quality
@@ -25,10 +25,10 @@ from tests.assignors.sticky.random_groups import random_group
 _CASES, _CHUNKS = 12_000, 12
 
 
-def _assign(group: Group, *, moves_first: bool = False) -> dict[str, Hand]:
+def _assign(group: Group, *, moves_first: bool = False) -> dict[str, OrderedPartitions]:
     return fairest(
         group.cluster, group.subscriptions, group.claims, group.generations, moves_first=moves_first
-    ).hands
+    ).holdings
 
 
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
@@ -103,17 +103,18 @@ def test_many_topics_with_few_readers_take_memory_as_subscriptions_do(
     peaks = []
     for members in (200, 800):
         group = _many_topics(members, 40)
-        claims: dict[str, Hand] = {member: {} for member in group.subscriptions}
+        claims: dict[str, OrderedPartitions] = {member: {} for member in group.subscriptions}
         generations = dict.fromkeys(claims, -1)
         for owner in ("nobody", "all but a tenth"):
             tracemalloc.start()
             plan = fairest(group.cluster, group.subscriptions, claims, generations)
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
-            loads = [sum(map(len, hand.values())) for hand in plan.hands.values()]
+            loads = [sum(map(len, holding.values())) for holding in plan.holdings.values()]
             assert max(loads) - min(loads) <= 1, owner
             claims = {
-                m: hand if index % 10 else {} for index, (m, hand) in enumerate(plan.hands.items())
+                m: holding if index % 10 else {}
+                for index, (m, holding) in enumerate(plan.holdings.items())
             }
     assert by_lists.call_count == 4
     # four times the members, topics and subscriptions; sets of bits take up to sixteen times as much
@@ -177,7 +178,7 @@ digest = hashlib.sha256()
 for seed in range(150):
     group = random_group(random.Random(seed))
     plan = fairest(group.cluster, group.subscriptions, group.claims, group.generations)
-    digest.update(repr(plan.hands).encode())
+    digest.update(repr(plan.holdings).encode())
 print(digest.hexdigest())
 """
 
@@ -231,7 +232,7 @@ def test_nothing_to_share(counts: dict[str, int], subscriptions: dict[str, list[
         {member: {"t": [0, -1, 99]} for member in subscriptions},
         dict.fromkeys(subscriptions, -1),
     )
-    assert found.hands == {member: {} for member in subscriptions}
+    assert found.holdings == {member: {} for member in subscriptions}
 
 
 def test_a_chain_of_ten_thousand() -> None:
@@ -247,5 +248,5 @@ def test_a_chain_of_ten_thousand() -> None:
         for index in range(size)
     }
     found = fairest(Cluster(counts), subscriptions, claims, dict.fromkeys(claims, 1))
-    loads = sorted(sum(map(len, hand.values())) for hand in found.hands.values())
+    loads = sorted(sum(map(len, holding.values())) for holding in found.holdings.values())
     assert loads == [1] * (size - 1) + [3 + 1] or loads == [1] * (size - 2) + [2, 3]

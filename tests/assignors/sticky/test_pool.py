@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.sticky.hands import Hand
-from assignors.sticky.pool import Pool, Singles
+from assignors.sticky.claims import OrderedPartitions
+from assignors.sticky.handover import Pool, Singles
 from tests.support.cases import each_case
 
 
 def test_neighbours_go_to_different_members() -> None:
-    hands: dict[int, Hand] = {3: {}, 1: {}}
-    Pool({"u": [1, 0], "t": range(3)}, Singles()).deal({3: 2, 1: 3}, hands)
-    assert hands == {1: {"t": (0, 2), "u": (1,)}, 3: {"t": (1,), "u": (0,)}}
+    holdings: dict[int, OrderedPartitions] = {3: {}, 1: {}}
+    Pool({"u": [1, 0], "t": range(3)}, Singles()).deal({3: 2, 1: 3}, holdings)
+    assert holdings == {1: {"t": (0, 2), "u": (1,)}, 3: {"t": (1,), "u": (0,)}}
 
 
 def test_whoever_needs_more_gets_the_last() -> None:
-    hands: dict[int, Hand] = {0: {}, 1: {}, 2: {}}
-    Pool({"t": [5, 6, 7, 8, 9]}, Singles()).deal({0: 1, 1: 3, 2: 1}, hands)
-    assert hands == {0: {"t": (5,)}, 1: {"t": (6, 8, 9)}, 2: {"t": (7,)}}
+    holdings: dict[int, OrderedPartitions] = {0: {}, 1: {}, 2: {}}
+    Pool({"t": [5, 6, 7, 8, 9]}, Singles()).deal({0: 1, 1: 3, 2: 1}, holdings)
+    assert holdings == {0: {"t": (5,)}, 1: {"t": (6, 8, 9)}, 2: {"t": (7,)}}
 
 
 @settings(deadline=None)
@@ -43,18 +43,18 @@ def test_everybody_gets_its_number_and_nothing_goes_twice(
     for member, want in enumerate(wants):
         if want <= total - sum(needs.values()):
             needs[member] = want
-    other: Hand = {"before": (1,)}
-    hands: dict[int, Hand] = {member: dict(other) for member in needs}
-    Pool(free, Singles()).deal(needs, hands)
+    other: OrderedPartitions = {"before": (1,)}
+    holdings: dict[int, OrderedPartitions] = {member: dict(other) for member in needs}
+    Pool(free, Singles()).deal(needs, holdings)
     seen: Counter[tuple[str, int]] = Counter()
-    for member, hand in hands.items():
-        assert hand.pop("before") == (1,)
-        assert list(hand) == sorted(hand)
-        for topic, numbers in hand.items():
+    for member, holding in holdings.items():
+        assert holding.pop("before") == (1,)
+        assert list(holding) == sorted(holding)
+        for topic, numbers in holding.items():
             assert numbers == tuple(sorted(numbers))
             assert numbers
             seen.update((topic, number) for number in numbers)
-        assert sum(map(len, hand.values())) == needs[member]
+        assert sum(map(len, holding.values())) == needs[member]
     assert all(count == 1 for count in seen.values())
     assert all(number in free[topic] for topic, number in seen)
 
@@ -77,14 +77,14 @@ def test_large_tables_are_dealt_one_by_one_too(seed: int) -> None:
     short, long = len(pool) // members, -(-len(pool) // members)
     needs = {m: long if m < len(pool) % members else short for m in range(members)}
     needs = {member: need for member, need in needs.items() if need}
-    expected: dict[int, Hand] = {member: {} for member in needs}
+    expected: dict[int, OrderedPartitions] = {member: {} for member in needs}
     for at, (topic, number) in enumerate(pool):
-        hand = expected[at % members]
-        hand[topic] = (*hand.get(topic, ()), number)
-    hands: dict[int, Hand] = {member: {} for member in needs}
-    Pool(free, Singles()).deal(needs, hands)
-    assert hands == expected
-    assert all(list(hand) == sorted(hand) for hand in hands.values())
+        holding = expected[at % members]
+        holding[topic] = (*holding.get(topic, ()), number)
+    holdings: dict[int, OrderedPartitions] = {member: {} for member in needs}
+    Pool(free, Singles()).deal(needs, holdings)
+    assert holdings == expected
+    assert all(list(holding) == sorted(holding) for holding in holdings.values())
 
 
 def test_singles_are_shared() -> None:

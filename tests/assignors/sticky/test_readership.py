@@ -2,7 +2,7 @@
 
 import random
 
-from assignors.sticky.bits import positions
+from assignors.sticky.bitsets import positions
 from assignors.sticky.readership import Readership
 from tests.support.cases import each_case
 

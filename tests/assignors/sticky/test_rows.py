@@ -2,7 +2,7 @@
 
 import random
 
-from assignors.sticky.bits import positions
+from assignors.sticky.bitsets import positions
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
 from tests.assignors.sticky.oracle import is_off_rack

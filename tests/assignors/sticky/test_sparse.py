@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from assignors.sticky.bits import bitset, positions
-from assignors.sticky.cheapest import Prices
-from assignors.sticky.levelling import Block, Leveller, find_blocks
+from assignors.sticky.bitsets import bitset, positions
+from assignors.sticky.max_flow import Block, MaxFlowBalancer, find_blocks
+from assignors.sticky.min_cost_flow import Prices
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import Counts, Rows, make_rows
-from assignors.sticky.sparse_flow import SparseFlow
 from assignors.sticky.sparse_holdings import NOBODY, Holdings
-from assignors.sticky.sparse_levelling import SparseLeveller
+from assignors.sticky.sparse_max_flow import SparseMaxFlowBalancer
+from assignors.sticky.sparse_min_cost_flow import SparseMinCostFlow
 from assignors.sticky.sparse_rows import Racks, SparseRows, make_sparse_rows
 from tests.assignors.sticky.random_groups import random_group
 
@@ -132,9 +132,9 @@ def test_holders_are_known_by_row() -> None:
 )
 def test_pouring_fills_the_least_loaded(supply: int, loads: list[int], expected: list[int]) -> None:
     holdings = Holdings(loads, lambda member: {}, bytes([1]))
-    leveller = SparseLeveller(_rows([(0, 1, 2)], [supply], 3), holdings)
-    leveller.pour({0: supply})
-    find_blocks(leveller, range(3))
+    balancer = SparseMaxFlowBalancer(_rows([(0, 1, 2)], [supply], 3), holdings)
+    balancer.pour({0: supply})
+    find_blocks(balancer, range(3))
     assert sorted(holdings.loads) == sorted(expected)
     gained = [sum(extra.values()) for extra in holdings.extra]
     assert [load + more for load, more in zip(loads, gained, strict=True)] == holdings.loads
@@ -144,20 +144,20 @@ def test_pouring_goes_round_through_others() -> None:
     # 0 takes row 0 before 1 can, who reads nothing else; rows 2 and 3 are left for 0 then.
     holdings = Holdings([0, 0], lambda member: {}, bytes(4))
     rows = _rows([(0, 1), (0, 1), (0,), (0,)], [1] * 4, 2)
-    SparseLeveller(rows, holdings).pour(dict.fromkeys(range(4), 1))
+    SparseMaxFlowBalancer(rows, holdings).pour(dict.fromkeys(range(4), 1))
     assert holdings.loads == [2, 2]
     assert holdings.holder == [1, 1, 0, 0]
 
 
 def _both(
     readers: list[tuple[int, ...]], owned: list[Counts]
-) -> tuple[list[Block], list[Block], SparseLeveller]:
+) -> tuple[list[Block], list[Block], SparseMaxFlowBalancer]:
     sizes = [sum(own.get(row, 0) for own in owned) for row in range(len(readers))]
     loads = [sum(own.values()) for own in owned]
-    dense = Leveller(
+    dense = MaxFlowBalancer(
         [bitset(each) for each in readers], owned, [dict(own) for own in owned], list(loads)
     )
-    sparse = SparseLeveller(_rows(readers, sizes, len(owned)), _holdings(owned, sizes))
+    sparse = SparseMaxFlowBalancer(_rows(readers, sizes, len(owned)), _holdings(owned, sizes))
     everyone = range(len(owned))
     return find_blocks(dense, everyone), find_blocks(sparse, everyone), sparse
 
@@ -188,14 +188,14 @@ def test_the_loads_are_the_same(most: int) -> None:
                 member = audience[0] if chance.random() < 0.7 else chance.choice(audience)
                 owned[member][row] = owned[member].get(row, 0) + chance.randint(1, most)
 
-        dense, sparse, leveller = _both(readers, owned)
+        dense, sparse, balancer = _both(readers, owned)
 
         # Where loads are next to each other two blocks may be one as well.
         assert _loads(sparse) == _loads(dense), seed
         for block in sparse:
-            found = sorted(leveller.loads[member] for member in block.members)
+            found = sorted(balancer.loads[member] for member in block.members)
             assert list(filter(None, found)) == _loads([block]), seed
-        assert sum(leveller.loads) == sum(sum(own.values()) for own in owned)
+        assert sum(balancer.loads) == sum(sum(own.values()) for own in owned)
 
 
 @pytest.mark.parametrize("size", [1, 50])
@@ -208,22 +208,22 @@ def test_long_chains_are_levelled_too(size: int) -> None:
     for row, (first, _) in enumerate(readers):
         owned[first][row] = size
 
-    dense, sparse, leveller = _both([*readers], owned)
+    dense, sparse, balancer = _both([*readers], owned)
 
     assert _loads(sparse) == _loads(dense)
-    assert max(leveller.loads) - min(leveller.loads) == 1
+    assert max(balancer.loads) - min(balancer.loads) == 1
 
 
 def test_what_could_not_be_levelled_is_told() -> None:
     holdings = _holdings([{0: 4}, {}, {1: 1}, {}], [4, 1, 1])
-    leveller = SparseLeveller(_rows([(0, 1), (2, 3)], [4, 1], 4), holdings)
+    balancer = SparseMaxFlowBalancer(_rows([(0, 1), (2, 3)], [4, 1], 4), holdings)
 
     # 3 has room, and could get something from 2, who could not from anybody.
-    assert positions(leveller.level([0, 1, 2, 3], 1)) == [0, 1]
-    assert leveller.loads == [3, 1, 1, 0]
-    assert leveller.before == [{}, {}, {}, {}]
-    assert leveller.level([0, 1], 2) == 0
-    assert leveller.loads == [2, 2, 1, 0]
+    assert positions(balancer.balance([0, 1, 2, 3], 1)) == [0, 1]
+    assert balancer.loads == [3, 1, 1, 0]
+    assert balancer.before == [{}, {}, {}, {}]
+    assert balancer.balance([0, 1], 2) == 0
+    assert balancer.loads == [2, 2, 1, 0]
 
 
 def test_a_detour_that_moves_less_is_found() -> None:
@@ -232,7 +232,7 @@ def test_a_detour_that_moves_less_is_found() -> None:
     holdings = _holdings([{0: 3}, {1: 1}, {}], [5, 1])
     block = Block([0, 1, 2], 2, 3)
 
-    SparseFlow(rows, holdings, block, None, Prices(move=1), [{}, {0: 2}, {}]).run()
+    SparseMinCostFlow(rows, holdings, block, None, Prices(move=1), [{}, {0: 2}, {}]).run()
 
     # 1 gives what it does not own, for nothing; 0 gives one of its own.
     assert holdings.lost == [{0: 1}, {}, {}]
@@ -248,13 +248,13 @@ def test_racks_come_at_their_price() -> None:
         (Prices(move=9, off_rack=1), [{}, {}]),
     ):
         holdings = _holdings([{0: 1}, {1: 1}], [1, 1], wide=True)
-        SparseFlow(rows, holdings, Block([0, 1], 1, 2), None, prices, None).run()
+        SparseMinCostFlow(rows, holdings, Block([0, 1], 1, 2), None, prices, None).run()
         assert holdings.lost == lost
 
 
 def test_no_room_is_an_error() -> None:
     holdings = _holdings([{0: 3}, {}], [3])
     rows = _rows([(0,)], [3], 2)
-    flow = SparseFlow(rows, holdings, Block([0, 1], 2, 1), None, Prices(), [{}, {}])
+    flow = SparseMinCostFlow(rows, holdings, Block([0, 1], 2, 1), None, Prices(), [{}, {}])
     with pytest.raises(RuntimeError, match="no room for all partitions of a block"):
         flow.run()

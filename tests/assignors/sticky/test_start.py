@@ -1,7 +1,7 @@
 """Who is not looked at is not counted; who is has what it owns and what was poured onto it."""
 
-from assignors.sticky.filling import Poured, Start
 from assignors.sticky.rows import Rows
+from assignors.sticky.water_filling import Poured, Start
 from groupsdk.assignment import Partitions
 
 

@@ -2,7 +2,7 @@
 
 import random
 
-from assignors.sticky.cheapest import Prices, Transport
+from assignors.sticky.min_cost_flow import Prices, Transport
 from assignors.sticky.rows import Counts
 from tests.support.cases import each_case
 

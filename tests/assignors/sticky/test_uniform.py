@@ -12,7 +12,7 @@ from tests.support.cases import each_case
 def test_fresh_is_dealt_as_round_robin_does() -> None:
     counts = {"t0": 3, "t1": 3}
     ownership = settle([{}, {}], [-1, -1], Readership([counts.keys()] * 2, counts), counts)
-    assert share_evenly(ownership, 6).hands == [
+    assert share_evenly(ownership, 6).holdings == [
         {"t0": (0, 2), "t1": (1,)},
         {"t0": (1,), "t1": (0, 2)},
     ]
@@ -31,39 +31,39 @@ def test_keeps_as_many_as_the_bound_allows(seed: int) -> None:
                 claims[member].setdefault(topic, []).append(number)
     owned: list[Partitions] = list(claims)
     total = sum(counts.values())
-    hands = share_evenly(
+    holdings = share_evenly(
         settle(owned, [1] * members, Readership([counts.keys()] * members, counts), counts), total
-    ).hands
+    ).holdings
     quota, longer = divmod(total, members)
-    loads = [sum(map(len, hand.values())) for hand in hands]
+    loads = [sum(map(len, holding.values())) for holding in holdings]
     assert sorted(loads) == [quota] * (members - longer) + [quota + 1] * longer
     kept = sum(
         len(set(claim.get(topic, ())) & set(numbers))
-        for claim, hand in zip(claims, hands, strict=True)
-        for topic, numbers in hand.items()
+        for claim, holding in zip(claims, holdings, strict=True)
+        for topic, numbers in holding.items()
     )
     sizes = [sum(map(len, claim.values())) for claim in claims]
     assert kept == sum(min(size, quota) for size in sizes) + min(
         longer, sum(size > quota for size in sizes)
     )
-    dealt = [(t, n) for hand in hands for t, numbers in hand.items() for n in numbers]
+    dealt = [(t, n) for holding in holdings for t, numbers in holding.items() for n in numbers]
     assert sorted(dealt) == sorted((t, n) for t, count in counts.items() for n in range(count))
 
 
 def test_a_fresh_group_spreads_each_topic() -> None:
     counts = {f"t{index}": 10 for index in range(7)}
     ownership = settle([{}] * 5, [-1] * 5, Readership([counts.keys()] * 5, counts), counts)
-    for hand in share_evenly(ownership, 70).hands:
-        assert {len(numbers) for numbers in hand.values()} == {2}
+    for holding in share_evenly(ownership, 70).holdings:
+        assert {len(numbers) for numbers in holding.values()} == {2}
 
 
 def test_a_newcomer_does_not_read_one_topic_only() -> None:
     counts = {f"t{index}": 10 for index in range(10)}
     before = share_evenly(
         settle([{}] * 10, [-1] * 10, Readership([counts.keys()] * 10, counts), counts), 100
-    ).hands
+    ).holdings
     owned: list[Partitions] = [*before, {}]
-    hands = share_evenly(
+    holdings = share_evenly(
         settle(owned, [1] * 11, Readership([counts.keys()] * 11, counts), counts), 100
-    ).hands
-    assert len(hands[-1]) == 9
+    ).holdings
+    assert len(holdings[-1]) == 9

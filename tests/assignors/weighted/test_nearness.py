@@ -1,6 +1,6 @@
 """Test who is in a rack of a partition's replicas."""
 
-from assignors.weighted.nearness import Nearness
+from assignors.weighted.plan import Nearness
 
 
 REPLICAS = {"t": [frozenset("a"), frozenset("ab"), frozenset("z")]}

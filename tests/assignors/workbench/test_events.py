@@ -85,7 +85,7 @@ def test_what_events_are_called(event: Event, text: str) -> None:
         (Join("m"), "member 'm' cannot join: it is in the group"),
         (Leave("n"), "member 'n' cannot leave: it is not in the group"),
         (Subscribe("n", []), "member 'n' cannot subscribe: it is not in the group"),
-        (RemoveTopic("v"), "topic 'v' cannot be deleted: there is none of this name"),
+        (RemoveTopic("v"), "topic 'v' cannot be deleted: no topic has this name"),
     ],
 )
 def test_what_cannot_happen(event: Event, problem: str) -> None:

@@ -1,6 +1,6 @@
 """Holds the table to a small one, letter for letter."""
 
-from assignors.workbench.table import table
+from assignors.workbench.simulation import table
 from tests.assignors.workbench.outcomes import outcome
 
 

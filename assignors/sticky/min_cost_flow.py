@@ -15,7 +15,7 @@ an AND or two, whatever the number of its neighbours.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assignors.sticky.bits import bitset, lowest, positions, transpose
+from assignors.sticky.bitsets import bitset, lowest, positions, transpose
 from assignors.sticky.rows import Counts
 
 
@@ -140,19 +140,19 @@ class Transport:
         missing = self._owned[member].get(row, 0) - self._shares[member].get(row, 0)
         return missing if missing > 0 else None
 
-    def limit(self, row: int, taker: int, giver: int | None) -> int | None:
+    def limit(self, row: int, receiver: int, donor: int | None) -> int | None:
         """Return how many one member can get, and another give, at the present price; None for any number.
 
         Args:
             row: of which.
-            taker: gets them.
-            giver: had them; None where nobody had.
+            receiver: gets them.
+            donor: had them; None where nobody had.
         """
-        room = self.room(row, taker)
-        if giver is None:
+        room = self.room(row, receiver)
+        if donor is None:
             return room
-        share = self._shares[giver].get(row, 0)
-        own = self._owned[giver].get(row, 0)
+        share = self._shares[donor].get(row, 0)
+        own = self._owned[donor].get(row, 0)
         stock = share - own if share > own else share
         return stock if room is None else min(room, stock)
 
@@ -187,7 +187,7 @@ Groups = dict[int, int]
 """Potential to the set of members, or of rows, that have it."""
 
 
-class CheapestFlow:
+class MinCostFlow:
     """Moves what has no place to where there is room, as cheaply as can be.
 
     Args:
@@ -330,10 +330,12 @@ class CheapestFlow:
         for row in positions(self._stocked & self._alive_rows):
             potential = self._row_potential[row]
             for steps in transport.ups:
-                takers = steps.by_row[row] & self._members.get(potential + steps.price, 0) & sinks
-                while takers and transport.supply[row]:
-                    each = max(1, transport.supply[row] // takers.bit_count())
-                    for member in positions(takers):
+                receivers = (
+                    steps.by_row[row] & self._members.get(potential + steps.price, 0) & sinks
+                )
+                while receivers and transport.supply[row]:
+                    each = max(1, transport.supply[row] // receivers.bit_count())
+                    for member in positions(receivers):
                         room = transport.room(row, member)
                         amount = min(each, transport.supply[row], -transport.excess[member])
                         if room is not None:
@@ -344,9 +346,9 @@ class CheapestFlow:
                             transport.change(row, member, amount)
                         if not transport.excess[member]:
                             sinks ^= 1 << member
-                            takers ^= 1 << member
+                            receivers ^= 1 << member
                         elif amount == room:
-                            takers ^= 1 << member
+                            receivers ^= 1 << member
                         if not transport.supply[row]:
                             self._stocked ^= 1 << row
                             break
@@ -370,13 +372,13 @@ class CheapestFlow:
                 via.append(row)
                 self._move(path, via)
                 continue
-            giver = self._member_before(row)
-            if giver < 0:
+            donor = self._member_before(row)
+            if donor < 0:
                 self._alive_rows ^= 1 << row
                 continue
-            path.append(giver)
+            path.append(donor)
             via.append(row)
-            if self._over >> giver & 1:
+            if self._over >> donor & 1:
                 self._move(path, via)
 
     def _row_before(self, member: int) -> int:

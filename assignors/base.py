@@ -1,10 +1,37 @@
-"""Say which argument was wrong where an assignor stumbles over one."""
+"""What the assignors share: a base class for those without memory, and errors that name a wrong argument."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
-from groupsdk.assignment import Cluster, GroupAssignment, GroupSubscription, Subscription
+from groupsdk.assignment import (
+    Assignment,
+    Cluster,
+    GroupAssignment,
+    GroupSubscription,
+    RebalanceProtocol,
+    Subscription,
+)
+
+
+class StatelessAssignor:
+    """Base of assignors that start from nothing at every rebalance: no user data, nothing to note.
+
+    Subclasses set `name` and add `assign`; see `groupsdk.assignment.PartitionAssignor`.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 0
+    supported_protocols: ClassVar[frozenset[RebalanceProtocol]] = frozenset(
+        {RebalanceProtocol.EAGER}
+    )
+
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        """Return None: the leader needs to know nothing but the topics."""
+        return None
+
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+        """Do nothing: the next assignment does not depend on this one."""
 
 
 _Self = TypeVar("_Self")

@@ -1,19 +1,19 @@
-"""Share out where subscriptions differ, or racks matter."""
+"""The general case: subscriptions that differ, or racks that matter."""
 
 from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
 
-from assignors.sticky.bits import bitset, positions
-from assignors.sticky.cheapest import CheapestFlow, Prices, Transport
+from assignors.sticky.bitsets import bitset, positions
 from assignors.sticky.claims import Ownership
-from assignors.sticky.filling import ByMember, Start, even_out, pour as pour_sets
 from assignors.sticky.handover import Handover, hand_over, hand_over_topics
-from assignors.sticky.levelling import Block, Leveller, find_blocks
+from assignors.sticky.max_flow import Block, MaxFlowBalancer, find_blocks
+from assignors.sticky.min_cost_flow import MinCostFlow, Prices, Transport
 from assignors.sticky.rows import Counts, Rows
-from assignors.sticky.sparse_flow import SparseFlow
 from assignors.sticky.sparse_holdings import Holdings
-from assignors.sticky.sparse_levelling import SparseLeveller
+from assignors.sticky.sparse_max_flow import SparseMaxFlowBalancer
+from assignors.sticky.sparse_min_cost_flow import SparseMinCostFlow
 from assignors.sticky.sparse_rows import SparseRows
+from assignors.sticky.water_filling import ByMember, Start, even_out, pour as pour_sets
 from groupsdk.assignment import Partitions
 
 
@@ -32,17 +32,17 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> Hand
         shared = _share_in_racks(ownership, rows)
         if shared is not None:
             return shared
-    start, leveller, blocks = _balance(ownership, rows, rows.readers)
+    start, balancer, blocks = _balance(ownership, rows, rows.readers)
     for block in blocks:
-        if not _is_cheapest(block, leveller, ownership.sizes, start.owned, rows):
-            _solve(block, leveller, start.owned, rows, moves_first=moves_first)
-    needs, excess = start.changes(leveller.moved)
+        if not _is_cheapest(block, balancer, ownership.sizes, start.owned, rows):
+            _solve(block, balancer, start.owned, rows, moves_first=moves_first)
+    needs, excess = start.changes(balancer.moved)
     return hand_over(ownership, needs, excess, rows)
 
 
 def _balance(
     ownership: Ownership, rows: Rows, readers: Sequence[int]
-) -> tuple[Start, Leveller, list[Block]]:
+) -> tuple[Start, MaxFlowBalancer, list[Block]]:
     """Balance the loads, where only some members may have what nobody owns of a row."""
     unowned = rows.count(ownership.free)
     supplies = [unowned.get(row, 0) for row in range(len(rows.sizes))]
@@ -50,8 +50,8 @@ def _balance(
     poured = pour_sets(supplies, readers, loads)
     even_out(poured, readers, loads)
     start = Start(ownership.owned, rows, poured)
-    leveller = Leveller(readers, start.owned, start.shares, loads, start.gained)
-    return start, leveller, find_blocks(leveller, range(len(loads)))
+    balancer = MaxFlowBalancer(readers, start.owned, start.shares, loads, start.gained)
+    return start, balancer, find_blocks(balancer, range(len(loads)))
 
 
 def _share_in_racks(ownership: Ownership, rows: Rows) -> Handover | None:
@@ -63,24 +63,24 @@ def _share_in_racks(ownership: Ownership, rows: Rows) -> Handover | None:
     """
     near = [each & ~far or each for each, far in zip(rows.readers, rows.far, strict=True)]
     on_rack, given = _on_rack(ownership, rows, near)
-    start, leveller, _ = _balance(on_rack, rows, near)
-    loads, sizes = leveller.loads, on_rack.sizes
+    start, balancer, _ = _balance(on_rack, rows, near)
+    loads, sizes = balancer.loads, on_rack.sizes
     top = -(-sum(loads) // len(loads))
     if min(loads) < top - 1 or max(loads) > top:
         return None
     lost = sum(
-        max(0, count - leveller.shares[member].get(row, 0))
-        for member in leveller.givers
+        max(0, count - balancer.shares[member].get(row, 0))
+        for member in balancer.donors
         for row, count in start.owned[member].items()
     )
     full = min(sum(size >= top for size in sizes), sum(load == top for load in loads))
     if sum(sizes) - lost < sum(min(size, top - 1) for size in sizes) + full:
         return None
-    needs, excess = start.changes(leveller.moved)
+    needs, excess = start.changes(balancer.moved)
     shared = hand_over(on_rack, needs, excess, rows)
     for topic, numbers in shared.given.items():
         given.setdefault(topic, []).extend(numbers)
-    return Handover(shared.hands, given, shared.dealt)
+    return Handover(shared.holdings, given, shared.dealt)
 
 
 def _on_rack(
@@ -108,7 +108,7 @@ def _on_rack(
     for topic, taken in given.items():
         free[topic] = sorted([*free.get(topic, ()), *taken])
     sizes = [sum(map(len, own.values())) for own in owned]
-    return Ownership(owned, sizes, free, ownership.disputed, ownership.hands), given
+    return Ownership(owned, sizes, free, ownership.disputed, ownership.holdings), given
 
 
 def share_sparsely(ownership: Ownership, rows: SparseRows, *, moves_first: bool) -> Handover:
@@ -123,17 +123,17 @@ def share_sparsely(ownership: Ownership, rows: SparseRows, *, moves_first: bool)
     # With racks prices differ by member: no short cuts for rows of one partition.
     is_wide = bytes(rows.have_racks or size > 1 for size in sizes)
     holdings = Holdings(ownership.sizes, lambda member: rows.rows.count(owned[member]), is_wide)
-    leveller = SparseLeveller(rows, holdings)
-    leveller.pour(rows.rows.count(ownership.free))
-    for block in find_blocks(leveller, range(len(holdings.loads))):
+    balancer = SparseMaxFlowBalancer(rows, holdings)
+    balancer.pour(rows.rows.count(ownership.free))
+    for block in find_blocks(balancer, range(len(holdings.loads))):
         inside = None
         if len(block.members) < len(holdings.loads):
             inside = {row for member in block.members for row in holdings.held(member)}
         if _cannot_be_cheaper(block, inside, holdings, ownership.sizes, rows):
             continue
         prices = _prices(len(block.members) + len(sizes), rows.have_racks, moves_first)
-        before = None if rows.have_racks else leveller.before
-        SparseFlow(rows, holdings, block, inside, prices, before).run()
+        before = None if rows.have_racks else balancer.before
+        SparseMinCostFlow(rows, holdings, block, inside, prices, before).run()
     if not rows.rows.rows_of_topic and len(rows.rows.row_of_topic) == len(sizes):
         return hand_over_topics(ownership, rows.rows, holdings.extra, holdings.lost)
     needs, excess = holdings.changes()
@@ -185,12 +185,12 @@ def _prices(nodes: int, have_racks: bool, moves_first: bool) -> Prices:
 
 def _is_cheapest(
     block: Block,
-    leveller: Leveller,
+    balancer: MaxFlowBalancer,
     sizes: Sequence[int],
     owned: ByMember[Counts],
     rows: Rows,
 ) -> bool:
-    """Tell whether a block keeps as much as any balanced assignment could, by a bound that is quick.
+    """Return whether a block keeps as much as any balanced assignment could, by a bound that is quick.
 
     A member of the block keeps at most `level - 1` of what it owns, or `level` where it is one of the
     `longer` that have so many. Nothing is lost where this says no though it were so.
@@ -198,25 +198,25 @@ def _is_cheapest(
     members = block.members
     if len(members) == 1:
         return True
-    shares = leveller.shares
+    shares = balancer.shares
     if rows.have_racks and any(
         rows.far[row] >> member & 1 for member in members for row in shares[member]
     ):
         return False
-    if leveller.givers.isdisjoint(members):
+    if balancer.donors.isdisjoint(members):
         # Everything is kept.
         return True
     inside = set(members)
     kept = bound = full = 0
     for member in members:
         size = sizes[member]
-        if member in leveller.givers:
+        if member in balancer.donors:
             own, share = owned[member], shares[member]
             # A row lies in one block only: where those are that hold some of it.
             size = sum(
                 count
                 for row, count in own.items()
-                if row in share or leveller.takers[row] in inside
+                if row in share or balancer.receivers[row] in inside
             )
             kept += sum(min(count, share.get(row, 0)) for row, count in own.items())
         else:
@@ -234,12 +234,17 @@ def _rows_of(block: Block, shares: ByMember[Counts]) -> set[int]:
 
 
 def _solve(
-    block: Block, leveller: Leveller, owned: ByMember[Counts], rows: Rows, *, moves_first: bool
+    block: Block,
+    balancer: MaxFlowBalancer,
+    owned: ByMember[Counts],
+    rows: Rows,
+    *,
+    moves_first: bool,
 ) -> None:
     """Find the cheapest balanced assignment of a block; changes the shares of its members."""
-    members, shares = block.members, leveller.shares
+    members, shares = block.members, balancer.shares
     inside = sorted(_rows_of(block, shares))
-    local = _narrowing(members, len(leveller.loads))
+    local = _narrowing(members, len(balancer.loads))
     number = {row: index for index, row in enumerate(inside)}
     all_inside = len(inside) == len(rows.sizes)
     prices = _prices(len(members) + len(inside), rows.have_racks, moves_first)
@@ -257,11 +262,11 @@ def _solve(
         block.longer,
         prices,
     )
-    CheapestFlow(transport).run()
+    MinCostFlow(transport).run()
     for member, share in zip(members, transport.result(), strict=True):
         found = share if all_inside else {inside[row]: count for row, count in share.items()}
         if changed := found.items() ^ shares[member].items():
-            leveller.moved.setdefault(member, set()).update([row for row, _ in changed])
+            balancer.moved.setdefault(member, set()).update([row for row, _ in changed])
             shares[member] = found
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from assignors.sticky.cheapest import CheapestFlow, Prices, Transport
+from assignors.sticky.min_cost_flow import MinCostFlow, Prices, Transport
 from assignors.sticky.rows import Counts
 from tests.support.cases import each_case
 
@@ -76,9 +76,9 @@ def test_no_other_assignment_is_cheaper(seed: int) -> None:
     )
     if not costs:
         with pytest.raises(RuntimeError, match="no room"):
-            CheapestFlow(transport).run()
+            MinCostFlow(transport).run()
         return
-    CheapestFlow(transport).run()
+    MinCostFlow(transport).run()
     result = transport.result()
     assert _cost(result, owned, far, prices) == min(costs)
     assert (

@@ -2,8 +2,8 @@
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.sticky.bits import bitset
-from assignors.sticky.filling import Poured, even_out, pour
+from assignors.sticky.bitsets import bitset
+from assignors.sticky.water_filling import Poured, even_out, pour
 
 
 def test_fills_up_the_low_ones_first() -> None:
@@ -11,7 +11,7 @@ def test_fills_up_the_low_ones_first() -> None:
     poured = pour([6, 0], [0b0111, 0], loads)
     assert loads == [5, 4, 4, 0]
     assert poured.gains == {0: {1: 4, 2: 2}}
-    assert poured.takers == {0: 0b0110}
+    assert poured.receivers == {0: 0b0110}
 
 
 @settings(deadline=None)
@@ -43,7 +43,7 @@ def test_is_like_one_after_the_other_to_the_lowest(
         assert sum(gains.values()) == supply
         assert gains.keys() <= readers
         assert all(gain > 0 for gain in gains.values())
-        assert poured.takers.get(row, 0) == bitset(gains)
+        assert poured.receivers.get(row, 0) == bitset(gains)
         for member, gain in gains.items():
             gained[member] += gain
     assert [load - old for load, old in zip(loads, before, strict=True)] == gained
@@ -75,7 +75,7 @@ def test_evening_out_moves_what_was_poured_and_nothing_else(
         assert sum(gains.values()) == supply
         assert gains.keys() <= readers
         assert all(gain > 0 for gain in gains.values())
-        assert poured.takers.get(row, 0) == bitset(gains)
+        assert poured.receivers.get(row, 0) == bitset(gains)
         for member, gain in gains.items():
             gained[member] += gain
     assert [load - old for load, old in zip(loads, before, strict=True)] == gained

@@ -18,7 +18,7 @@ _DIGITS = bytes.maketrans(b"01", b"\0\1")
 
 @cache
 def _numbers(length: int) -> Sequence[int]:
-    """Return the numbers with at most so many bits; to make them anew takes more than to look them up."""
+    """Return the numbers with at most so many bits; rebuilding them costs more than looking them up."""
     return tuple(range(1 << length))
 
 

@@ -1,4 +1,4 @@
-"""Find the cheapest of all balanced assignments of a block, as `cheapest` does, in very large and sparse groups.
+"""Find the cheapest of all balanced assignments of a block, as `min_cost_flow` does, in very large and sparse groups.
 
 A cheapest flow by shortest paths with potentials, searched backwards, from members with room. Nodes are
 members, and a made-up row of which each member without `level` partitions has one (see `Transport`). One more
@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, compress
 
-from assignors.sticky.cheapest import Prices
-from assignors.sticky.levelling import Block
+from assignors.sticky.max_flow import Block
+from assignors.sticky.min_cost_flow import Prices
 from assignors.sticky.rows import Counts
 from assignors.sticky.sparse_holdings import NOBODY, Holdings
 from assignors.sticky.sparse_rows import SparseRows
@@ -25,7 +25,7 @@ _SPARE = -1
 """The node, and the row, that is made up."""
 
 _SUPPLY = -2
-"""Stands for a giver where what is given has no place yet."""
+"""Stands for a donor where what is given has no place yet."""
 
 _ANY = 1 << 62
 _SHORTEST = 3
@@ -35,7 +35,7 @@ _FEW_LEFT = 256
 _MANY_TRIED = 64
 
 
-class SparseFlow:
+class SparseMinCostFlow:
     """Moves what has no place in a block to where there is room, as cheaply as can be.
 
     Args:
@@ -181,11 +181,11 @@ class SparseFlow:
             here = distance - known[node]
             if node != _SPARE:
                 nearest = min([nearest, *self._sources(node, here)])
-            for price, giver in self._steps(node, here, nearness):
-                further = price + known.get(giver, _ANY)
-                if further < nearest and further < least.get(giver, _ANY):
-                    least[giver] = further
-                    heappush(heap, (further, giver))
+            for price, donor in self._steps(node, here, nearness):
+                further = price + known.get(donor, _ANY)
+                if further < nearest and further < least.get(donor, _ANY):
+                    least[donor] = further
+                    heappush(heap, (further, donor))
         if nearest == _ANY:
             raise RuntimeError("no room for all partitions of a block")
         for node, distance in distances.items():
@@ -218,17 +218,17 @@ class SparseFlow:
             yield here, _SPARE
         rows = self._rows.read_by(member)
         for row in rows:
-            giver = holder[row]
-            if giver != NOBODY:
+            donor = holder[row]
+            if donor != NOBODY:
                 price = here if row in lost else here + move
-                yield price - move if is_extra[row] else price, giver
+                yield price - move if is_extra[row] else price, donor
         for row in holdings.wide(rows):
             price = here + self._price(row, member)
             if nearness.get(row, _ANY) > price:
                 nearness[row] = price
-                for giver in holdings.holders(row):
-                    if holdings.left(giver, row) > 0:
-                        yield price - self._price_back(row, giver), giver
+                for donor in holdings.holders(row):
+                    if holdings.left(donor, row) > 0:
+                        yield price - self._price_back(row, donor), donor
 
     # ---- moving --------------------------------------------------------------------------------------
 
@@ -265,17 +265,17 @@ class SparseFlow:
             node = path[-1]
             if node not in ways:
                 ways[node] = self._free_steps(node)
-            row, giver = next(ways[node], (_SPARE, _SPARE))
-            if giver == _SPARE:
+            row, donor = next(ways[node], (_SPARE, _SPARE))
+            if donor == _SPARE:
                 path.pop()
                 del via[-1:]
                 tries -= 1
                 continue
             via.append(row)
-            if giver != _SUPPLY:
-                path.append(giver)
-                if excess[giver] <= 0:
-                    seen.add(giver)
+            if donor != _SUPPLY:
+                path.append(donor)
+                if excess[donor] <= 0:
+                    seen.add(donor)
                     continue
             self._move(path, via)
             moved = True
@@ -301,13 +301,13 @@ class SparseFlow:
             self._from_anybody(member),
         )
 
-    def _from(self, givers: bytearray, member: int) -> Iterator[tuple[int, int]]:
+    def _from(self, donors: bytearray, member: int) -> Iterator[tuple[int, int]]:
         """Yield the steps from some members, of rows that are not wide."""
         holder, rows, seen = self._holdings.holder, self._rows.read_by(member), self._seen
-        for row in compress(rows, map(givers.__getitem__, map(holder.__getitem__, rows))):
-            giver = holder[row]
-            if giver not in seen and self._is_free(row, giver, member):
-                yield row, giver
+        for row in compress(rows, map(donors.__getitem__, map(holder.__getitem__, rows))):
+            donor = holder[row]
+            if donor not in seen and self._is_free(row, donor, member):
+                yield row, donor
 
     def _from_supply(self, member: int) -> Iterator[tuple[int, int]]:
         if self._supply:
@@ -324,19 +324,19 @@ class SparseFlow:
             if (row, needed) in done:
                 continue
             done.add((row, needed))
-            for giver in self._holdings.holders(row):
-                if giver not in seen and self._is_free(row, giver, member):
-                    if self._excess[giver] > 0:
-                        yield row, giver
+            for donor in self._holdings.holders(row):
+                if donor not in seen and self._is_free(row, donor, member):
+                    if self._excess[donor] > 0:
+                        yield row, donor
                     else:
-                        further.append((row, giver))
+                        further.append((row, donor))
         known = self._potential
         if member in self._without_spare and known[_SPARE] == here and (_SPARE, here) not in done:
             done.add((_SPARE, here))
-            further += [(_SPARE, giver) for giver in self._with_spare if known[giver] == here]
-        for row, giver in further:
-            if giver not in seen and self._is_free(row, giver, member):
-                yield row, giver
+            further += [(_SPARE, donor) for donor in self._with_spare if known[donor] == here]
+        for row, donor in further:
+            if donor not in seen and self._is_free(row, donor, member):
+                yield row, donor
 
     def _from_near(self, member: int) -> Iterator[tuple[int, int]]:
         """Yield the steps from members that are a step away from one that has too much.
@@ -348,12 +348,12 @@ class SparseFlow:
         if not self._near_rows:
             self._find_near()
         holder = self._holdings.holder
-        for row, giver in self._from(self._near, member):
+        for row, donor in self._from(self._near, member):
             # Nobody gets too much, so that less and less of them are near.
-            if any(self._over[holder[each]] for each in self._near_rows[giver]):
-                yield row, giver
+            if any(self._over[holder[each]] for each in self._near_rows[donor]):
+                yield row, donor
             else:
-                self._near[giver] = 0
+                self._near[donor] = 0
 
     def _find_near(self) -> None:
         """Find who reads what members have too much of, and do not own: that goes round for nothing."""
@@ -374,11 +374,11 @@ class SparseFlow:
             if holder[row] not in seen and self._is_free(row, holder[row], member):
                 yield row, holder[row]
         for row in rows:
-            giver = holder[row]
-            if giver == NOBODY or is_extra[row] or giver in seen:
+            donor = holder[row]
+            if donor == NOBODY or is_extra[row] or donor in seen:
                 continue
-            if here == known.get(giver, _ANY) + (0 if row in lost else move):
-                yield row, giver
+            if here == known.get(donor, _ANY) + (0 if row in lost else move):
+                yield row, donor
 
     def _price(self, row: int, member: int) -> int:
         """Return what it costs at present that a member gets one of a row."""
@@ -394,16 +394,17 @@ class SparseFlow:
             price += self._prices.off_rack
         return price
 
-    def _is_free(self, row: int, giver: int, taker: int) -> bool:
+    def _is_free(self, row: int, donor: int, receiver: int) -> bool:
         """Return whether there is a step, and without slack, at present."""
         known = self._potential
-        if giver not in known:
+        if donor not in known:
             return False
         if row == _SPARE:
-            return taker in self._without_spare and giver in self._with_spare
+            return receiver in self._without_spare and donor in self._with_spare
         return (
-            known[giver] + self._price(row, taker) - self._price_back(row, giver) == known[taker]
-            and self._holdings.left(giver, row) > 0
+            known[donor] + self._price(row, receiver) - self._price_back(row, donor)
+            == known[receiver]
+            and self._holdings.left(donor, row) > 0
         )
 
     def _move(self, path: Sequence[int], via: Sequence[int]) -> None:
@@ -411,11 +412,11 @@ class SparseFlow:
         holdings, excess = self._holdings, self._excess
         sink, source = path[0], path[-1]
         amount = -excess[sink]
-        for taker, row in zip(path, via, strict=False):
-            amount = min(amount, 1 if row == _SPARE else holdings.lost[taker].get(row, _ANY))
-        for giver, row in zip(path[1:], via, strict=False):
+        for receiver, row in zip(path, via, strict=False):
+            amount = min(amount, 1 if row == _SPARE else holdings.lost[receiver].get(row, _ANY))
+        for donor, row in zip(path[1:], via, strict=False):
             if row != _SPARE:
-                amount = min(amount, holdings.extra[giver].get(row) or holdings.left(giver, row))
+                amount = min(amount, holdings.extra[donor].get(row) or holdings.left(donor, row))
         if len(via) == len(path):
             row = via[-1]
             amount = min(amount, self._share[row], self._supply[row])
@@ -428,15 +429,15 @@ class SparseFlow:
             self._left -= amount
             self._over[source] = excess[source] > 0
         excess[sink] += amount
-        for giver, row in zip(path[1:], via, strict=False):
+        for donor, row in zip(path[1:], via, strict=False):
             if row == _SPARE:
-                del self._with_spare[giver]
-                self._without_spare[giver] = None
+                del self._with_spare[donor]
+                self._without_spare[donor] = None
             else:
-                holdings.take(giver, row, amount)
-        for taker, row in zip(path, via, strict=False):
+                holdings.take(donor, row, amount)
+        for receiver, row in zip(path, via, strict=False):
             if row == _SPARE:
-                del self._without_spare[taker]
-                self._with_spare[taker] = None
+                del self._without_spare[receiver]
+                self._with_spare[receiver] = None
             else:
-                holdings.add(taker, row, amount)
+                holdings.add(receiver, row, amount)

@@ -2,8 +2,8 @@
 
 import random
 
-from assignors.sticky.bits import bitset, positions
-from assignors.sticky.levelling import Leveller
+from assignors.sticky.bitsets import bitset, positions
+from assignors.sticky.max_flow import MaxFlowBalancer
 from assignors.sticky.rows import Counts
 from tests.support.cases import each_case
 
@@ -12,51 +12,51 @@ def _none(members: int) -> list[Counts]:
     return [{} for _ in range(members)]
 
 
-def _chain(members: int, loads: list[int]) -> Leveller:
+def _chain(members: int, loads: list[int]) -> MaxFlowBalancer:
     """Member i reads rows i and i + 1, and has all it has of row i."""
     readers = [bitset({max(row - 1, 0), min(row, members - 1)}) for row in range(members + 1)]
     shares: list[Counts] = [{row: load} for row, load in enumerate(loads)]
-    return Leveller(readers, [dict(share) for share in shares], shares, list(loads))
+    return MaxFlowBalancer(readers, [dict(share) for share in shares], shares, list(loads))
 
 
 def test_moves_through_others() -> None:
-    leveller = Leveller([0b011, 0b110], _none(3), [{0: 4}, {1: 2}, {}], [4, 2, 0])
-    assert leveller.level([0, 1, 2], 2) == 0
-    assert leveller.loads == [2, 2, 2]
-    assert leveller.shares == [{0: 2}, {0: 2}, {1: 2}]
+    balancer = MaxFlowBalancer([0b011, 0b110], _none(3), [{0: 4}, {1: 2}, {}], [4, 2, 0])
+    assert balancer.balance([0, 1, 2], 2) == 0
+    assert balancer.loads == [2, 2, 2]
+    assert balancer.shares == [{0: 2}, {0: 2}, {1: 2}]
 
 
 def test_tells_who_is_stuck() -> None:
-    leveller = Leveller([0b011, 0b110], _none(3), [{0: 9}, {}, {1: 1}], [9, 0, 1])
-    assert leveller.level([0, 1, 2], 3) == 0b011
-    assert leveller.loads == [6, 3, 1]
+    balancer = MaxFlowBalancer([0b011, 0b110], _none(3), [{0: 9}, {}, {1: 1}], [9, 0, 1])
+    assert balancer.balance([0, 1, 2], 3) == 0b011
+    assert balancer.loads == [6, 3, 1]
 
 
 def test_what_nobody_owns_goes_first() -> None:
     readers, owned = [0b11, 0b11], [{0: 3}, {}]
-    leveller = Leveller(readers, owned, [{0: 3, 1: 1}, {}], [4, 0], lambda: [0b10, 0])
-    assert leveller.level([0, 1], 3) == 0
-    assert leveller.shares == [{0: 3}, {1: 1}]
-    assert not leveller.givers
-    assert leveller.level([0, 1], 2) == 0
-    assert leveller.givers == {0}
+    balancer = MaxFlowBalancer(readers, owned, [{0: 3, 1: 1}, {}], [4, 0], lambda: [0b10, 0])
+    assert balancer.balance([0, 1], 3) == 0
+    assert balancer.shares == [{0: 3}, {1: 1}]
+    assert not balancer.donors
+    assert balancer.balance([0, 1], 2) == 0
+    assert balancer.donors == {0}
 
 
 def test_goes_the_whole_length_of_a_chain() -> None:
     # Longer than the rounds with shortest paths, and than any recursion could be.
     members = 3000
-    leveller = _chain(members, [members, *[0] * (members - 1)][:members])
-    leveller.shares = [{0: 5}, *({row: 2} for row in range(1, members - 1)), {}]
-    leveller.loads[:] = [5, *[2] * (members - 2), 0]
-    leveller.level(range(members), 2)
+    balancer = _chain(members, [members, *[0] * (members - 1)][:members])
+    balancer.shares = [{0: 5}, *({row: 2} for row in range(1, members - 1)), {}]
+    balancer.loads[:] = [5, *[2] * (members - 2), 0]
+    balancer.balance(range(members), 2)
     # Row 0 is read by member 0 only.
-    assert leveller.loads[0] == 5
-    assert leveller.loads[1:] == [2] * (members - 2) + [0]
+    assert balancer.loads[0] == 5
+    assert balancer.loads[1:] == [2] * (members - 2) + [0]
     readers = [bitset({row, min(row + 1, members - 1)}) for row in range(members)]
     shares: list[Counts] = [{0: 5}, *({row: 2} for row in range(1, members - 1)), {}]
-    leveller = Leveller(readers, _none(members), shares, [5, *[2] * (members - 2), 0])
-    assert leveller.level(range(members), 2)
-    assert leveller.loads == [3, *[2] * (members - 1)]
+    balancer = MaxFlowBalancer(readers, _none(members), shares, [5, *[2] * (members - 2), 0])
+    assert balancer.balance(range(members), 2)
+    assert balancer.loads == [3, *[2] * (members - 1)]
 
 
 @each_case("seed", range(300))
@@ -85,8 +85,8 @@ def test_moves_as_much_as_any_flow(seed: int) -> None:
         bitset(row for row, count in share.items() if count > own.get(row, 0))
         for share, own in zip(shares, owned, strict=True)
     ]
-    leveller = Leveller(list(map(bitset, readers)), owned, shares, loads, lambda: gained)
-    reached = leveller.level(part, top)
+    balancer = MaxFlowBalancer(list(map(bitset, readers)), owned, shares, loads, lambda: gained)
+    reached = balancer.balance(part, top)
 
     assert sizes == [sum(share.get(row, 0) for share in shares) for row in range(rows)]
     assert loads == [sum(share.values()) for share in shares]
@@ -102,12 +102,12 @@ def test_moves_as_much_as_any_flow(seed: int) -> None:
             assert set(readers[row]) & set(part) <= stuck
     for member, share in enumerate(shares):
         if any(share.get(row, 0) < count for row, count in owned[member].items()):
-            assert member in leveller.givers
+            assert member in balancer.donors
         changed = {
             row
             for row in before[member].keys() | share.keys()
             if before[member].get(row) != share.get(row)
         }
-        assert changed <= leveller.moved.get(member, set())
-    for row, taker in leveller.takers.items():
-        assert shares[taker][row] > 0
+        assert changed <= balancer.moved.get(member, set())
+    for row, receiver in balancer.receivers.items():
+        assert shares[receiver][row] > 0

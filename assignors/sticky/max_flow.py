@@ -1,4 +1,4 @@
-"""Level loads, and split the members into blocks, each of which is level in every balanced assignment.
+"""Balance loads by maximum flows, and split the members into blocks that each balance within themselves.
 
 Partitions move from members that have too many, through others, to members that have few: a maximum flow. A
 unit leaves a member by any row of which the member has some, and enters any reader of that row; so a path from
@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from assignors.sticky.bits import bitset, lowest, positions, transpose
-from assignors.sticky.filling import ByMember
+from assignors.sticky.bitsets import bitset, lowest, positions, transpose
 from assignors.sticky.rows import Counts
+from assignors.sticky.water_filling import ByMember
 
 
 _SHORTEST_FIRST = 8
@@ -19,8 +19,8 @@ _UNASKED = 8
 _DEEP_SEARCHES = 16
 
 
-class Leveller:
-    """Shares and loads that can be levelled.
+class MaxFlowBalancer:
+    """Shares and loads that can be balanced.
 
     Of a member that never has to give or to take, nothing but its load is looked at.
 
@@ -28,8 +28,8 @@ class Leveller:
         shares: by member: how many of each row it has.
         loads: by member: how many that is in all.
         moved: by member: rows of which something was moved to it or from it.
-        givers: members that may hold less of some row than they own of it.
-        takers: by row that was moved: a member that has some of it.
+        donors: members that may hold less of some row than they own of it.
+        receivers: by row that was moved: a member that has some of it.
 
     Args:
         readers: by row: the set of members.
@@ -48,11 +48,11 @@ class Leveller:
         "_reserve",
         "_rows_read",
         "_under",
-        "givers",
+        "donors",
         "loads",
         "moved",
+        "receivers",
         "shares",
-        "takers",
     )
 
     def __init__(
@@ -70,13 +70,13 @@ class Leveller:
         self._rows_read: list[int] | None = None
         self._gained = gained or (lambda: [0] * len(loads))
         self.moved: dict[int, set[int]] = {}
-        self.givers: set[int] = set()
-        self.takers: dict[int, int] = {}
+        self.donors: set[int] = set()
+        self.receivers: dict[int, int] = {}
         self._reserve: ByMember[Counts] | None = None
         self._holds: list[int] = []
         self._under = 0
 
-    def level(self, members: Sequence[int], top: int) -> int:
+    def balance(self, members: Sequence[int], top: int) -> int:
         """Move what some members have above `top` to members that have less, as much as can be.
 
         What moves stays with these members.
@@ -272,11 +272,11 @@ class Leveller:
             if not self._spare(member, row):
                 holds[member] ^= 1 << row
             shares[other][row] = shares[other].get(row, 0) + amount
-            self.takers[row] = other
+            self.receivers[row] = other
             if holds[other] != -1 and self._spare(other, row) > 0:
                 holds[other] |= 1 << row
         if self._reserve is None:
-            self.givers.update(path[:-1])
+            self.donors.update(path[:-1])
         self.loads[source] -= amount
         self.loads[sink] += amount
         if self.loads[sink] == top:
@@ -335,20 +335,20 @@ class Block:
     longer: int
 
 
-class Levels(Protocol):
-    """Loads that can be levelled, as by `Leveller`."""
+class Balancer(Protocol):
+    """Loads that can be balanced, as by `MaxFlowBalancer`."""
 
     @property
     def loads(self) -> Sequence[int]:
         """By member: how many partitions it has."""
         ...
 
-    def level(self, members: Sequence[int], top: int) -> int:
+    def balance(self, members: Sequence[int], top: int) -> int:
         """Move what some members have above `top` to others of them that have less, as much as can be."""
         ...
 
 
-def find_blocks(leveller: Levels, members: Sequence[int]) -> list[Block]:
+def find_blocks(balancer: Balancer, members: Sequence[int]) -> list[Block]:
     """Balance the loads, and tell which members balance with each other.
 
     Take the mean load of some members, rounded up. Where not all that is above can be moved below, the
@@ -356,13 +356,13 @@ def find_blocks(leveller: Levels, members: Sequence[int]) -> list[Block]:
     of it can help, so that it can be looked at alone, and the rest too. Where all can be moved, one
     less is tried. That cannot succeed, being below the mean; the members over it, and those that they could
     give to, are a block with loads of `level` and `level - 1`, and the rest is looked at alone.
-    Every round splits a part or finishes one: fewer than two levellings for each member.
+    Every round splits a part or finishes one: fewer than two flows for each member.
 
     Args:
-        leveller: shares that are valid; levelled by this.
+        balancer: valid shares, which this balances.
         members: all of them.
     """
-    loads = leveller.loads
+    loads = balancer.loads
     blocks = []
     parts = [list(members)]
     while parts:
@@ -371,10 +371,10 @@ def find_blocks(leveller: Levels, members: Sequence[int]) -> list[Block]:
         if not total:
             continue
         level = -(-total // len(part))
-        reached = leveller.level(part, level)
+        reached = balancer.balance(part, level)
         if not reached:
             if min(map(loads.__getitem__, part)) < level - 1:
-                reached = leveller.level(part, level - 1)
+                reached = balancer.balance(part, level - 1)
             else:
                 # No need to look for a smaller block: within these loads anything is balanced.
                 reached = bitset(part)

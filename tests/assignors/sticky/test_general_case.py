@@ -2,9 +2,9 @@
 
 from pytest_mock import MockerFixture
 
-from assignors.sticky import mixed
+from assignors.sticky import general_case
 from assignors.sticky.claims import settle
-from assignors.sticky.mixed import share_fairly
+from assignors.sticky.general_case import share_fairly
 from assignors.sticky.readership import Readership
 from assignors.sticky.rows import make_rows
 from groupsdk.assignment import Partitions
@@ -16,33 +16,33 @@ def _share(
     subscribed = [frozenset(each) for each in topics]
     rows = make_rows(Readership(subscribed, counts), counts, [None] * len(topics), {})
     ownership = settle(claims, [1] * len(topics), Readership(subscribed, counts), counts)
-    return share_fairly(ownership, rows, moves_first=False).hands
+    return share_fairly(ownership, rows, moves_first=False).holdings
 
 
 def test_improves_through_a_third_member() -> None:
     # Member 0 cannot give to member 2, but member 1 can pass on.
     counts = {"a": 6, "b": 2}
     claims: list[Partitions] = [{"a": range(4)}, {"a": (4, 5), "b": (0, 1)}, {}]
-    hands = _share([{"a"}, {"a", "b"}, {"b"}], counts, claims)
-    assert [sum(map(len, hand.values())) for hand in hands] == [3, 3, 2]
-    assert hands == [{"a": (0, 1, 2)}, {"a": (3, 4, 5)}, {"b": (0, 1)}]
+    holdings = _share([{"a"}, {"a", "b"}, {"b"}], counts, claims)
+    assert [sum(map(len, holding.values())) for holding in holdings] == [3, 3, 2]
+    assert holdings == [{"a": (0, 1, 2)}, {"a": (3, 4, 5)}, {"b": (0, 1)}]
 
 
 def test_whole_topics_stay_in_their_block() -> None:
-    hands = _share([{"a"}, {"a", "b"}, {"b"}], {"a": 2, "b": 20}, [{}, {}, {}])
-    assert hands[0] == {"a": (0, 1)}
-    assert [len(hands[1]["b"]), len(hands[2]["b"])] == [10, 10]
+    holdings = _share([{"a"}, {"a", "b"}, {"b"}], {"a": 2, "b": 20}, [{}, {}, {}])
+    assert holdings[0] == {"a": (0, 1)}
+    assert [len(holdings[1]["b"]), len(holdings[2]["b"])] == [10, 10]
 
 
 def test_takes_the_detour_that_moves_less() -> None:
     # Both ways balance; one moves partitions of two members, the other of one.
     counts = {"a": 4, "b": 4, "c": 1}
     claims: list[Partitions] = [{"a": (0, 1, 2, 3)}, {"b": (0, 1, 2)}, {"b": (3,)}]
-    hands = _share([{"a", "c"}, {"a", "b"}, {"a", "b"}], counts, claims)
-    assert [sum(map(len, hand.values())) for hand in hands] == [3, 3, 3]
-    assert hands[1] == {"b": (0, 1, 2)}
-    assert len(hands[0]["a"]) == 2
-    assert hands[2]["b"] == (3,)
+    holdings = _share([{"a", "c"}, {"a", "b"}, {"a", "b"}], counts, claims)
+    assert [sum(map(len, holding.values())) for holding in holdings] == [3, 3, 3]
+    assert holdings[1] == {"b": (0, 1, 2)}
+    assert len(holdings[0]["a"]) == 2
+    assert holdings[2]["b"] == (3,)
 
 
 def _share_in_racks(
@@ -55,37 +55,37 @@ def _share_in_racks(
     readership = Readership(subscribed, counts)
     rows = make_rows(readership, counts, member_racks, racks)
     ownership = settle(claims, [1] * len(claims), readership, counts)
-    hands = share_fairly(ownership, rows, moves_first=False).hands
+    holdings = share_fairly(ownership, rows, moves_first=False).holdings
     off_rack = sum(
         rack not in racks["t"][number]
-        for rack, hand in zip(member_racks, hands, strict=True)
-        for number in hand.get("t", ())
+        for rack, holding in zip(member_racks, holdings, strict=True)
+        for number in holding.get("t", ())
     )
-    return hands, off_rack
+    return holdings, off_rack
 
 
 def test_needs_no_flow_where_everybody_finds_enough_on_rack(mocker: MockerFixture) -> None:
-    solve = mocker.spy(mixed, "_solve")
+    solve = mocker.spy(general_case, "_solve")
     claims: list[Partitions] = [{"t": (0, 1)}, {"t": (2, 3)}]
-    hands, off_rack = _share_in_racks(claims, ["a", "b"], ["a", "b", "b", "a"])
-    assert hands == [{"t": (0, 3)}, {"t": (1, 2)}]
+    holdings, off_rack = _share_in_racks(claims, ["a", "b"], ["a", "b", "b", "a"])
+    assert holdings == [{"t": (0, 3)}, {"t": (1, 2)}]
     assert off_rack == 0
     assert not solve.called
 
 
 def test_what_is_off_rack_for_all_is_no_reason_to_move_it(mocker: MockerFixture) -> None:
-    solve = mocker.spy(mixed, "_solve")
+    solve = mocker.spy(general_case, "_solve")
     claims: list[Partitions] = [{"t": (0, 1)}, {"t": (2, 3)}]
-    hands, off_rack = _share_in_racks(claims, ["a", "b"], ["c", "c", "c", "c"])
-    assert hands == claims
+    holdings, off_rack = _share_in_racks(claims, ["a", "b"], ["c", "c", "c", "c"])
+    assert holdings == claims
     assert off_rack == 4
     assert not solve.called
 
 
 def test_balance_comes_before_racks(mocker: MockerFixture) -> None:
-    solve = mocker.spy(mixed, "_solve")
+    solve = mocker.spy(general_case, "_solve")
     claims: list[Partitions] = [{"t": (0, 1, 2)}, {"t": (3,)}]
-    hands, off_rack = _share_in_racks(claims, ["a", "b"], ["a", "a", "a", "b"])
-    assert [len(hand["t"]) for hand in hands] == [2, 2]
+    holdings, off_rack = _share_in_racks(claims, ["a", "b"], ["a", "a", "a", "b"])
+    assert [len(holding["t"]) for holding in holdings] == [2, 2]
     assert off_rack == 1
     assert solve.called

@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import Protocol, TypeVar
 
-from assignors.sticky.bits import bitset, first, positions, transpose
+from assignors.sticky.bitsets import bitset, first, positions, transpose
 from assignors.sticky.rows import Counts, Rows
 from groupsdk.assignment import Partitions
 
@@ -20,11 +20,11 @@ class Poured:
 
     Attributes:
         gains: row to member to how many, above 0; without the rows that have no supply.
-        takers: row to the set of members that got some.
+        receivers: row to the set of members that got some.
     """
 
     gains: dict[int, Counts]
-    takers: dict[int, int]
+    receivers: dict[int, int]
 
 
 def pour(supplies: Sequence[int], readers: Sequence[int], loads: list[int]) -> Poured:
@@ -50,14 +50,14 @@ def pour(supplies: Sequence[int], readers: Sequence[int], loads: list[int]) -> P
     poured = Poured({}, {})
     for row in order:
         groups = _rise(supplies[row], readers[row], at_level)
-        takers = reduce(or_, groups.values())
+        receivers = reduce(or_, groups.values())
         # Most get one.
-        gains = dict.fromkeys(positions(takers), 1)
+        gains = dict.fromkeys(positions(receivers), 1)
         for count, group in groups.items():
             if count > 1:
                 gains.update(dict.fromkeys(positions(group), count))
         poured.gains[row] = gains
-        poured.takers[row] = takers
+        poured.receivers[row] = receivers
     for level, group in at_level.items():
         for member in positions(group):
             loads[member] = level
@@ -83,24 +83,24 @@ def even_out(poured: Poured, readers: Sequence[int], loads: list[int]) -> None:
         for _ in range(_ROUNDS):
             if not over or not under:
                 break
-            for row, takers in poured.takers.items():
-                count = min((readers[row] & under).bit_count(), (takers & over).bit_count())
+            for row, receivers in poured.receivers.items():
+                count = min((readers[row] & under).bit_count(), (receivers & over).bit_count())
                 if not count:
                     continue
                 gains = poured.gains[row]
                 poor = first(readers[row] & under, count)
-                poorer, richer = positions(poor), positions(first(takers & over, count))
-                poured.takers[row] |= poor
+                poorer, richer = positions(poor), positions(first(receivers & over, count))
+                poured.receivers[row] |= poor
                 # One each, as a topic is to be spread.
-                for giver, taker in zip(richer, poorer, strict=True):
-                    if gains[giver] == 1:
-                        del gains[giver]
-                        poured.takers[row] ^= 1 << giver
+                for donor, receiver in zip(richer, poorer, strict=True):
+                    if gains[donor] == 1:
+                        del gains[donor]
+                        poured.receivers[row] ^= 1 << donor
                     else:
-                        gains[giver] -= 1
-                    gains[taker] = gains.get(taker, 0) + 1
-                    loads[giver] -= 1
-                    loads[taker] += 1
+                        gains[donor] -= 1
+                    gains[receiver] = gains.get(receiver, 0) + 1
+                    loads[donor] -= 1
+                    loads[receiver] += 1
                 over ^= bitset([member for member in richer if loads[member] == level])
                 under ^= bitset([member for member in poorer if loads[member] == level])
 
@@ -215,8 +215,8 @@ class Start:
         """Return by member the set of rows of which something was poured onto it."""
         if self._gained is None:
             rows, members = self._size
-            takers = self._poured.takers
-            self._gained = transpose([takers.get(row, 0) for row in range(rows)], members)
+            receivers = self._poured.receivers
+            self._gained = transpose([receivers.get(row, 0) for row in range(rows)], members)
         return self._gained
 
     def changes(

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.sticky.bits import bitset, first, lowest, positions, transpose
+from assignors.sticky.bitsets import bitset, first, lowest, positions, transpose
 
 
 # Sparse and dense, short and long: each takes another way inside.

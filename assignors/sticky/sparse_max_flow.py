@@ -1,9 +1,9 @@
-"""Level loads in very large and sparse groups: a maximum flow, searched from the members with room."""
+"""Balance loads in very large and sparse groups: a maximum flow, searched from the members with room."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, compress
 
-from assignors.sticky.bits import bitset
+from assignors.sticky.bitsets import bitset
 from assignors.sticky.sparse_holdings import NOBODY, Holdings
 from assignors.sticky.sparse_rows import SparseRows
 
@@ -12,7 +12,7 @@ _DEEP_SEARCHES = 16
 _NONE = -1
 
 
-class SparseLeveller:
+class SparseMaxFlowBalancer:
     """Moves partitions to members that have few from others that have too many, through those between.
 
     Attributes:
@@ -134,7 +134,7 @@ class SparseLeveller:
 
     # ---- what members have ---------------------------------------------------------------------------
 
-    def level(self, members: Sequence[int], top: int) -> int:
+    def balance(self, members: Sequence[int], top: int) -> int:
         """Move what some members have above `top` to members that have less, as much as can be.
 
         Returns:
@@ -202,10 +202,10 @@ class SparseLeveller:
             depth += 1
             found = []
             for member in frontier:
-                for _, giver in self._givers(member):
-                    seen[giver] = 1
-                    depths[giver] = depth
-                    found.append(giver)
+                for _, donor in self._donors(member):
+                    seen[donor] = 1
+                    depths[donor] = depth
+                    found.append(donor)
             frontier = found
         return {}
 
@@ -219,7 +219,7 @@ class SparseLeveller:
         """Return a row that the member reads and of which something has no place; -1 for none."""
         return next(filter(self._supply.__getitem__, self._free.get(member, ())), _NONE)
 
-    def _givers(self, member: int) -> Iterator[tuple[int, int]]:
+    def _donors(self, member: int) -> Iterator[tuple[int, int]]:
         """Yield rows that a member reads with who could give of them, not seen before; first who ends a path."""
         return chain(self._ends(member), self._of_wide_rows(member), self._others(member))
 
@@ -238,22 +238,22 @@ class SparseLeveller:
                 continue
             if self._depths is None:
                 done.add(row)
-            for giver in self._holdings.holders(row):
-                if not seen[giver] and self._spare(giver, row) > 0:
-                    if self._is_end[giver]:
-                        yield row, giver
+            for donor in self._holdings.holders(row):
+                if not seen[donor] and self._spare(donor, row) > 0:
+                    if self._is_end[donor]:
+                        yield row, donor
                     else:
-                        further.append((row, giver))
-        for row, giver in further:
-            if not seen[giver] and self._spare(giver, row) > 0:
-                yield row, giver
+                        further.append((row, donor))
+        for row, donor in further:
+            if not seen[donor] and self._spare(donor, row) > 0:
+                yield row, donor
 
     def _others(self, member: int) -> Iterator[tuple[int, int]]:
         holder, seen = self._holdings.holder, self._seen
         for row in self._rows.read_by(member):
-            giver = holder[row]
-            if giver != NOBODY and not seen[giver] and self._spare(giver, row) > 0:
-                yield row, giver
+            donor = holder[row]
+            if donor != NOBODY and not seen[donor] and self._spare(donor, row) > 0:
+                yield row, donor
 
     def _spare(self, member: int, row: int) -> int:
         if self._reserved:
@@ -283,19 +283,19 @@ class SparseLeveller:
         while path and self.loads[sink] < self._top and self._sources:
             node = path[-1]
             if node not in ways:
-                ways[node] = self._givers(node)
-            row, giver = next(ways[node], (_NONE, _NONE))
-            if giver == _NONE:
+                ways[node] = self._donors(node)
+            row, donor = next(ways[node], (_NONE, _NONE))
+            if donor == _NONE:
                 path.pop()
                 del via[-1:]
                 continue
-            if depths is not None and depths.get(giver) != len(path):
+            if depths is not None and depths.get(donor) != len(path):
                 continue
-            path.append(giver)
+            path.append(donor)
             via.append(row)
-            seen[giver] = 1
-            if self._ends_path(giver):
-                self._move(path, [*via, self._free_row(giver)] if self._free else via)
+            seen[donor] = 1
+            if self._ends_path(donor):
+                self._move(path, [*via, self._free_row(donor)] if self._free else via)
                 moved = True
                 # All on the way may be of use again, from the beginning.
                 for each in path[1:]:
@@ -318,8 +318,8 @@ class SparseLeveller:
             loads[path[-1]] -= amount
             self._is_end[path[-1]] = loads[path[-1]] > self._top
         self._sources -= amount
-        for giver, row in zip(path[1:], via, strict=False):
-            holdings.take(giver, row, amount)
-        for taker, row in zip(path, via, strict=False):
-            holdings.add(taker, row, amount)
+        for donor, row in zip(path[1:], via, strict=False):
+            holdings.take(donor, row, amount)
+        for receiver, row in zip(path, via, strict=False):
+            holdings.add(receiver, row, amount)
         loads[sink] += amount
