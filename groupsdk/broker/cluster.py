@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from groupsdk.broker.consumer_groups.assignors import ServerAssignor
     from groupsdk.broker.coordinators import Coordinators
     from groupsdk.broker.log.partition_log import PartitionLog
+    from groupsdk.broker.runtime.coordinator_runtime import Crowd
     from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
 
 
@@ -91,8 +92,8 @@ class Cluster:
         # an empty one is false
         self.client_scheduler = scheduler if client_scheduler is None else client_scheduler
         self.defer = defer
-        self.crowded: Callable[[], bool] | None = None
-        """Tells whether requests are likely to come together; None: they are taken one by one."""
+        self.crowd: Crowd | None = None
+        """Says whether requests are likely to come together; None: they are taken one by one."""
         self.nodes: dict[int, ClusterNode] = {}
         self.changes = 0
         """How often something was appended, or a leader changed; for readers that pause."""
@@ -286,7 +287,10 @@ class Cluster:
             places = [f"{name}-{partition}" for (name, partition), to in real.items() if to == node]
             _LOG.info(
                 "node %d: leads %d more partitions: %s%s",
-                *(node, led, ", ".join(places[:_NAMED]), ", ..." if led > _NAMED else ""),
+                node,
+                led,
+                ", ".join(places[:_NAMED]),
+                ", ..." if led > _NAMED else "",
             )
 
     def take_over(self, gone: int) -> None:

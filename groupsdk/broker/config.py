@@ -122,7 +122,7 @@ class BrokerConfig:
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_release: str = "4.3"
-    """The release of Kafka whose consumer groups are followed where releases differ; not a setting of Kafka's."""
+    """The release of Kafka to follow in consumer groups and committed offsets where releases differ; not a setting of Kafka's."""
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
@@ -221,9 +221,9 @@ class BrokerConfig:
 
 
 KINDS: Final[dict[str, type]] = {
-    name: type(value)
-    for name, value in vars(BrokerConfig).items()
-    if name in BrokerConfig.__annotations__
+    name: type(getattr(BrokerConfig, name))
+    for name in BrokerConfig.__annotations__
+    if hasattr(BrokerConfig, name)
 }
 """The type of every setting, by its name with underscores."""
 

@@ -14,6 +14,7 @@ from groupsdk.broker.runtime.contract import (
     LogRecord,
     MarkerPartitions,
     ProducerStamp,
+    Record,
 )
 from groupsdk.broker.runtime.coordinator_runtime import (
     CoordinatorRuntime,
@@ -53,27 +54,36 @@ class PartitionCoordinatorLog:
         self._place = (topic, partition)
         self._is_offsets = topic == OFFSETS_TOPIC
 
-    def append(self, records: Sequence[Pair], producer: ProducerStamp | None, now_ms: int) -> None:
+    def append(
+        self, records: Sequence[Record], producer: ProducerStamp | None, now_ms: int
+    ) -> None:
         """Append records as one batch, and wake those who read the topic.
 
         Raises:
+            EncodeError: something does not fit its field; none of them was written.
             LogError: none of them was written.
         """
-        log = self._cluster.log(*self._place)
-        epoch = self._cluster.leader_epoch(*self._place)
-        codec = self._cluster.config.offsets_topic_compression_codec if self._is_offsets else 0
+        if len(records) == 1:
+            pairs = records[0].encoded()
+        else:
+            pairs = [pair for each in records for pair in each.encoded()]
+        cluster, (name, partition) = self._cluster, self._place
+        topic = cluster.catalogue.topics[name]
+        log = cluster.logs.open.get(self._place) or cluster.logs.get(topic, partition)
+        epoch = topic.partitions[partition].leader_epoch
+        codec = cluster.config.offsets_topic_compression_codec if self._is_offsets else 0
         if producer is None:
-            log.append_records(records, now_ms, leader_epoch=epoch, compression=codec)
+            log.append_records(pairs, now_ms, leader_epoch=epoch, compression=codec)
         else:
             log.append_records(
-                records,
+                pairs,
                 now_ms,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 leader_epoch=epoch,
                 compression=codec,
             )
-        self._cluster.appended(self._place)
+        cluster.appended(self._place)
 
     def replay(self) -> Iterator[Replayed | Marker]:
         """Go through the whole log.
@@ -223,7 +233,7 @@ class Coordinators:
             cluster.scheduler,
             cluster.defer,
             self._write_markers,
-            cluster.crowded,
+            cluster.crowd,
             lambda: cluster.config.offsets_commit_timeout_ms,
         )
         made.load()
@@ -307,6 +317,7 @@ def group_coordinators(cluster: "Cluster") -> Coordinators:
             new_uuid,
             consumer_settings=consumer_settings,
             image=lambda: image,
+            topics=cluster.catalogue.topics,
             assignors=assignors,
             start_assignment=None if threads is None else partial(start, partition),
         )

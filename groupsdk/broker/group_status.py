@@ -1,5 +1,6 @@
-"""Name the states of groups of both protocols, and show how far a group is."""
+"""Name the states of groups of both protocols, the moves of a classic one, and show how far a group is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -9,15 +10,46 @@ class GroupState(Enum):
     """The state of a classic group; the value is its name on the wire."""
 
     EMPTY = "Empty"
-    """No members; offsets, perhaps."""
+    """It has no members, perhaps offsets; it waits for a first member, or until its offsets expire."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Waits for members to join."""
+    """It parks joins until all members have joined or the rebalance timeout ends."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """Has a new generation, and waits for the leader's assignment."""
+    """It has a new generation, and parks syncs until the leader's assignment is in the log."""
     STABLE = "Stable"
-    """Every member has, or can have, its assignment."""
+    """It answers syncs and heartbeats from the assignment that is in the log."""
     DEAD = "Dead"
-    """Gone from this coordinator."""
+    """It answers everything with COORDINATOR_NOT_AVAILABLE; the coordinator is elsewhere."""
+
+
+class GroupTrigger(Enum):
+    """What moves a classic group; the value is its text in the diagram."""
+
+    REBALANCE = "a member joins, leaves, fails or changes"
+    MEMBERS_JOINED = "all have joined, or the time is over"
+    ALL_GONE = "no member is left"
+    MEMBERS_RECORDED = "a record with members is in the log"
+    EMPTY_RECORDED = "a record without members is in the log"
+    UNLOADED = "the coordinator moves"
+
+
+_EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
+_REBALANCE, _JOINED, _GONE, _RECORDED, _EMPTY_RECORDED, _UNLOADED = GroupTrigger
+
+TRANSITIONS: Final[Mapping[tuple[GroupState, GroupTrigger], GroupState]] = {
+    (_EMPTY, _REBALANCE): _PREPARING,
+    (_STABLE, _REBALANCE): _PREPARING,
+    (_COMPLETING, _REBALANCE): _PREPARING,
+    (_PREPARING, _JOINED): _COMPLETING,
+    (_PREPARING, _GONE): _EMPTY,
+    (_COMPLETING, _RECORDED): _STABLE,
+    # of a static member that came back; and while a log is loaded, which has no rebalances
+    (_STABLE, _RECORDED): _STABLE,
+    (_EMPTY, _RECORDED): _STABLE,
+    (_EMPTY, _EMPTY_RECORDED): _EMPTY,
+    (_STABLE, _EMPTY_RECORDED): _EMPTY,
+    **{(each, _UNLOADED): _DEAD for each in GroupState},
+}
+"""Where a group goes from each state (Kafka: ClassicGroupState)."""
 
 
 class ConsumerGroupState(Enum):

@@ -84,10 +84,11 @@ class Logs:
         self._catalogue = catalogue
         self._scheduler = scheduler
         self._defer = defer
-        self._open: dict[Partition, PartitionLog] = {}
+        self.open: dict[Partition, PartitionLog] = {}
+        """The logs that are open; not to be changed from outside."""
         self._defaults: LogConfig | None = None
         self._compacting: Iterator[None] | None = None
-        self._opening: Iterator[None] | None = None
+        self.opening: Iterator[None] | None = None
         self._upkeep = False
         self._flushing = self._cleaning = False
         self._stopped = False
@@ -117,10 +118,10 @@ class Logs:
             LogError: its files cannot be used.
         """
         place = (topic.name, partition)
-        found = self._open.get(place)
+        found = self.open.get(place)
         if found is None:
             config = self.topic_config(topic.name)
-            found = self._open[place] = self._directory.log(
+            found = self.open[place] = self._directory.log(
                 topic.name,
                 partition,
                 config,
@@ -142,11 +143,11 @@ class Logs:
 
     def exists(self, name: str, partition: int) -> bool:
         """Tell whether a partition was ever used, so far as that can be told without opening it."""
-        return (name, partition) in self._open or (name, partition) in self._directory.found
+        return (name, partition) in self.open or (name, partition) in self._directory.found
 
     def is_open(self, name: str, partition: int) -> bool:
         """Return whether the log of a partition is open, so that `get` reads no file."""
-        return (name, partition) in self._open
+        return (name, partition) in self.open
 
     def delete(self, name: str) -> None:
         """Remove the logs of a topic with their files.
@@ -154,14 +155,14 @@ class Logs:
         Raises:
             StorageError: the disk failed.
         """
-        for place in [each for each in self._open if each[0] == name]:
-            del self._open[place]
+        for place in [each for each in self.open if each[0] == name]:
+            del self.open[place]
         self._directory.delete(name)
 
     def config_changed(self, name: str) -> None:
         """Give the open logs of a topic its new settings."""
         config = self.topic_config(name)
-        for (topic, _), log in self._open.items():
+        for (topic, _), log in self.open.items():
             if topic == name:
                 log.config = config
                 self._look_after(config)
@@ -170,12 +171,12 @@ class Logs:
         """Replace the broker's settings, and update the configuration of every open log."""
         self._config = config
         self._defaults = None
-        for name in {topic for topic, _ in self._open}:
+        for name in {topic for topic, _ in self.open}:
             self.config_changed(name)
 
     def opened(self) -> "Iterator[tuple[Partition, PartitionLog]]":
         """Go through the logs that are open."""
-        yield from list(self._open.items())
+        yield from list(self.open.items())
 
     def start_upkeep(self) -> None:
         """Look after retention, compaction, flushes and producers from now on."""
@@ -184,7 +185,7 @@ class Logs:
         self._every(config.log_retention_check_interval_ms, self._retain)
         self._every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
-        for log in self._open.values():
+        for log in self.open.values():
             self._look_after(log.config)
 
     def _look_after(self, config: LogConfig) -> None:
@@ -212,10 +213,10 @@ class Logs:
         now_ms = self._scheduler.now_ms()
         for place, log in self.opened():
             self._try(place, "retention", partial(retention.enforce, log, now_ms))
-        if self._opening is None:
-            closed = [each for each in sorted(self._directory.found) if each not in self._open]
+        if self.opening is None:
+            closed = [each for each in sorted(self._directory.found) if each not in self.open]
             if closed:
-                self._opening = self._opened_for_upkeep(closed)
+                self.opening = self._opened_for_upkeep(closed)
                 self._defer(self._open_on)
 
     def _opened_for_upkeep(self, places: list[Partition]) -> Iterator[None]:
@@ -226,7 +227,7 @@ class Logs:
             yield
             name, partition = place
             topic = self._catalogue.topics.get(name)
-            if topic is None or partition >= len(topic.partitions) or place in self._open:
+            if topic is None or partition >= len(topic.partitions) or place in self.open:
                 continue
             try:
                 if self._directory.holds_records(name, partition):
@@ -236,8 +237,8 @@ class Logs:
 
     def _open_on(self) -> None:
         # where it fails unforeseen, the next round begins anew
-        opening, self._opening = self._opening, None
-        self._opening = self._go_on(opening, self._open_on)
+        opening, self.opening = self.opening, None
+        self.opening = self._go_on(opening, self._open_on)
 
     def _expire_producers(self) -> None:
         now_ms, after_ms = self._scheduler.now_ms(), self._config.producer_id_expiration_ms
@@ -268,7 +269,7 @@ class Logs:
             try:
                 for _ in log.compaction(now_ms):
                     yield
-                    if self._stopped or self._open.get(place) is not log:
+                    if self._stopped or self.open.get(place) is not log:
                         break
             except GroupSdkError as error:
                 _LOG.warning("%s-%d: compaction failed: %s", *place, error)
@@ -295,6 +296,6 @@ class Logs:
     def close(self) -> None:
         """Write everything out and let go of the files."""
         self._stopped = True
-        self._compacting = self._opening = None
+        self._compacting = self.opening = None
         self._directory.close()
-        self._open.clear()
+        self.open.clear()

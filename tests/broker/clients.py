@@ -59,7 +59,7 @@ class Client:
     def send(self, request: Request[Any], version: int | None = None) -> tuple[int, int]:
         """Sends a request; returns its id and version."""
         self._next_id += 1
-        used = request.api.max_version if version is None else version
+        used = request.api.client_version if version is None else version
         self.socket.sendall(encode_request(request, used, self._next_id, self.client_id))
         return self._next_id, used
 

@@ -28,7 +28,7 @@ def commit(rig: ClusterRig, group_id: str, offset: int, node: int = 1) -> Any:
     runtime = rig.cluster.groups.runtime_for(node, group_id)
     if not isinstance(runtime, CoordinatorRuntime):
         return runtime
-    topics = (OffsetCommitRequestTopic("t", (OffsetCommitRequestPartition(0, offset),)),)
+    topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, offset),)),)
     answers: list[Any] = []
     asked = OffsetCommitRequest(group_id, topics=topics)
     runtime.submit(asked, answers.append, 8, "c", "/h", "User:u")

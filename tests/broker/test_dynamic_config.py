@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from groupsdk.broker.catalogue import finalized_epoch, finalized_levels, set_finalized_levels
 from groupsdk.broker.config import KINDS, BrokerConfig, dotted
 from groupsdk.broker.dynamic_config import effective_config, problem
-from groupsdk.broker.features import finalized_epoch, finalized_levels, set_finalized_levels
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.quotas import change_quotas, matching_quotas
 from groupsdk.broker.setting_types import (

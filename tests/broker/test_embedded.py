@@ -48,14 +48,16 @@ from tests.broker.clients import (
 def commit(client: Client, group_id: str, generation: int, member_id: str, offset: int) -> int:
     """Commits an offset of t-0 and returns the error."""
     partitions = (OffsetCommitRequestPartition(0, offset),)
-    topics = (OffsetCommitRequestTopic("t", partitions),)
+    topics = (OffsetCommitRequestTopic("t", partitions=partitions),)
     asked = OffsetCommitRequest(group_id, generation, member_id, topics=topics)
     return client.ask(asked, 8).topics[0].partitions[0].error_code
 
 
 def committed(client: Client, group_id: str) -> int:
     """Fetches the committed offset of t-0."""
-    group = OffsetFetchRequestGroup(group_id, topics=(OffsetFetchRequestTopics("t", (0,)),))
+    group = OffsetFetchRequestGroup(
+        group_id, topics=(OffsetFetchRequestTopics("t", partition_indexes=(0,)),)
+    )
     found = client.ask(OffsetFetchRequest(groups=(group,)), 8).groups[0]
     assert found.error_code == 0
     return found.topics[0].partitions[0].committed_offset

@@ -13,8 +13,7 @@ from groupsdk.broker.classic_groups.protocols import (
     metadata_of,
     subscribed_topics,
 )
-from groupsdk.broker.classic_groups.state import TRANSITIONS, GroupTrigger
-from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.group_status import TRANSITIONS, GroupState, GroupTrigger
 from groupsdk.broker.runtime.contract import CoordinatorRecord
 from groupsdk.broker.runtime.deadlines import NEVER, Deadline
 from groupsdk.error_code import ErrorCode
@@ -269,6 +268,35 @@ class ClassicGroup(Deadline):
             if known != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        *,
+        transactional: bool = False,
+    ) -> ErrorCode:
+        """Return whether a commit may be taken (Kafka: ClassicGroup.validateOffsetCommit)."""
+        state = self.state
+        if state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation_id < 0 and state is GroupState.EMPTY:
+            # an administrator, or a consumer that does not use the membership
+            return ErrorCode.NONE
+        if generation_id >= 0 or member_id or instance_id is not None:
+            if instance_id is not None or member_id not in self.members:
+                error = self.validate(member_id, instance_id)
+                if error is not ErrorCode.NONE:
+                    return error
+            if generation_id != self.generation_id:
+                return ErrorCode.ILLEGAL_GENERATION
+        elif not transactional:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if state is GroupState.COMPLETING_REBALANCE and not transactional:
+            # the member knows of the generation and has not got its assignment yet: it may commit after
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
 
     def static_member_id(self, instance_id: str) -> str | None:
         """Return the member that holds an instance id."""

@@ -290,7 +290,12 @@ class Joins:
         _log.warning(
             "group %s, member %s, generation %d: cannot join: with its metadata of %d bytes the group takes"
             " %d bytes, more than max.message.bytes=%d of __consumer_offsets",
-            *(group.group_id, request.member_id, group.generation_id, size, needed, limit),
+            group.group_id,
+            request.member_id,
+            group.generation_id,
+            size,
+            needed,
+            limit,
         )
         return False
 

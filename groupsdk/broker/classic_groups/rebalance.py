@@ -7,8 +7,7 @@ from groupsdk.broker.classic_groups.group import ClassicGroup, group_metadata
 from groupsdk.broker.classic_groups.member import GroupMember, PendingMember, Session
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.classic_groups.responses import join_answer, join_error, sync_error
-from groupsdk.broker.classic_groups.state import GroupTrigger
-from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.group_status import GroupState, GroupTrigger
 from groupsdk.broker.runtime.deadlines import NEVER
 from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode

@@ -1,5 +1,6 @@
 """The assignors that run in the coordinator: their contract, and Kafka's `uniform` and `range` (KIP-848)."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -72,7 +73,7 @@ def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Par
         AssignorError: it names an unknown member, topic or partition, gives a member a topic that it does not
             subscribe to, or gives a partition twice. Kafka does not look.
     """
-    given: set[tuple[UUID, int]] = set()
+    given: dict[UUID, set[int]] = {}
     made: dict[str, Partitions] = {}
     for member_id, partitions in result.items():
         member = group.members.get(member_id)
@@ -83,16 +84,16 @@ def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Par
             if topic_id not in member.subscribed:
                 text = f"the assignor gave {member_id} the topic {topic_id}, which it does not subscribe to"
                 raise AssignorError(text)
+            topic = group.topics[topic_id]
+            taken = given.setdefault(topic_id, set())
             for index in indexes:
-                if not 0 <= index < group.topics[topic_id].partitions:
-                    name = group.topics[topic_id].name
+                if not 0 <= index < topic.partitions:
                     raise AssignorError(
-                        f"the assignor gave {member_id} {name}-{index}: no such partition"
+                        f"the assignor gave {member_id} {topic.name}-{index}: no such partition"
                     )
-                if (topic_id, index) in given:
-                    name = group.topics[topic_id].name
-                    raise AssignorError(f"the assignor gave {name}-{index} to two members")
-                given.add((topic_id, index))
+                if index in taken:
+                    raise AssignorError(f"the assignor gave {topic.name}-{index} to two members")
+                taken.add(index)
             if indexes:
                 made[member_id][topic_id] = tuple(indexes)
     return made
@@ -234,7 +235,7 @@ class _Homogeneous:
         self._quota, self._extra = divmod(total, len(group.members))
         self._shares: dict[str, _Share] = {}
         self._room: dict[str, int] = {}
-        self._had: set[tuple[UUID, int]] = set()
+        self._had: defaultdict[UUID, set[int]] = defaultdict(set)
         self._freed: list[tuple[UUID, int]] = []
 
     def assign(self) -> dict[str, Partitions]:
@@ -253,13 +254,12 @@ class _Homogeneous:
             if topic_id not in member.subscribed:
                 share.drop(topic_id)
                 continue
+            had, partitions = self._had[topic_id], self._group.topics[topic_id].partitions
             for index in share.indexes(topic_id):
-                if (topic_id, index) in self._had or index >= self._group.topics[
-                    topic_id
-                ].partitions:
+                if index in had or index >= partitions:
                     share.remove(topic_id, index)  # no target of Kafka's own, but a log may have it
                     continue
-                self._had.add((topic_id, index))
+                had.add(index)
                 if room > 0:
                     room -= 1
                 else:
@@ -279,7 +279,7 @@ class _Homogeneous:
             (topic.topic_id, index)
             for topic in self._topics
             for index in range(topic.partitions)
-            if (topic.topic_id, index) not in self._had
+            if index not in self._had[topic.topic_id]
         ]
         rest = iter([*places, *self._freed])
         for member_id, room in self._room.items():

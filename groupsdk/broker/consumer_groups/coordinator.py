@@ -142,11 +142,6 @@ class ConsumerGroupCoordinator:
             self.registry.taken(timer)
             self._due(timer, turn)
 
-    @property
-    def next_ms(self) -> int:
-        """When something may be due."""
-        return self.registry.timers.next_ms
-
     def _due(self, timer: GroupTimer, turn: Turn) -> None:
         group = self.registry.groups.get(timer.group_id)
         if group is None:
@@ -203,13 +198,14 @@ class ConsumerGroupCoordinator:
             self._image,
         )
 
-    def transaction_error(self, request: TxnOffsetCommitRequest) -> ErrorCode:
+    def transaction_error(self, request: TxnOffsetCommitRequest, api_version: int) -> ErrorCode:
         """Return whether a commit in a transaction to a consumer group may be taken."""
         return transaction_error(
             self.registry.groups[request.group_id],
             request.member_id,
             request.generation_id_or_member_epoch,
             request.group_instance_id,
+            api_version,
         )
 
     # -- administration

@@ -1,7 +1,7 @@
 """Let members of a consumer group go: on request, by time, or for a member of the same instance that takes over."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
 from groupsdk.broker.classic_groups.group import group_metadata
@@ -49,9 +49,8 @@ class Departures:
     ) -> None:
         """Write that members are gone, with one new group epoch for all of them."""
         gone = {each.member_id for each in leaving}
-        rest = [each for each in group.members.values() if each.member_id not in gone]
-        if self.would_downgrade(rest):
-            self.downgrade(group, rest, turn, rebalance=True)
+        if self.would_downgrade(_without(group, gone)):
+            self.downgrade(group, list(_without(group, gone)), turn, rebalance=True)
             return
         draft = Draft(group)
         for member in leaving:
@@ -61,19 +60,19 @@ class Departures:
         image = self._settling.image()
         hashed = metadata_hash(draft.group.subscribed_topics(), image)
         draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
-        if not rest and self._settling.settings.config().follows_4_4:
+        if not draft.group.members and self._settling.settings.config().follows_4_4:
             draft.write(target_epoch(group.group_id, group.epoch + 1, 0))
         draft.hand_over(self._registry, turn)
 
-    def would_downgrade(self, rest: Collection[ConsumerGroupMember]) -> bool:
+    def would_downgrade(self, rest: Iterable[ConsumerGroupMember]) -> bool:
         """Return whether a group with these members is to become a classic one."""
         config = self._settling.settings.config()
-        return (
-            bool(rest)
-            and all(each.classic is not None for each in rest)
-            and config.policy.downgrades
-            and len(rest) <= config.group_max_size
-        )
+        size = 0
+        for each in rest:
+            if each.classic is None:
+                return False
+            size += 1
+        return 0 < size <= config.group_max_size and config.policy.downgrades
 
     def downgrade(
         self,
@@ -101,3 +100,7 @@ class Departures:
             group.epoch,
             len(rest),
         )
+
+
+def _without(group: ConsumerGroup, gone: Collection[str]) -> Iterator[ConsumerGroupMember]:
+    return (each for each in group.members.values() if each.member_id not in gone)

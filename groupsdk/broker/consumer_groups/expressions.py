@@ -47,7 +47,7 @@ def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
 
 def expressions_of(group: ConsumerGroup) -> set[str]:
     """Return the expressions that members subscribe with."""
-    return {member.regex for member in group.members.values() if member.regex}
+    return {regex for _, regex in group.subscriptions() if regex}
 
 
 def needs_resolution(

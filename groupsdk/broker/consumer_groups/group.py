@@ -1,9 +1,9 @@
 """One consumer group: what its records say, and nothing else; it changes by `replay` alone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from groupsdk.broker.consumer_groups.member import (
@@ -16,6 +16,7 @@ from groupsdk.broker.consumer_groups.member import (
     read_holdings,
     read_state,
 )
+from groupsdk.broker.consumer_groups.overlay import Overlay, draft_of
 from groupsdk.broker.consumer_groups.topics import Partitions
 from groupsdk.broker.group_status import ConsumerGroupState
 from groupsdk.broker.runtime.contract import CoordinatorRecord
@@ -39,6 +40,8 @@ from groupsdk.wire.coordinator_records.declaration import CoordinatorValue
 
 FIRST_EPOCH: Final = 1
 """The group epoch and the assignment epoch of a group of which there is no record yet (KAFKA-20268)."""
+
+T = TypeVar("T")
 
 GroupKey = (
     ConsumerGroupMetadataKey
@@ -65,6 +68,42 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int
 
 
+class MemberCounts(NamedTuple):
+    """How many members of a group subscribe to the same, and how many ask for each assignor.
+
+    Nearly all members of a group have these in common: what depends on them needs no walk over the members.
+    """
+
+    subscriptions: dict[tuple[frozenset[str], str], int]
+    """The members of each subscription: topics by name, and an expression."""
+    assignors: dict[str, int]
+    """The members that ask for each assignor."""
+
+    def copy(self) -> "MemberCounts":
+        """Return other counts, the same so far."""
+        return MemberCounts(dict(self.subscriptions), dict(self.assignors))
+
+    def add(self, member: ConsumerGroupMember) -> None:
+        """Count a member."""
+        _count(self.subscriptions, (member.topic_names, member.regex), 1)
+        if member.server_assignor is not None:
+            _count(self.assignors, member.server_assignor, 1)
+
+    def subtract(self, member: ConsumerGroupMember) -> None:
+        """Count a member no more."""
+        _count(self.subscriptions, (member.topic_names, member.regex), -1)
+        if member.server_assignor is not None:
+            _count(self.assignors, member.server_assignor, -1)
+
+
+def _count(counts: dict[T, int], key: T, change: int) -> None:
+    left = counts.get(key, 0) + change
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
+
+
 class ConsumerGroup:
     """Hold the state that a group's records make up (Kafka: `ConsumerGroup`).
 
@@ -83,6 +122,7 @@ class ConsumerGroup:
     """
 
     __slots__ = (
+        "_counts",
         "_holders",
         "assignment_epoch",
         "assignment_timestamp_ms",
@@ -102,24 +142,29 @@ class ConsumerGroup:
         self.metadata_hash = 0
         self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = 0
-        self.members: dict[str, ConsumerGroupMember] = {}
-        self.static_members: dict[str, str] = {}
-        self.targets: dict[str, Partitions] = {}
-        self.regexes: dict[str, ResolvedRegex] = {}
-        # made when it is first asked for: a group of one member, as most are in a broker with many, needs none
-        self._holders: dict[UUID, dict[int, str]] | None = None
+        self.members: MutableMapping[str, ConsumerGroupMember] = {}
+        self.static_members: MutableMapping[str, str] = {}
+        self.targets: MutableMapping[str, Partitions] = {}
+        self.regexes: MutableMapping[str, ResolvedRegex] = {}
+        # both made when they are first asked for: a group of one member, as most are in a broker with many, needs none
+        self._holders: MutableMapping[UUID, MutableMapping[int, str]] | None = None
+        self._counts: MemberCounts | None = None
 
-    def copy(self) -> "ConsumerGroup":
-        """Return a group that can replay further records while this one stays as it is."""
+    def draft(self) -> "ConsumerGroup":
+        """Return a group that can replay further records; for use as long as this one does not change."""
         made = ConsumerGroup(self.group_id)
-        for name in self.__slots__:
-            value = getattr(self, name)
-            setattr(made, name, dict(value) if isinstance(value, dict) else value)
+        made.epoch = self.epoch
+        made.metadata_hash = self.metadata_hash
+        made.assignment_epoch = self.assignment_epoch
+        made.assignment_timestamp_ms = self.assignment_timestamp_ms
+        made.members = draft_of(self.members)
+        made.static_members = draft_of(self.static_members)
+        made.targets = draft_of(self.targets)
+        made.regexes = draft_of(self.regexes)
         if len(self.members) > 1:
-            # made here and then kept up to date, rather than anew in each copy
-            made._holders = {topic_id: dict(held) for topic_id, held in self.holders.items()}
-        else:
-            made._holders = None
+            # made here and then kept up to date, rather than anew in each draft
+            made._holders = Overlay(self._held())
+            made._counts = self.counts.copy()
         return made
 
     # -- what it is
@@ -145,14 +190,18 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     @property
+    def counts(self) -> MemberCounts:
+        """What members have in common, counted."""
+        if self._counts is None:
+            self._counts = MemberCounts({}, {})
+            for member in self.members.values():
+                self._counts.add(member)
+        return self._counts
+
+    @property
     def holders(self) -> Mapping[UUID, Mapping[int, str]]:
         """Which member has each partition assigned, or must still give it up."""
-        if self._holders is None:
-            self._holders = {}
-            for member in self.members.values():
-                for holdings in (member.assigned, member.pending):
-                    self._hold(member.member_id, holdings)
-        return self._holders
+        return self._held()
 
     def is_held_by_another(self, member_id: str, topic_id: UUID, partition: int) -> bool:
         """Return whether another member has a partition, or must still give it up."""
@@ -161,11 +210,23 @@ class ConsumerGroup:
         holder = self.holders.get(topic_id, {}).get(partition)
         return holder is not None and holder != member_id
 
+    def subscriptions(self) -> Iterable[tuple[frozenset[str], str]]:
+        """Return the different subscriptions of the members: topics by name, and an expression."""
+        if len(self.members) > 1:
+            return self.counts.subscriptions
+        return {(each.topic_names, each.regex) for each in self.members.values()}
+
+    def assignor_votes(self) -> Mapping[str, int]:
+        """Return how many members ask for each assignor."""
+        if len(self.members) > 1:
+            return self.counts.assignors
+        names = (each.server_assignor for each in self.members.values())
+        return {name: 1 for name in names if name is not None}
+
     def subscribed_topics(self) -> frozenset[str]:
         """Return the topics that members subscribe to, by name or by a resolved expression."""
         names: set[str] = set()
-        # most members of a group subscribe to the same
-        for topic_names, regex in {(m.topic_names, m.regex) for m in self.members.values()}:
+        for topic_names, regex in self.subscriptions():
             resolved = self.regexes.get(regex) if regex else None
             names |= topic_names if resolved is None else topic_names | resolved.topics
         return frozenset(names)
@@ -244,8 +305,10 @@ class ConsumerGroup:
         if member is None:
             # Kafka's own: a member without a record 8 has left, as far as the log says
             member = ConsumerGroupMember(member_id=member_id)
-        elif member.instance_id is not None:
+        else:
             self._forget_instance(member)
+            if self._counts is not None:
+                self._counts.subtract(member)
         member = self.members[member_id] = replace(
             member,
             instance_id=value.instance_id,
@@ -260,6 +323,8 @@ class ConsumerGroup:
         )
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member_id
+        if self._counts is not None:
+            self._counts.add(member)
 
     def _replay_assignment(
         self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
@@ -269,6 +334,8 @@ class ConsumerGroup:
             if value is None:
                 return
             member = ConsumerGroupMember(member_id=member_id)
+            if self._counts is not None:
+                self._counts.add(member)
         self._release(member)
         if value is None:
             self.members[member_id] = replace(
@@ -292,11 +359,30 @@ class ConsumerGroup:
         for holdings in (member.assigned, member.pending):
             self._hold(member_id, holdings)
 
+    def _held(self) -> MutableMapping[UUID, MutableMapping[int, str]]:
+        if self._holders is None:
+            self._holders = {}
+            for member in self.members.values():
+                for holdings in (member.assigned, member.pending):
+                    self._hold(member.member_id, holdings)
+        return self._holders
+
+    def _held_of(
+        self, holders: MutableMapping[UUID, MutableMapping[int, str]], topic_id: UUID
+    ) -> MutableMapping[int, str]:
+        """Return the holders of a topic, to change: in a draft, they belong to the group that it was made of."""
+        held = holders.get(topic_id)
+        if held is None:
+            held = holders[topic_id] = {}
+        elif isinstance(holders, Overlay) and not isinstance(held, Overlay):
+            held = holders[topic_id] = Overlay(held)
+        return held
+
     def _hold(self, member_id: str, holdings: Holdings) -> None:
         if self._holders is None:
             return
         for topic_id, epochs in holdings.items():
-            held = self._holders.setdefault(topic_id, {})
+            held = self._held_of(self._holders, topic_id)
             for partition in epochs:
                 held[partition] = member_id
 
@@ -305,7 +391,7 @@ class ConsumerGroup:
             return
         for holdings in (member.assigned, member.pending):
             for topic_id, epochs in holdings.items():
-                held = self._holders.get(topic_id, {})
+                held = self._held_of(self._holders, topic_id)
                 for partition in epochs:
                     if held.get(partition) == member.member_id:
                         del held[partition]
@@ -316,8 +402,10 @@ class ConsumerGroup:
         self._release(member)
         self._forget_instance(member)
         del self.members[member.member_id]
+        if self._counts is not None:
+            self._counts.subtract(member)
         if len(self.members) <= 1:
-            self._holders = None
+            self._holders = self._counts = None
 
     def _forget_instance(self, member: ConsumerGroupMember) -> None:
         instance_id = member.instance_id

@@ -51,11 +51,13 @@ class HashOrder(Generic[K]):
         capacity: the initial capacity that the table is made with.
     """
 
-    __slots__ = ("_bins", "_code", "_keys")
+    __slots__ = ("_bins", "_code", "_count", "_keys")
 
     def __init__(self, code: Callable[[K], int], capacity: int = _FIRST_BINS) -> None:
         self._code = code
-        self._bins: list[list[K]] = [[] for _ in range(_power_of_two(capacity))]
+        self._count = _power_of_two(capacity)
+        # those that have had keys: most tables have few, and an assignor makes some for each member
+        self._bins: dict[int, list[K]] = {}
         self._keys: set[K] = set()
 
     @classmethod
@@ -91,8 +93,9 @@ class HashOrder(Generic[K]):
 
     def __iter__(self) -> Iterator[K]:
         """Go through the keys in the table's order."""
-        for keys in self._bins:
-            yield from keys
+        bins = self._bins
+        for number in sorted(bins) if len(bins) > 1 else bins:
+            yield from bins[number]
 
     def __len__(self) -> int:
         """Return the number of keys."""
@@ -104,43 +107,56 @@ class HashOrder(Generic[K]):
 
     def _bin(self, key: K) -> list[K]:
         word = self._code(key) & _WORD
-        return self._bins[(word ^ word >> 16) & len(self._bins) - 1]
+        number = (word ^ word >> 16) & self._count - 1
+        found = self._bins.get(number)
+        if found is None:
+            found = self._bins[number] = []
+        return found
 
     def _is_over(self) -> bool:
-        return len(self._keys) > len(self._bins) * 3 // 4
+        return len(self._keys) > self._count * 3 // 4
 
     def _grow(self) -> None:
-        before = self._bins
-        self._bins = [[] for _ in range(len(before) * 2)]
-        for keys in before:
-            for key in keys:
-                self._bin(key).append(key)
+        before = list(self)
+        self._count *= 2
+        self._bins = {}
+        for key in before:
+            self._bin(key).append(key)
+
+
+def timeline_order(keys: Collection[str]) -> list[str]:
+    """List the keys of a map of the coordinator's state (TimelineHashMap): the high bits of a product choose the bin.
+
+    Args:
+        keys: in the order in which they were put in; of the keys of one bin, the last comes first.
+    """
+    bins = 2
+    while len(keys) * 3 > bins * 4:
+        bins *= 2
+    shift = 65 - bins.bit_length()
+
+    def slot(key: str) -> int:
+        code = text_hash(key)
+        signed = code - 2**32 if code >= 2**31 else code
+        return (signed * _FIBONACCI & _DOUBLE_WORD) >> shift
+
+    listed = list(keys)
+    listed.reverse()
+    return sorted(listed, key=slot)
 
 
 def members_order(member_ids: Iterable[str], new: Collection[str] = ()) -> list[str]:
     """List the members of a group as Kafka's assignors go through them.
 
-    The coordinator copies them from its own table, whose bins are chosen by the high bits of a product, into a HashMap.
+    The coordinator copies them from its own table into a HashMap.
 
     Args:
         member_ids: in the order in which they came into the group.
         new: those of them that are not in the coordinator's table yet; they are copied last.
     """
-    every = list(member_ids)
-    listed = [each for each in every if each not in new]
-    bins = 2
-    while len(listed) * 3 > bins * 4:
-        bins *= 2
-    shift = 65 - bins.bit_length()
-
-    def slot(member_id: str) -> int:
-        code = text_hash(member_id)
-        signed = code - 2**32 if code >= 2**31 else code
-        return (signed * _FIBONACCI & _DOUBLE_WORD) >> shift
-
+    every, added = list(member_ids), frozenset(new)
     order: HashOrder[str] = HashOrder(text_hash)
-    listed.reverse()  # of the keys of one slot the table's iterator returns the last first
-    for member_id in sorted(listed, key=slot):
+    for member_id in timeline_order([each for each in every if each not in added]):
         order.put(member_id)
     for member_id in every:
         order.put(member_id)

@@ -34,7 +34,7 @@ from groupsdk.broker.consumer_groups.registry import (
     Draft,
     TimerKind,
 )
-from groupsdk.broker.consumer_groups.settling import Change, Settling
+from groupsdk.broker.consumer_groups.settling import Change, RegexUpdate, Settling
 from groupsdk.broker.runtime.contract import NOTHING, Reply, RequestContext, Result
 from groupsdk.broker.runtime.turn import Turn
 from groupsdk.error_code import ErrorCode
@@ -94,7 +94,10 @@ class ConsumerHeartbeats:
     def handle_stable(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> Result:
-        """Answer a heartbeat that changes nothing, which nearly all are; NOTHING if it might change something."""
+        """Answer a heartbeat that changes nothing, which nearly all are; NOTHING if it might change something.
+
+        Also of a member that has its part of a target, while it is too early to compute the next one.
+        """
         group = self._registry.groups.get(request.group_id)
         member = None if group is None else group.members.get(request.member_id)
         if (
@@ -104,12 +107,12 @@ class ConsumerHeartbeats:
             or request.member_epoch != member.epoch
             or member.epoch != group.assignment_epoch
             or member.state is not MemberState.STABLE
-            or group.epoch != group.assignment_epoch
             or not _says_nothing(request, member, context)
             or self._settling.needs_refresh(group)
             or group.regexes
             or member.regex
             or member.classic is not None
+            or self._settling.is_target_due(group, now_ms)
         ):
             return NOTHING
         settings = self._settling.settings
@@ -190,9 +193,11 @@ class ConsumerHeartbeats:
         self._hand_over(draft, converted, turn)
         group_id = request.group_id
         settings = settling.settings
-        settling.renew_session(
-            group_id, member_id, turn.now_ms, settings.session_timeout_ms(group_id)
-        )
+        timeout_ms = settings.session_timeout_ms(group_id)
+        settling.renew_session(group_id, member_id, turn.now_ms, timeout_ms)
+        if before is not None and before.epoch == 0 and request.instance_id is not None:
+            # one that comes back under its old id: the records that remove it end its session, too
+            turn.when_written(partial(self._renew_session, group_id, member_id, timeout_ms))
         self._registry.clear(TimerKind.JOIN, group_id, member_id)
         self._registry.clear(TimerKind.SYNC, group_id, member_id)
         settling.request_regexes(draft, turn.now_ms)
@@ -204,6 +209,9 @@ class ConsumerHeartbeats:
             if request.member_epoch == 0 or _is_full(request) or was_assigned != after.assigned
             else None,
         )
+
+    def _renew_session(self, group_id: str, member_id: str, timeout_ms: int, turn: Turn) -> None:
+        self._settling.renew_session(group_id, member_id, turn.now_ms, timeout_ms)
 
     def _drafted(
         self, request: ConsumerGroupHeartbeatRequest, turn: Turn
@@ -301,6 +309,12 @@ class ConsumerHeartbeats:
         draft: Draft,
     ) -> tuple[ConsumerGroupMember, Change]:
         """Write what the request says of the member."""
+        if (
+            before is not None
+            and before.classic is None
+            and _says_nothing(request, before, context)
+        ):
+            return before, Change(False, RegexUpdate.NONE)
         group_id = request.group_id
         base = before or ConsumerGroupMember(member_id=member_id)
         names = request.subscribed_topic_names

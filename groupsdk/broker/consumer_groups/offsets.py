@@ -10,6 +10,8 @@ from groupsdk.error_code import ErrorCode
 
 _CONSUMER_COMMITS_FROM = 9
 """The first version of OffsetCommit that members of the consumer protocol may use."""
+_STALE_TRANSACTIONS_FROM = 6
+_ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
 
 
 def commit_error(
@@ -45,15 +47,18 @@ def commit_error(
 
 
 def transaction_error(
-    group: ConsumerGroup, member_id: str, epoch: int, instance_id: str | None
+    group: ConsumerGroup, member_id: str, epoch: int, instance_id: str | None, api_version: int
 ) -> ErrorCode:
-    """Return whether offsets may be committed in a transaction (TxnOffsetCommit up to version 5)."""
+    """Return whether offsets may be committed in a transaction; `api_version` is that of TxnOffsetCommit."""
     if epoch < 0 and not member_id and instance_id is None:
         return ErrorCode.NONE
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if epoch == member.epoch else ErrorCode.ILLEGAL_GENERATION
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    # producers know STALE_MEMBER_EPOCH since the version with topic ids (KIP-1319)
+    return _stale(member) if api_version >= _STALE_TRANSACTIONS_FROM else _ILLEGAL_GENERATION
 
 
 def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:

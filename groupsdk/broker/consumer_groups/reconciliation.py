@@ -61,19 +61,23 @@ def _owns_any(owned: Mapping[UUID, frozenset[int]] | None, holdings: Holdings) -
 def _trimmed(
     member: ConsumerGroupMember, goal: Goal, owned: Mapping[UUID, frozenset[int]] | None
 ) -> ConsumerGroupMember:
-    """Take away the topics that the member no longer subscribes to, in its present epoch."""
+    """Take away the topics that the member no longer subscribes to, in its present epoch.
+
+    They are acknowledged together with what it had to give up before: as long as it owns some of that, none is free.
+    """
     kept = {each: epochs for each, epochs in member.assigned.items() if each in goal.subscribed}
     gone = {each: epochs for each, epochs in member.assigned.items() if each not in goal.subscribed}
     if not gone:
         return member
-    if not _owns_any(owned, gone):
+    pending = _merged(member.pending, gone)
+    if not _owns_any(owned, pending):
         return replace(member, assigned=kept, previous_epoch=member.epoch)
     return replace(
         member,
         previous_epoch=member.epoch,
         state=MemberState.UNREVOKED_PARTITIONS,
         assigned=kept,
-        pending=_merged(member.pending, gone),
+        pending=pending,
     )
 
 

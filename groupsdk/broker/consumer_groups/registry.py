@@ -130,7 +130,7 @@ class Draft:
     """The records of one request, and the group as it will be with them.
 
     Each further step of a request sees what the steps before it wrote, while the group itself stays as it is
-    until the records are in the log.
+    until the records are in the log. Not to be kept for longer than the request.
 
     Attributes:
         group: the group with the records so far.
@@ -148,7 +148,7 @@ class Draft:
     def write(self, record: GroupRecord) -> None:
         """Add a record."""
         if self.group is self._base:
-            self.group = self._base.copy()
+            self.group = self._base.draft()
         self.group.replay(record)
         self.records.append(record)
 

@@ -118,6 +118,8 @@ GROUP_SETTINGS: Final = (
 )
 """What a consumer group may set for itself, over the broker's setting of the same name after `group.`."""
 
+_BROKER_FIELDS: Final = {each: f"group_{each.replace('.', '_')}" for each in GROUP_SETTINGS}
+
 GroupSettings = Callable[[str], Mapping[str, str]]
 """Returns what is set for a group, by dotted key."""
 
@@ -157,7 +159,7 @@ class EffectiveSettings:
         config = self.config()
         text = self._own(group_id).get(key)
         if text is None:
-            value: int = getattr(config, f"group_{key.replace('.', '_')}")
+            value: int = getattr(config, _BROKER_FIELDS[key])
             return value
         low, high = config.bounds_of(key)
         return min(max(int(text), low), high)

@@ -1,7 +1,6 @@
 """What follows when a member of a consumer group has said something: a new epoch, a new target, a step towards it."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from groupsdk.broker.consumer_groups.assignment_jobs import (
 from groupsdk.broker.consumer_groups.assignors import GroupSpec, MemberSpec, ServerAssignor
 from groupsdk.broker.consumer_groups.expressions import expressions_of, needs_resolution, resolved
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
-from groupsdk.broker.consumer_groups.hash_order import members_order
+from groupsdk.broker.consumer_groups.hash_order import members_order, timeline_order
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember
 from groupsdk.broker.consumer_groups.reconciliation import Goal, reconciled
 from groupsdk.broker.consumer_groups.records import (
@@ -112,7 +111,9 @@ class Settling:
 
     def drop_unused_regexes(self, draft: Draft) -> None:
         """Delete the topics of expressions that no member subscribes with any more."""
-        used = {member.regex for member in draft.group.members.values()}
+        if not draft.group.regexes:
+            return
+        used = expressions_of(draft.group)
         for regex in [each for each in draft.group.regexes if each not in used]:
             draft.write(regex_tombstone(draft.group.group_id, regex))
 
@@ -155,14 +156,18 @@ class Settling:
 
     def assignor_of(self, group: ConsumerGroup) -> str:
         """Return the assignor that most members ask for; the default where none does."""
-        votes = Counter(
-            each.server_assignor
-            for each in group.members.values()
-            if each.server_assignor is not None
-        )
-        if votes:
-            return votes.most_common(1)[0][0]
-        return next(iter(self.assignors))
+        votes = group.assignor_votes()
+        if not votes:
+            return next(iter(self.assignors))
+        return max(timeline_order(votes), key=votes.__getitem__)
+
+    def is_target_due(self, group: ConsumerGroup, now_ms: int) -> bool:
+        """Return whether a target assignment is to be computed now."""
+        if group.epoch <= group.assignment_epoch or self._jobs.is_running(group.group_id):
+            return False
+        interval_ms = self.settings.assignment_interval_ms(group.group_id)
+        last_ms = group.assignment_timestamp_ms
+        return not (last_ms and interval_ms and now_ms < last_ms + interval_ms)
 
     def update_target(self, draft: Draft, now_ms: int) -> None:
         """Compute the target assignment of the group epoch, if it is time.
@@ -173,13 +178,7 @@ class Settling:
             Exception: whatever the assignor raises; of one that ran elsewhere, once.
         """
         group = draft.group
-        if group.epoch <= group.assignment_epoch:
-            return
-        interval_ms = self.settings.assignment_interval_ms(group.group_id)
-        last_ms = group.assignment_timestamp_ms
-        if last_ms and interval_ms and now_ms < last_ms + interval_ms:
-            return
-        if self._jobs.is_running(group.group_id):
+        if not self.is_target_due(group, now_ms):
             return
         self._jobs.raise_failure(group.group_id)
         name = self.assignor_of(group)
@@ -310,8 +309,9 @@ def _is_homogeneous(group: ConsumerGroup) -> bool:
 
     With expressions it does so only where all have the same one, and no member names a topic besides.
     """
-    names = {each.topic_names for each in group.members.values()}
-    regexes = {each.regex or None for each in group.members.values()}
-    if regexes == {None}:
+    subscriptions = group.subscriptions()
+    names = {each for each, _ in subscriptions}
+    regexes = {regex for _, regex in subscriptions}
+    if regexes == {""}:
         return len(names) == 1
     return len(regexes) == 1 and not any(names)

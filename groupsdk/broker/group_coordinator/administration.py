@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -10,7 +11,7 @@ from groupsdk.broker.classic_groups.protocols import metadata_of
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
-from groupsdk.broker.group_coordinator.offset_store import OffsetStore
+from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStore
 from groupsdk.broker.group_coordinator.records import OffsetTombstone
 from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.runtime.contract import RequestContext
@@ -49,21 +50,13 @@ GROUP_TYPE: Final = "classic"
 _NOT_FOUND_IS_AN_ERROR_FROM = 6
 
 
+@dataclass(frozen=True, slots=True)
 class Administration:
     """Handle the requests about groups that members do not send."""
 
-    __slots__ = ("_consumer_groups", "_offsets", "_registry")
-
-    def __init__(
-        self,
-        registry: GroupRegistry,
-        offsets: OffsetStore,
-        consumer_groups: ConsumerGroupCoordinator,
-    ) -> None:
-        """Create it for the groups of a registry, the consumer groups beside them, and the offsets of all."""
-        self._consumer_groups = consumer_groups
-        self._registry = registry
-        self._offsets = offsets
+    registry: GroupRegistry
+    offsets: OffsetStore
+    consumer_groups: ConsumerGroupCoordinator
 
     # DescribeGroups and ListGroups.
 
@@ -90,16 +83,16 @@ class Administration:
         types = {each.lower() for each in request.types_filter}
         classic = (
             ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
-            for group in tuple(self._registry.groups.values())
+            for group in tuple(self.registry.groups.values())
         )
-        for each in chain(classic, self._consumer_groups.listed()):
+        for each in chain(classic, self.consumer_groups.listed()):
             passes = (not types or each.group_type in types) and (
                 not states or each.group_state.lower() in states
             )
             yield each if passes else None
 
     def _described(self, group_id: str, api_version: int) -> DescribedGroup:
-        group = self._registry.groups.get(group_id)
+        group = self.registry.groups.get(group_id)
         if group is None:
             dead = GroupState.DEAD.value
             if api_version < _NOT_FOUND_IS_AN_ERROR_FROM:
@@ -137,20 +130,20 @@ class Administration:
         turn = Turn(now_ms)
         results = []
         for group_id in dict.fromkeys(request.groups_names):
-            consumer_group = self._consumer_groups.group(group_id)
+            consumer_group = self.consumer_groups.group(group_id)
             error = (
-                _deletable(self._registry.groups.get(group_id))
+                _deletable(self.registry.groups.get(group_id))
                 if consumer_group is None
                 else _deletable_consumer_group(consumer_group)
             )
             results.append(DeletableGroupResult(group_id, error))
             if error is ErrorCode.NONE:
-                for topic, partition in self._offsets.partitions(group_id):
+                for topic, partition in self.offsets.partitions(group_id):
                     turn.write(OffsetTombstone(group_id, topic, partition))
                 if consumer_group is None:
                     turn.write(group_tombstone(group_id))
                 else:
-                    self._consumer_groups.write_tombstones(consumer_group, turn)
+                    self.consumer_groups.write_tombstones(consumer_group, turn)
                 _log.info("group %s: deleted on request", group_id)
         turn.promise(context.token, DeleteGroupsResponse(results=tuple(results)))
 
@@ -168,8 +161,8 @@ class Administration:
     ) -> Turn:
         """Delete offsets of topics that no member of the group is subscribed to."""
         turn = Turn(now_ms)
-        group = self._registry.groups.get(request.group_id)
-        consumer_group = self._consumer_groups.group(request.group_id)
+        group = self.registry.groups.get(request.group_id)
+        consumer_group = self.consumer_groups.group(request.group_id)
         if consumer_group is not None:
             topics_in_use = consumer_group.subscribed_topics()
             subscribed = {each.name: each.name in topics_in_use for each in request.topics}
@@ -199,8 +192,8 @@ class Administration:
         answers = []
         for index in dict.fromkeys(each.partition_index for each in topic.partitions):
             answers.append(OffsetDeleteResponsePartition(index, error))
-            stored = self._offsets.get(group_id, name, index) is not None
-            if not subscribed and (stored or self._offsets.is_unstable(group_id, name, index)):
+            stored = self.offsets.get(group_id, name, index) is not None
+            if not subscribed and (stored or self.offsets.is_unstable(group_id, name, index)):
                 turn.write(OffsetTombstone(group_id, name, index))
         return OffsetDeleteResponseTopic(name, tuple(answers))
 

@@ -6,7 +6,7 @@ from groupsdk.broker.classic_groups.group import ClassicGroup, group_tombstone
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
-from groupsdk.broker.group_coordinator.offset_store import OffsetStore
+from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStore
 from groupsdk.broker.group_coordinator.records import NO_TIMESTAMP, CommittedOffset, OffsetTombstone
 from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.runtime.turn import Turn

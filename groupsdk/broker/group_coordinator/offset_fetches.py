@@ -1,11 +1,13 @@
 """Take OffsetFetch: tell what is committed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
 
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.consumer_groups.offsets import fetch_error
-from groupsdk.broker.group_coordinator.offset_store import OffsetStore
+from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStore, TopicIdentity
 from groupsdk.broker.group_coordinator.records import NO_EPOCH, NO_OFFSET, CommittedOffset
 from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.runtime.contract import RequestContext
@@ -22,47 +24,43 @@ from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from groupsdk.wire.schema import NO_UUID
 
 
 _BY_GROUP_FROM = 8
 
 Found = tuple[int, CommittedOffset, ErrorCode]
 _NONE_STORED = CommittedOffset(NO_OFFSET, NO_EPOCH)
-_Named = Iterable[tuple[str, Iterable[int]]]
-_Topic = OffsetFetchRequestTopic | OffsetFetchRequestTopics
+_Asked = Iterable[tuple[str, UUID, Iterable[int]]]
 
 
+@dataclass(frozen=True, slots=True)
 class Fetches:
     """Handle OffsetFetch (Kafka: OffsetMetadataManager.fetchOffsets)."""
 
-    __slots__ = ("_consumer_groups", "_offsets", "_registry")
-
-    def __init__(
-        self,
-        registry: GroupRegistry,
-        offsets: OffsetStore,
-        consumer_groups: ConsumerGroupCoordinator,
-    ) -> None:
-        """Create it for the groups of a registry, the consumer groups beside them, and the offsets of all."""
-        self._consumer_groups = consumer_groups
-        self._registry = registry
-        self._offsets = offsets
+    registry: GroupRegistry
+    offsets: OffsetStore
+    consumer_groups: ConsumerGroupCoordinator
+    topics: Mapping[str, TopicIdentity]
+    """The topics that there are, by name."""
 
     def handle(self, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
         """Answer for one group up to version 7, for several from version 8 on.
 
-        A group or a partition that is not known has offset -1, and no error.
+        A group or a partition that is not known has offset -1, and no error. Topics that are asked for by id have
+        their name as well.
         """
         stable = request.require_stable
         if context.api_version >= _BY_GROUP_FROM:
             return OffsetFetchResponse(
                 groups=tuple(self._of_group(each, stable=stable) for each in request.groups)
             )
+        asked = _asked(request.topics)
         return OffsetFetchResponse(
             topics=tuple(
                 OffsetFetchResponseTopic(name, tuple([_up_to_7(*found) for found in partitions]))
-                for name, partitions in self._find(
-                    request.group_id, _names(request.topics), require_stable=stable
+                for name, _, partitions in self._find(
+                    request.group_id, asked, require_stable=stable
                 )
             )
         )
@@ -70,7 +68,7 @@ class Fetches:
     def _of_group(
         self, asked: OffsetFetchRequestGroup, *, stable: bool
     ) -> OffsetFetchResponseGroup:
-        group = self._consumer_groups.group(asked.group_id)
+        group = self.consumer_groups.group(asked.group_id)
         if group is not None:
             error = fetch_error(group, asked.member_id, asked.member_epoch)
             if error is not ErrorCode.NONE:
@@ -78,35 +76,63 @@ class Fetches:
         return OffsetFetchResponseGroup(
             group_id=asked.group_id,
             topics=tuple(
-                OffsetFetchResponseTopics(name, tuple([_from_8(*found) for found in partitions]))
-                for name, partitions in self._find(
-                    asked.group_id, _names(asked.topics), require_stable=stable
+                OffsetFetchResponseTopics(
+                    name, topic_id, tuple([_from_8(*found) for found in partitions])
+                )
+                for name, topic_id, partitions in self._find(
+                    asked.group_id, _asked(asked.topics), require_stable=stable
                 )
             ),
         )
 
     def _find(
-        self, group_id: str, named: _Named | None, *, require_stable: bool
-    ) -> Iterable[tuple[str, list[Found]]]:
-        group = self._registry.groups.get(group_id)
+        self, group_id: str, asked: _Asked | None, *, require_stable: bool
+    ) -> Iterable[tuple[str, UUID, list[Found]]]:
+        group = self.registry.groups.get(group_id)
         known = (group is not None and group.state is not GroupState.DEAD) or (
-            self._consumer_groups.group(group_id) is not None
+            self.consumer_groups.group(group_id) is not None
         )
-        topics = self._offsets.topics(group_id) if known else {}
-        unstable = require_stable and self._offsets.has_open_transactions(group_id)
-        for topic, indexes in topics.items() if named is None else named:
+        topics = self.offsets.topics(group_id) if known else {}
+        unstable = require_stable and self.offsets.has_open_transactions(group_id)
+        is_checked = asked is not None
+        if asked is None:
+            asked = [(name, self._topic_id(name, of), of) for name, of in topics.items()]
+        for topic, topic_id, indexes in asked:
             stored = topics.get(topic, {})
             found: list[Found] = []
             for index in indexes:
-                if unstable and self._offsets.is_unstable(group_id, topic, index):
+                if unstable and self.offsets.is_unstable(group_id, topic, index):
                     found.append((index, _NONE_STORED, ErrorCode.UNSTABLE_OFFSET_COMMIT))
-                else:
-                    found.append((index, stored.get(index, _NONE_STORED), ErrorCode.NONE))
-            yield topic, found
+                    continue
+                offset = stored.get(index, _NONE_STORED)
+                if is_checked and _is_of_another_topic(offset, topic_id):
+                    offset = _NONE_STORED
+                found.append((index, offset, ErrorCode.NONE))
+            yield topic, topic_id, found
+
+    def _topic_id(self, name: str, stored: Mapping[int, CommittedOffset]) -> UUID:
+        """Return the id of a topic with committed offsets: as it is stored, else as it is now."""
+        for offset in stored.values():
+            if offset.topic_id is not NO_UUID:
+                return offset.topic_id
+        known = self.topics.get(name)
+        return NO_UUID if known is None else known.topic_id
 
 
-def _names(topics: Iterable[_Topic] | None) -> _Named | None:
-    return None if topics is None else [(each.name, each.partition_indexes) for each in topics]
+def _is_of_another_topic(offset: CommittedOffset, topic_id: UUID) -> bool:
+    """Return whether an offset was committed for an earlier topic of the name; without an id it is of any."""
+    stored = offset.topic_id
+    return topic_id is not NO_UUID and stored is not NO_UUID and topic_id != stored
+
+
+def _asked(
+    topics: Iterable[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None,
+) -> _Asked | None:
+    if topics is None:
+        return None
+    return [
+        (each.name, getattr(each, "topic_id", NO_UUID), each.partition_indexes) for each in topics
+    ]
 
 
 def _up_to_7(index: int, found: CommittedOffset, error: ErrorCode) -> OffsetFetchResponsePartition:

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from groupsdk.broker.runtime.contract import CoordinatorRecord, Record
 from groupsdk.errors import DecodeError
@@ -22,18 +23,23 @@ from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey
 from groupsdk.wire.coordinator_records.offset_commit import (
     EXPIRING_VERSION,
     KEY_PARTITION,
+    NO_TAGS,
     OFFSET_VERSION,
-    PLAIN_VALUE,
+    PLAIN_HEAD,
+    PLAIN_SIZES,
+    TOPIC_ID_TAG,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
     read_offset,
+    read_plain_offset,
     write_offset_key,
     write_offset_value,
 )
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 from groupsdk.wire.records.pairs import Pair
+from groupsdk.wire.schema import NO_UUID
 
 
 _log = logging.getLogger(__name__)
@@ -69,6 +75,8 @@ class CommittedOffset(NamedTuple):
     commit_timestamp_ms: int = NO_TIMESTAMP
     expire_timestamp_ms: int = NO_TIMESTAMP
     """-1: by the broker's retention; only commits of version 2 to 4 could name a time."""
+    topic_id: UUID = NO_UUID
+    """Of the topic at the time of the commit; a topic made anew under the same name has another one."""
 
 
 class OffsetCommitRecords(NamedTuple):
@@ -89,12 +97,15 @@ class OffsetCommitRecords(NamedTuple):
             EncodeError: something does not fit its field.
         """
         group_id, topic, offsets = self
-        pack = PLAIN_VALUE.pack
+        shared_id = next(iter(offsets.values())).topic_id
+        pack, tags = PLAIN_HEAD.pack, NO_TAGS
+        if shared_id is not NO_UUID:
+            tags = TOPIC_ID_TAG + shared_id.bytes
         values = [
-            pack(OFFSET_VERSION, offset, epoch, 1, timestamp_ms, 0)
-            if not metadata and expires_ms == NO_TIMESTAMP
-            else _offset_value(offset, epoch, metadata, timestamp_ms, expires_ms)
-            for offset, epoch, metadata, timestamp_ms, expires_ms in offsets.values()
+            pack(OFFSET_VERSION, offset, epoch, 1, timestamp_ms) + tags
+            if not metadata and expires_ms == NO_TIMESTAMP and topic_id is shared_id
+            else _offset_value(offset, epoch, metadata, timestamp_ms, expires_ms, topic_id)
+            for offset, epoch, metadata, timestamp_ms, expires_ms, topic_id in offsets.values()
         ]
         if len(values) == 1:  # most commits are of one partition
             (partition,) = offsets
@@ -144,16 +155,18 @@ class RecordDecoder:
         """
         commits: dict[bytes, OffsetCommitRecords] = {}
         columns: dict[bytes, dict[int, CommittedOffset]] = {}
-        unpack, plain_size, new = PLAIN_VALUE.unpack, PLAIN_VALUE.size, _new_tuple
+        new = _new_tuple
         partition_of = KEY_PARTITION.unpack_from
         for key, value in records:
-            if value is not None and len(value) == plain_size:
+            if value is not None and len(value) in PLAIN_SIZES:
                 column = columns.get(key[:-4])
                 if column is not None:
-                    version, offset, epoch, size, committed_ms, tags = unpack(value)
-                    if version == OFFSET_VERSION and size == 1 and not tags:
+                    plain = read_plain_offset(value)
+                    if plain is not None:
+                        offset, epoch, committed_ms, topic_id = plain
                         column[partition_of(key, len(key) - 4)[0]] = new(
-                            CommittedOffset, (offset, epoch, "", committed_ms, NO_TIMESTAMP)
+                            CommittedOffset,
+                            (offset, epoch, "", committed_ms, NO_TIMESTAMP, topic_id),
                         )
                         continue
             try:
@@ -180,9 +193,10 @@ class RecordDecoder:
         if value is not None:
             found = read_offset(key, value)
             if found is not None:
-                group_id, topic, partition, offset, epoch, metadata, committed_ms = found
+                group_id, topic, partition, offset, epoch, metadata, committed_ms, topic_id = found
                 stored: CommittedOffset = _new_tuple(
-                    CommittedOffset, (offset, epoch, metadata, committed_ms, NO_TIMESTAMP)
+                    CommittedOffset,
+                    (offset, epoch, metadata, committed_ms, NO_TIMESTAMP, topic_id),
                 )
                 return _new_tuple(OffsetCommitRecords, (group_id, topic, {partition: stored}))
         return self._decode_declared(key, value)
@@ -200,6 +214,7 @@ class RecordDecoder:
                     metadata=value.metadata,
                     commit_timestamp_ms=value.commit_timestamp,
                     expire_timestamp_ms=value.expire_timestamp,
+                    topic_id=value.topic_id,
                 )
             else:
                 assert isinstance(value, LegacyOffsetCommitValue)
@@ -240,10 +255,10 @@ def _keys(prefix: bytes, partitions: tuple[int, ...]) -> list[bytes]:
 
 
 def _offset_value(
-    offset: int, epoch: int, metadata: str, timestamp_ms: int, expires_ms: int
+    offset: int, epoch: int, metadata: str, timestamp_ms: int, expires_ms: int, topic_id: UUID
 ) -> bytes:
     if expires_ms == NO_TIMESTAMP:
-        return write_offset_value(offset, epoch, metadata, timestamp_ms)
+        return write_offset_value(offset, epoch, metadata, timestamp_ms, topic_id)
     value = OffsetCommitValue(offset, epoch, metadata, timestamp_ms, expires_ms)
     return write_value(value, EXPIRING_VERSION)
 

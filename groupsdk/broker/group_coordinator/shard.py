@@ -10,7 +10,6 @@ from groupsdk.broker.classic_groups.member_requests import Heartbeats, Leaves, S
 from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.classic_groups.responses import append_error, join_error, sync_error
-from groupsdk.broker.classic_groups.state import GroupTrigger
 from groupsdk.broker.classic_groups.views import GroupView, group_status, group_view
 from groupsdk.broker.consumer_groups.assignment_jobs import (
     AssignmentJob,
@@ -29,17 +28,21 @@ from groupsdk.broker.consumer_groups.settings import (
 from groupsdk.broker.consumer_groups.topics import NoTopics, TopicImage
 from groupsdk.broker.consumer_groups.views import ConsumerGroupView
 from groupsdk.broker.group_coordinator.administration import Administration
-from groupsdk.broker.group_coordinator.offset_commits import Commits, commit_error
 from groupsdk.broker.group_coordinator.offset_expiration import Expiry
 from groupsdk.broker.group_coordinator.offset_fetches import Fetches
-from groupsdk.broker.group_coordinator.offset_store import OffsetStore
+from groupsdk.broker.group_coordinator.offset_metadata_manager import (
+    OffsetMetadataManager,
+    OffsetStore,
+    TopicIdentity,
+    commit_error,
+)
 from groupsdk.broker.group_coordinator.records import (
     CommittedOffset,
     OffsetCommitRecords,
     OffsetTombstone,
     RecordDecoder,
 )
-from groupsdk.broker.group_status import GroupStatus
+from groupsdk.broker.group_status import GroupStatus, GroupTrigger
 from groupsdk.broker.runtime.contract import (
     NOTHING,
     CoordinatorRecord,
@@ -97,6 +100,7 @@ class GroupCoordinatorShard:
         *,
         consumer_settings: EffectiveSettings | None = None,
         image: Callable[[], TopicImage] = NoTopics,
+        topics: Mapping[str, TopicIdentity] = MappingProxyType({}),
         assignors: Mapping[str, ServerAssignor] | None = None,
         start_assignment: AssignmentStarter | None = None,
     ) -> None:
@@ -107,21 +111,24 @@ class GroupCoordinatorShard:
             new_uuid: makes the end of a member id, another one each time it is called.
             consumer_settings: what holds for consumer groups; None: Kafka's defaults.
             image: returns the topics as they are now.
+            topics: the same by name, for the ids that are stored with committed offsets.
             assignors: of consumer groups, by name, the default one first; None: Kafka's.
             start_assignment: has an assignor run elsewhere, and `assigned` called; None: it runs at once.
         """
         self._config = config
+        settings = consumer_settings or EffectiveSettings(ConsumerGroupConfig, no_group_settings)
         self._registry = GroupRegistry(config)
         self._offsets = OffsetStore()
         self._consumer_registry = consumer_registry = ConsumerGroupRegistry(self._registry.remove)
         self._consumer_groups = consumer_registry.groups
+        self._consumer_timers = consumer_registry.timers
         self._decoder = RecordDecoder()
         self._rebalances = Rebalances(self._registry)
         self._consumer = consumer = ConsumerGroupCoordinator(
             consumer_registry,
             self._registry,
             self._rebalances,
-            consumer_settings or EffectiveSettings(ConsumerGroupConfig, no_group_settings),
+            settings,
             image,
             new_uuid,
             self._became_classic,
@@ -130,16 +137,20 @@ class GroupCoordinatorShard:
         )
         self._expiry = Expiry(self._registry, self._offsets, consumer)
         self._heartbeats = Heartbeats(self._registry)
-        self._fetches = Fetches(self._registry, self._offsets, consumer)
+        self._fetches = Fetches(self._registry, self._offsets, consumer, topics)
         self._admin = Administration(self._registry, self._offsets, consumer)
-        self._commits = commits = Commits(self._registry, self._offsets, consumer)
+        self._offset_metadata = OffsetMetadataManager(
+            self._registry,
+            self._offsets,
+            consumer,
+            topics,
+            lambda: settings.config().follows_4_4,
+        )
         self._joins = Joins(self._registry, self._rebalances, new_uuid)
         # the result that was handed out last, while its records are neither written nor refused
         self._turn: Turn | None = None
         self._result: Result | None = None
         self._turns: dict[type[Request[Any]], _TurnHandler] = {
-            OffsetCommitRequest: commits.handle,
-            TxnOffsetCommitRequest: commits.handle_transactional,
             JoinGroupRequest: self._joins.handle,
             SyncGroupRequest: Syncs(self._registry, self._rebalances).handle,
             LeaveGroupRequest: Leaves(self._registry, self._rebalances).handle,
@@ -157,6 +168,8 @@ class GroupCoordinatorShard:
         """
         if type(request) is HeartbeatRequest and request.group_id not in self._consumer_groups:
             return self._heartbeats.handle(request, context, now_ms)
+        if type(request) is OffsetCommitRequest:
+            return self._offset_metadata.commit(request, context, now_ms)
         if type(request) is ConsumerGroupHeartbeatRequest:
             result = self._consumer.heartbeats.handle_stable(request, context, now_ms)
             if result is not NOTHING:
@@ -169,6 +182,8 @@ class GroupCoordinatorShard:
         handler = self._turns.get(type(request))
         if handler is not None:
             return self._hand_out(handler(request, context, now_ms))
+        if type(request) is TxnOffsetCommitRequest:
+            return self._offset_metadata.commit_transactional(request, context, now_ms)
         answer = self._answer_at_once(request, context)
         if answer is not None:
             return _answered(context, answer)
@@ -233,21 +248,20 @@ class GroupCoordinatorShard:
         self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
     ) -> Result:
         """Take commits one after the other; one result for all of them."""
-        whole = Turn(now_ms)
-        for request, context in requests:
-            assert isinstance(request, OffsetCommitRequest)
-            whole.take(self._commits.handle(request, context, now_ms))
-        return self._hand_out(whole)
+        results = [
+            self._offset_metadata.commit(request, context, now_ms)
+            for request, context in requests
+            if isinstance(request, OffsetCommitRequest)
+        ]
+        return Result(
+            tuple(record for each in results for record in each.records),
+            tuple(reply for each in results for reply in each.replies),
+        )
 
     def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
         """Say an error to a commit."""
         assert isinstance(request, OffsetCommitRequest)
         return commit_error(request, append_error(error))
-
-    def drop(self, result: Result) -> None:
-        """Forget a result of `handle_all` that was not written."""
-        if result is self._result:
-            self._turn = self._result = None
 
     def advance(self, now_ms: int) -> Result:
         """Do everything that is due: end sessions, phases of rebalances, and the lives of offsets."""
@@ -261,7 +275,7 @@ class GroupCoordinatorShard:
             else:
                 for due in phases.pop_due(now_ms):
                     self._rebalances.phase_ended(due, turn)
-        if self._consumer.next_ms <= now_ms:
+        if self._consumer_timers.next_ms <= now_ms:
             self._consumer.advance(turn)
         self._expiry.advance(turn)
         return self._hand_out(turn)
@@ -273,7 +287,7 @@ class GroupCoordinatorShard:
         next_ms, phase_ms = registry.sessions.next_ms, registry.phases.next_ms
         if phase_ms < next_ms:
             next_ms = phase_ms
-        consumer_ms = self._consumer.next_ms
+        consumer_ms = self._consumer_timers.next_ms
         if consumer_ms < next_ms:
             next_ms = consumer_ms
         expiry_ms = self._expiry.next_ms
@@ -358,6 +372,8 @@ class GroupCoordinatorShard:
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
         """Go on after the records of a result could not be written; gives its replies anew."""
+        if result.refusal is not None:
+            return Result(replies=result.refusal(append_error(error)))
         turn = self._turn
         if turn is None or result is not self._result:
             return NOTHING

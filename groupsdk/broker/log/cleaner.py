@@ -179,7 +179,10 @@ class Cleaner:
         self._log.cleaned(max(end, self._log.cleaned_offset))
         _LOG.info(
             "%s: compacted up to offset %d: %d of %d bytes are left",
-            *(self._log.directory, end, self._log.size, before),
+            self._log.directory,
+            end,
+            self._log.size,
+            before,
         )
 
     def _map_offsets(self, part: Range) -> Iterator[None]:

@@ -84,6 +84,8 @@ class PartitionLog:
         """Their first offsets."""
         self.producers = recovered.producers
         self.epochs = recovered.epochs
+        self.leader_epoch = recovered.epochs.latest
+        """The newest leader epoch that wrote here; -1: none is known."""
         self.snapshots = recovered.snapshots
         self.log_start_offset = recovered.log_start_offset
         self.log_end_offset = max(self.segments[-1].end_offset, self.log_start_offset)
@@ -169,11 +171,6 @@ class PartitionLog:
         """The bytes of all segments."""
         return sum(segment.size for segment in self.segments)
 
-    @property
-    def leader_epoch(self) -> int:
-        """The newest leader epoch that wrote here; -1: none is known."""
-        return self.epochs.latest
-
     def write(
         self,
         data: Buffer,
@@ -197,7 +194,7 @@ class PartitionLog:
         segment = self.segments[-1]
         if segment.must_roll(len(data), end - 1, timestamp, now_ms):
             segment = self.roll(now_ms)
-        if leader_epoch != self.epochs.latest:
+        if leader_epoch != self.leader_epoch:
             self._lead(leader_epoch)
         segment.files.append(data, segment.size)
         if end - self.recovery_point >= self._config.flush_messages:
@@ -354,8 +351,11 @@ class PartitionLog:
                 known = self.producers.duplicate_of(header)
                 if known is not None:
                     return AppendInfo(
-                        *(known.first_offset, known.last_offset, known.timestamp),
-                        *(self.log_start_offset, True),
+                        base_offset=known.first_offset,
+                        last_offset=known.last_offset,
+                        log_append_time_ms=known.timestamp,
+                        log_start_offset=self.log_start_offset,
+                        duplicate=True,
                     )
         update = Update(self.producers, origin, first_sequence_zero=first_sequence_zero)
         bases: list[int] = []
@@ -393,16 +393,19 @@ class PartitionLog:
         Raises:
             LogError: one of its kinds; nothing was appended.
         """
-        base = self.log_end_offset
-        transactional = producer_id >= 0
-        data = build_pairs(
-            *(records, now_ms, base, leader_epoch, producer_id, producer_epoch),
+        if not records:
+            raise InvalidRecordError("there is no record to append")
+        base, transactional = self.log_end_offset, producer_id >= 0
+        header, data = build_pairs(
+            records,
+            now_ms,
+            base,
+            leader_epoch,
+            producer_id,
+            producer_epoch,
             transactional=transactional,
             compression=compression,
         )
-        header = read_header(data)
-        if header.records_count == 0:
-            raise InvalidRecordError("there is no record to append")
         if len(data) > self._config.max_message_bytes:
             raise MessageTooLargeError(
                 f"{header.records_count} records of a coordinator take {len(data)} bytes, more than"
@@ -475,11 +478,9 @@ class PartitionLog:
         number = max(bisect_right(self.bases, offset) - 1, 0)
         while offset < limit and number < len(self.segments):
             segment = self.segments[number]
+            bound = limit if committed else None
             data, stop = segment.read(
-                *(offset, max_bytes),
-                limit_offset=limit if committed else None,
-                min_one=min_one,
-                epochs=self.epochs,
+                offset, max_bytes, limit_offset=bound, min_one=min_one, epochs=self.epochs
             )
             if data or stop < segment.size:
                 if committed:
@@ -569,12 +570,11 @@ class PartitionLog:
             pass
 
     def _lead(self, leader_epoch: int) -> None:
-        if leader_epoch < self.epochs.latest:
-            raise FencedLeaderEpochError(
-                f"{self.directory}: an append of the leader epoch {leader_epoch} comes after"
-                f" {self.epochs.latest}"
-            )
+        if leader_epoch < self.leader_epoch:
+            late = f"an append of the leader epoch {leader_epoch} comes after {self.leader_epoch}"
+            raise FencedLeaderEpochError(f"{self.directory}: {late}")
         self.epochs.assign(leader_epoch, self.log_end_offset)
+        self.leader_epoch = self.epochs.latest
 
     def _sync_written(self, segment: Segment, end: int) -> None:
         try:

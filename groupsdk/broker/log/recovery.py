@@ -200,7 +200,8 @@ class Recovery:
             _LOG.warning(
                 "%s: %d batches have another leader epoch than the one that is known for them; they will"
                 " not be served",
-                *(segment.path, self._doubts),
+                segment.path,
+                self._doubts,
             )
             segment.distrust()
         if number + 1 < len(self._segments):
@@ -231,7 +232,9 @@ class Recovery:
         size = segment.cut()
         _LOG.warning(
             "%s: truncated an incomplete tail of %d bytes; the log ends at offset %d",
-            *(error, size, segment.end_offset),
+            error,
+            size,
+            segment.end_offset,
         )
         for each in behind:
             each.files.remove()
@@ -241,7 +244,9 @@ class Recovery:
     def _drop_all(self) -> None:
         _LOG.warning(
             "%s: the log ends at offset %d, before its start at %d: all of it is removed",
-            *(self._directory, self._segments[-1].end_offset, self._log_start_offset),
+            self._directory,
+            self._segments[-1].end_offset,
+            self._log_start_offset,
         )
         for segment in self._segments:
             segment.files.remove()
@@ -290,7 +295,9 @@ def replay(state: ProducerState, stored: Stored, path: str) -> list[AbortedTxn]:
         # compaction left the header alone, which still tells of the producer's epoch
         known = state.entries.get(header.producer_id)
         marker = Marker(
-            *(header.base_offset, header.producer_id, header.producer_epoch),
+            header.base_offset,
+            header.producer_id,
+            header.producer_epoch,
             committed=True,
             coordinator_epoch=-1 if known is None else known.coordinator_epoch,
             timestamp=header.max_timestamp,

@@ -32,7 +32,11 @@ def enforce(log: "PartitionLog", now_ms: int) -> int:
     offset = log.bases[count]
     _LOG.info(
         "%s: %d segments before offset %d go by retention.ms=%d, retention.bytes=%d",
-        *(log.directory, count, offset, log.config.retention_ms, log.config.retention_bytes),
+        log.directory,
+        count,
+        offset,
+        log.config.retention_ms,
+        log.config.retention_bytes,
     )
     log.advance_start(offset)
     return count

@@ -219,7 +219,9 @@ class Segment:
             StorageError: the disk failed.
         """
         return scan(
-            *(self.files.files, self.path, self.size),
+            self.files.files,
+            self.path,
+            self.size,
             start=start,
             lowest_offset=self.base_offset,
             epochs=epochs,

@@ -12,7 +12,7 @@ progress) changes at any time and begins again after a load. Where the append fa
 The values are named tuples: several are made for every request, and a frozen dataclass takes thrice the time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from groupsdk.error_code import ErrorCode
@@ -26,6 +26,10 @@ class LogRecord(NamedTuple):
 
     key: bytes
     value: bytes | None
+
+    def encoded(self) -> Sequence[Pair]:
+        """Return it as it is."""
+        return (self,)
 
 
 class Record(Protocol):
@@ -98,6 +102,8 @@ class Result(NamedTuple):
     producer: ProducerStamp | None = None
     """Write the records as a transactional batch of this producer (TxnOffsetCommit)."""
     markers: tuple[MarkerPartitions, ...] = ()
+    refusal: Callable[[ErrorCode], tuple[Reply, ...]] | None = None
+    """Makes the replies to send instead where the records cannot be written; None: the machine keeps them itself."""
 
 
 NOTHING = Result()
@@ -166,10 +172,10 @@ class GatheringShard(CoordinatorShard, Protocol):
     def handle_all(
         self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
     ) -> Result:
-        """Take requests that waited, one after the other; one result for all of them, of no producer."""
+        """Take requests that waited, one after the other; one result for all of them, of no producer.
 
-    def drop(self, result: Result) -> None:
-        """Forget a result of `handle_all` that was not written: its requests are handed over one by one."""
+        Where its records cannot be written, nothing is done of it, and the requests are handed over one by one.
+        """
 
     def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
         """Say an error to a request that waited."""

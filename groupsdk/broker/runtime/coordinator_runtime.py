@@ -12,6 +12,7 @@ from groupsdk.broker.runtime.contract import (
     LogRecord,
     MarkerPartitions,
     ProducerStamp,
+    Record,
     RequestContext,
     Result,
 )
@@ -49,11 +50,13 @@ class Marker(NamedTuple):
 class CoordinatorLog(Protocol):
     """The log of one coordinator's partition, as its runtime needs it."""
 
-    def append(self, records: Sequence[Pair], producer: ProducerStamp | None, now_ms: int) -> None:
-        """Append records as one batch; all of them are in the log when it returns, or none.
+    def append(
+        self, records: Sequence[Record], producer: ProducerStamp | None, now_ms: int
+    ) -> None:
+        """Encode records and append them as one batch; all of them are in the log when it returns, or none.
 
         Raises:
-            GroupSdkError: with an `error_code`, where they could not be written.
+            GroupSdkError: they could not be encoded or, with an `error_code`, not be written.
         """
 
     def replay(self) -> Iterator[Replayed | Marker]:
@@ -61,6 +64,14 @@ class CoordinatorLog(Protocol):
 
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
         """Go through the whole log as `replay` does, but with many records without a producer at once."""
+
+
+class Crowd(Protocol):
+    """Those who may have requests."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether requests are likely to come together."""
 
 
 class RuntimeState(Enum):
@@ -106,7 +117,7 @@ class CoordinatorRuntime:
         scheduler: for its deadlines.
         defer: calls a function soon; loading a long log takes turns with everything else.
         write_markers: writes the end of a transaction to the partitions it touched, in its own time.
-        crowded: tells whether requests are likely to come together; those that the machine takes together then
+        crowd: says whether requests are likely to come together; those that the machine takes together then
             wait for the end of the loop's turn, and are one append (Kafka: append.linger.ms).
         write_timeout_ms: returns for how long a request may wait for that before it is refused (Kafka:
             offsets.commit.timeout.ms).
@@ -120,7 +131,7 @@ class CoordinatorRuntime:
         scheduler: Scheduler,
         defer: Callable[[Callable[[], Any]], Any],
         write_markers: Callable[[MarkerPartitions], None] | None = None,
-        crowded: Callable[[], bool] | None = None,
+        crowd: Crowd | None = None,
         write_timeout_ms: Callable[[], int] = lambda: _WRITE_TIMEOUT_MS,
     ) -> None:
         self.name = name
@@ -131,7 +142,7 @@ class CoordinatorRuntime:
         self._defer = defer
         self._write_markers = write_markers
         self._gathering = shard if isinstance(shard, GatheringShard) else None
-        self._crowded = crowded
+        self._crowd = crowd
         self._write_timeout_ms = write_timeout_ms
         self._gathered_since_ms = 0
         self._gathered: list[tuple[Request[Any], RequestContext]] = []
@@ -240,12 +251,12 @@ class CoordinatorRuntime:
         self._tokens = token = self._tokens + 1
         self._owed[token] = answer
         context = RequestContext(token, api_version, client_id, client_host, principal)
-        gathering = self._gathering
+        crowd, gathering = self._crowd, self._gathering
         if (
-            gathering is not None
+            crowd is not None
+            and crowd.is_crowded
+            and gathering is not None
             and gathering.may_wait(request)
-            and self._crowded is not None
-            and self._crowded()
         ):
             self._gathered.append((request, context))
             if len(self._gathered) == 1:
@@ -294,14 +305,17 @@ class CoordinatorRuntime:
         try:
             result = gathering.handle_all(gathered, now_ms)
             if result.records:
-                self._append(result, now_ms)
+                self._log.append(result.records, result.producer, now_ms)
         except Exception as error:  # noqa: BLE001 - each one by itself finds out what is wrong, and says it
             # as a rule it was too much for one batch, or the disk is full
             level = logging.DEBUG if isinstance(error, GroupSdkError) else logging.ERROR
             _LOG.log(level, "%s: %d requests at once", self.name, len(gathered), exc_info=error)
-            gathering.drop(result)
             return False
-        following = self._replayed(result, now_ms) if result.records else NOTHING
+        following = NOTHING
+        if result.records:
+            for record in result.records:
+                gathering.replay(record, result.producer)
+            following = gathering.written(result, now_ms)
         for reply in result.replies:
             self._answer(reply.token, reply.response)
         self._do(following, now_ms)
@@ -360,7 +374,7 @@ class CoordinatorRuntime:
         while result is not NOTHING:
             following = NOTHING
             if result.records:
-                done, following = self._written(result, now_ms)
+                done, following = self._write(result, now_ms)
                 if done is not result:
                     result, written = done, False
             for token, response in result.replies:
@@ -372,40 +386,29 @@ class CoordinatorRuntime:
         self._arm()
         return written
 
-    def _written(self, result: Result, now_ms: int) -> tuple[Result, Result]:
-        """Append and replay the records.
+    def _write(self, result: Result, now_ms: int) -> tuple[Result, Result]:
+        """Append and replay the records; where they cannot be appended, do what the machine says then.
 
         Returns:
             The result, or the machine's other one where the records could not be written; and what follows.
         """
+        shard = self.shard
         for _ in range(_MAX_FAILURES):
             if not result.records:
                 return result, NOTHING
             try:
-                self._append(result, now_ms)
+                self._log.append(result.records, result.producer, now_ms)
             except GroupSdkError as error:
                 code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
                 _LOG.warning(
                     "%s: %d records not written: %s", self.name, len(result.records), error
                 )
-                result = self.shard.append_failed(result, code, now_ms)
+                result = shard.append_failed(result, code, now_ms)
                 continue
-            return result, self._replayed(result, now_ms)
+            for record in result.records:
+                shard.replay(record, result.producer)
+            return result, shard.written(result, now_ms)
         return Result(replies=result.replies), NOTHING
-
-    def _append(self, result: Result, now_ms: int) -> None:
-        records = result.records
-        if len(records) == 1:
-            pairs = records[0].encoded()
-        else:
-            pairs = [pair for each in records for pair in each.encoded()]
-        self._log.append(pairs, result.producer, now_ms)
-
-    def _replayed(self, result: Result, now_ms: int) -> Result:
-        shard, producer = self.shard, result.producer
-        for record in result.records:
-            shard.replay(record, producer)
-        return shard.written(result, now_ms)
 
     def _answer(self, token: int, response: Response) -> None:
         answer = self._owed.pop(token, None)

@@ -17,6 +17,8 @@ class ServedApi(NamedTuple):
     function: str
     advertised_from: int | None = None
     """Where ApiVersions is to show a lower version than is served."""
+    max_version_4_3: int | None = None
+    """The newest version in Kafka 4.3, where 4.4 has later ones: served with group.consumer.release=4.4."""
 
 
 APIS: Final[dict[int, ServedApi]] = {
@@ -25,8 +27,8 @@ APIS: Final[dict[int, ServedApi]] = {
     1: ServedApi("Fetch", 4, 18, "fetch", "fetch"),
     2: ServedApi("ListOffsets", 1, 10, "list_offsets", "list_offsets"),
     3: ServedApi("Metadata", 0, 13, "metadata", "metadata"),
-    8: ServedApi("OffsetCommit", 2, 9, "offsets", "offset_commit"),
-    9: ServedApi("OffsetFetch", 1, 9, "offsets", "offset_fetch"),
+    8: ServedApi("OffsetCommit", 2, 10, "offsets", "offset_commit"),
+    9: ServedApi("OffsetFetch", 1, 10, "offsets", "offset_fetch"),
     10: ServedApi("FindCoordinator", 0, 6, "find_coordinator", "find_coordinator"),
     11: ServedApi("JoinGroup", 0, 9, "groups", "group_request"),
     12: ServedApi("Heartbeat", 0, 4, "groups", "heartbeat"),
@@ -45,7 +47,7 @@ APIS: Final[dict[int, ServedApi]] = {
     25: ServedApi("AddOffsetsToTxn", 0, 4, "transactions", "transaction_request"),
     26: ServedApi("EndTxn", 0, 5, "transactions", "transaction_request"),
     27: ServedApi("WriteTxnMarkers", 1, 2, "transactions", "write_txn_markers"),
-    28: ServedApi("TxnOffsetCommit", 0, 5, "offsets", "txn_offset_commit"),
+    28: ServedApi("TxnOffsetCommit", 0, 6, "offsets", "txn_offset_commit", None, 5),
     29: ServedApi("DescribeAcls", 1, 3, "acls", "describe_acls"),
     30: ServedApi("CreateAcls", 1, 3, "acls", "create_acls"),
     31: ServedApi("DeleteAcls", 1, 3, "acls", "delete_acls"),
@@ -81,3 +83,16 @@ APIS: Final[dict[int, ServedApi]] = {
     75: ServedApi("DescribeTopicPartitions", 0, 0, "metadata", "describe_topic_partitions"),
 }
 """What is served, by API key."""
+
+
+def newest_version(api_key: int, release: str) -> int:
+    """Return the newest version of an API that is served.
+
+    Args:
+        api_key: the API.
+        release: the release of Kafka that is followed, "4.3" or "4.4" (group.consumer.release).
+    """
+    served = APIS[api_key]
+    if served.max_version_4_3 is None or release != "4.3":
+        return served.max_version
+    return served.max_version_4_3

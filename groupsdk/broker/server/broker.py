@@ -134,7 +134,7 @@ class Broker:
         )
         cluster.assignors = self._assignors
         cluster.from_any_thread = self._from_any_thread
-        cluster.crowded = self.limits.has_many_connections
+        cluster.crowd = self.limits
         catalogue = storage.catalogue
         try:
             for node_id in self._node_ids:

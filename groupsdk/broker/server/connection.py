@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import partial
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -45,6 +46,58 @@ _RESERVE_FROM: Final = 64 * 1024
 """Requests of at least this size take part in the limit on what all requests together may hold: with what has arrived."""
 
 
+class ConnectionState(Enum):
+    """What a connection does about its client's requests (Kafka: KafkaChannel.ChannelMuteState)."""
+
+    READY = "Ready"
+    """No request is in hand: the next one is taken up."""
+    ANSWERING = "Answering"
+    """A request is being answered; further ones wait."""
+    BLOCKED = "Blocked"
+    """The client does not read what was sent: no request is taken up."""
+    ANSWERING_BLOCKED = "AnsweringBlocked"
+    """A request is being answered for a client that does not read."""
+    CLOSED = "Closed"
+    """Nothing more is read; what was answered before may still be sent."""
+
+    __hash__ = (
+        object.__hash__
+    )  # a state is looked up twice for each request: that of enums is Python
+
+
+class ConnectionTrigger(Enum):
+    """What moves a connection; the value is its text in the diagram."""
+
+    TAKEN_UP = "a request is taken up"
+    ANSWERED = "it is answered, or needs no answer"
+    WRITING_PAUSED = "the client stops reading"
+    WRITING_RESUMED = "the client reads again"
+    CLOSED = "either side closes it"
+
+
+_READY, _ANSWERING, _BLOCKED, _ANSWERING_BLOCKED, _CLOSED = ConnectionState
+TRANSITIONS: Final[Mapping[tuple[ConnectionState, ConnectionTrigger], ConnectionState]] = {
+    (_READY, ConnectionTrigger.TAKEN_UP): _ANSWERING,
+    (_ANSWERING, ConnectionTrigger.ANSWERED): _READY,
+    (_ANSWERING_BLOCKED, ConnectionTrigger.ANSWERED): _BLOCKED,
+    (_READY, ConnectionTrigger.WRITING_PAUSED): _BLOCKED,
+    (_ANSWERING, ConnectionTrigger.WRITING_PAUSED): _ANSWERING_BLOCKED,
+    (_BLOCKED, ConnectionTrigger.WRITING_RESUMED): _READY,
+    (_ANSWERING_BLOCKED, ConnectionTrigger.WRITING_RESUMED): _ANSWERING,
+    **{(each, ConnectionTrigger.CLOSED): _CLOSED for each in ConnectionState},
+}
+"""Every move of a connection; a trigger that is not here for a state changes nothing in it."""
+
+
+def _moves_by(trigger: ConnectionTrigger) -> dict[ConnectionState, ConnectionState]:
+    return {each: TRANSITIONS.get((each, trigger), each) for each in ConnectionState}
+
+
+_ANSWERED: Final = _moves_by(ConnectionTrigger.ANSWERED)
+_WRITING_PAUSED: Final = _moves_by(ConnectionTrigger.WRITING_PAUSED)
+_WRITING_RESUMED: Final = _moves_by(ConnectionTrigger.WRITING_RESUMED)
+
+
 class BadRequestError(GroupSdkError):
     """Bytes on which Kafka closes the connection: no request, or one that is not served."""
 
@@ -58,9 +111,7 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_blocked",
         "_buffer",
-        "_busy",
         "_client_id",
         "_client_id_bytes",
         "_listener",
@@ -70,13 +121,13 @@ class Connection(asyncio.Protocol):
         "_reserved",
         "_reserved_unknown",
         "_serving",
+        "_state",
         "_transport",
         "_unsent",
         "_wanted",
         "active_ms",
         "authenticator",
         "client_host",
-        "closed",
         "heard",
         "listener_name",
         "node",
@@ -91,7 +142,7 @@ class Connection(asyncio.Protocol):
         self.principal = "User:ANONYMOUS"
         self.client_host = "/127.0.0.1"
         self.peer = "127.0.0.1"
-        self.closed = False
+        self._state = _READY
         self.active_ms = 0
         """When the listener last found that something was heard."""
         self.heard = False
@@ -103,8 +154,6 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._wanted = 4
         self._out: list[bytes] = []
-        self._busy = False  # a request is being answered
-        self._blocked = False  # the client does not read
         self._paused = False  # we do not read
         self._serving = False  # within _serve, which goes on and writes by itself
         self._partial = False  # a part of a request is there, and its deadline runs
@@ -128,7 +177,7 @@ class Connection(asyncio.Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of everything."""
-        self.closed = True
+        self._state = _CLOSED
         self._buffer.clear()
         self._release()
         self._whole()
@@ -141,45 +190,51 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes in and serve the requests that are complete."""
         self.heard = True
-        if self._busy or self._blocked or self._buffer:
-            self._buffer += data
-            if self._busy or self._blocked:
-                if len(self._buffer) > _MAX_WAITING:
-                    self._pause()
-                return
-            if len(self._buffer) < self._wanted:
-                self._hold()
-                return
-            self._serve(self._buffer)
-        else:
+        if self._state is _READY and not self._buffer:
             self._serve(data)
+            return
+        if self._state is _CLOSED:
+            return
+        self._buffer += data
+        if self._state is not _READY:
+            if len(self._buffer) > _MAX_WAITING:
+                self._pause()
+        elif len(self._buffer) < self._wanted:
+            self._hold()
+        else:
+            self._serve(self._buffer)
 
     @override
     def pause_writing(self) -> None:
         """Take up no more requests of a client that does not read."""
-        self._blocked = True
+        self._state = _WRITING_PAUSED[self._state]
         self._note_unsent(self._transport.get_write_buffer_size())
 
     @override
     def resume_writing(self) -> None:
         """Go on with a client that reads again."""
-        self._blocked = False
+        self._state = _WRITING_RESUMED[self._state]
         self._note_unsent(0)
         self._listener.soon(self._resume)
 
     def close(self, reason: str = "") -> None:
         """End the connection, what was answered is still sent."""
-        if not self.closed:
-            self.closed = True
+        if self._state is not _CLOSED:
             if reason:
                 _LOG.info("node %d: closing %s: %s", self.node.node_id, self.peer, reason)
             self._flush()
+            self._state = _CLOSED
             self._transport.close()
 
     def abort(self) -> None:
         """End the connection at once; what is not sent is lost."""
-        self.closed = True
+        self._state = _CLOSED
         self._transport.abort()
+
+    @property
+    def closed(self) -> bool:
+        """Whether its client gets no further answer."""
+        return self._state is _CLOSED
 
     @property
     def must_answer_small(self) -> bool:
@@ -188,7 +243,7 @@ class Connection(asyncio.Protocol):
 
     def expire(self, reason: str) -> None:
         """End the connection of a client that is idle; at once where it does not read what was sent."""
-        if self.closed or self._blocked:
+        if self._state in {_CLOSED, _BLOCKED, _ANSWERING_BLOCKED}:
             _LOG.info("node %d: dropping %s: %s", self.node.node_id, self.peer, reason)
             self.abort()
         else:
@@ -196,7 +251,7 @@ class Connection(asyncio.Protocol):
 
     def answered(self, call: Call, response: "Response") -> None:
         """Send the answer to the request in hand, and go on."""
-        if self.closed:
+        if self._state is _CLOSED:
             return
         if call.large or call.request_bytes > _LARGE_MESSAGE:
             self._in_steps(call.route.encode_in_steps(response), partial(self._send, call))
@@ -213,7 +268,7 @@ class Connection(asyncio.Protocol):
         self.close("its response cannot be encoded")
 
     def _send(self, call: Call, body: bytes) -> None:
-        if self.closed:
+        if self._state is _CLOSED:
             return
         size = len(body)
         if call.route.flexible_answer:
@@ -226,11 +281,14 @@ class Connection(asyncio.Protocol):
             self._out += (head, body)
             if size >= _LARGE_ANSWER:
                 self._flush()
-        self.go_on()
+        if self._serving and self._state is _ANSWERING:
+            self._state = _READY  # the next request is taken up there
+        else:
+            self.go_on()
 
     def _in_steps(self, steps: "CodecSteps[Any]", done: Callable[[Any], None]) -> None:
         """Do one step of reading or writing a large message; the next ones after what else is to be done."""
-        if self.closed:
+        if self._state is _CLOSED:
             return
         try:
             next(steps)
@@ -249,7 +307,7 @@ class Connection(asyncio.Protocol):
 
     def go_on(self) -> None:
         """Take up the next request."""
-        self._busy = False
+        self._state = _ANSWERED[self._state]
         if not self._serving:
             self._flush()
             if self._buffer or self._paused:
@@ -260,20 +318,17 @@ class Connection(asyncio.Protocol):
         if out:
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
             out.clear()
-            if self._blocked:
+            if self._state is _BLOCKED or self._state is _ANSWERING_BLOCKED:
                 self._note_unsent(self._transport.get_write_buffer_size())
 
     def _resume(self) -> None:
-        if self._may_serve() and len(self._buffer) >= self._wanted:
+        if self._state is _READY and len(self._buffer) >= self._wanted:
             self._serve(self._buffer)
-        if self._paused and self._may_serve():
+        if self._paused and self._state is _READY:
             self._unpause()
 
-    def _may_serve(self) -> bool:
-        return not (self._busy or self._blocked or self.closed)
-
     def _pause(self) -> None:
-        if not self._paused and not self.closed:
+        if not self._paused and self._state is not _CLOSED:
             self._paused = True
             self._transport.pause_reading()
 
@@ -294,7 +349,7 @@ class Connection(asyncio.Protocol):
         finally:
             self._serving = False
         self._flush()
-        if self.closed:
+        if self._state is _CLOSED:
             self._buffer.clear()
         elif source is self._buffer:
             del self._buffer[:position]
@@ -302,7 +357,7 @@ class Connection(asyncio.Protocol):
                 self._release()
         elif position < len(source):
             self._buffer += memoryview(source)[position:]
-        if self._busy or self._blocked:
+        if self._state is not _READY:
             self._wanted = 4
             # also here: a request that is answered in steps may be between two of them at each read
             if len(self._buffer) > _MAX_WAITING:
@@ -312,7 +367,7 @@ class Connection(asyncio.Protocol):
 
     def _serve_all(self, source: bytes | bytearray) -> int:
         position, end = 0, len(source)
-        while not (self._busy or self._blocked or self.closed):
+        while self._state is _READY:
             if end - position < 4:
                 self._wanted = 4
                 break
@@ -355,7 +410,7 @@ class Connection(asyncio.Protocol):
 
     def _hold(self) -> None:
         """Count what has arrived of a large request; where all memory is taken, read on later."""
-        if self._wanted > _RESERVE_FROM and not self.closed and not self._reserve():
+        if self._wanted > _RESERVE_FROM and self._state is not _CLOSED and not self._reserve():
             self._pause()
 
     def _reserve(self) -> bool:
@@ -412,21 +467,23 @@ class Connection(asyncio.Protocol):
             self.authenticator.check(self, key)
         call = Call(self, found, correlation_id, self._client_id, len(payload))
         if len(payload) > _LARGE_MESSAGE:
-            self._busy = True
-            self._in_steps(found.decode_in_steps(payload, start), partial(self._take, call))
+            self._state = _ANSWERING
+            self._in_steps(found.decode_in_steps(payload, start), partial(self._meet_faults, call))
             return
         try:
             message = found.decode(payload, start)
         except DecodeError as error:
             raise BadRequestError(str(error)) from None
-        self._take(call, message)
+        self._state = _ANSWERING
+        if self.node.faults.any:
+            self._meet_faults(call, message)
+        else:
+            self.run(call, message)
 
-    def _take(self, call: Call, message: Any) -> None:
-        self._busy = True
-        faults = self.node.faults
-        if faults.any and faults.intercept(call, message):
-            return
-        self.run(call, message)
+    def _meet_faults(self, call: Call, message: Any) -> None:
+        """Hand a request on unless a scripted fault takes it."""
+        if not self.node.faults.intercept(call, message):
+            self.run(call, message)
 
     def _handle_raw(self, message: bytes) -> None:
         """Take a SASL message without a header, as clients send it after SaslHandshake version 0."""

@@ -1,5 +1,6 @@
 """Keep the transactional ids of a shard: moves on their way to the log, markers, and what time does."""
 
+import heapq
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +13,6 @@ from groupsdk.broker.runtime.contract import (
     Result,
 )
 from groupsdk.broker.transactions.config import TransactionConfig
-from groupsdk.broker.transactions.deadlines import Deadlines
 from groupsdk.broker.transactions.end_transaction import Fence, fence
 from groupsdk.broker.transactions.log_records import TransactionRecord, transaction_record
 from groupsdk.broker.transactions.metadata import (
@@ -31,6 +31,56 @@ logger = logging.getLogger(__name__)
 _MOST_RECORD_BYTES: Final = (
     500_000  # of what is due at once; the rest is due again, in the next batch
 )
+
+
+class Deadlines:
+    """Deadlines in milliseconds, at most one a key; the clock is the caller's."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, int] = {}
+        self._heap: list[tuple[int, str]] = []
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._at
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def arm(self, key: str, at_ms: int) -> None:
+        """Set the deadline of a key, in place of an earlier one."""
+        if self._at.get(key) == at_ms:
+            return
+        self._at[key] = at_ms
+        heapq.heappush(self._heap, (at_ms, key))
+        # Dropped and moved deadlines stay in the heap until they come up, unless they are the most of it.
+        if len(self._heap) > 2 * len(self._at) + 64:
+            self._heap = [(at, each) for each, at in self._at.items()]
+            heapq.heapify(self._heap)
+
+    def drop(self, key: str) -> None:
+        """Forget the deadline of a key, if it has one."""
+        self._at.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all deadlines."""
+        self._at.clear()
+        self._heap.clear()
+
+    def pop(self, now_ms: int) -> str | None:
+        """Take out the key whose deadline passed first; None: no deadline has passed."""
+        next_ms = self.next_ms
+        if next_ms is None or next_ms > now_ms:
+            return None
+        key = heapq.heappop(self._heap)[1]
+        del self._at[key]
+        return key
+
+    @property
+    def next_ms(self) -> int | None:
+        """The earliest deadline; None: there is none."""
+        while self._heap and self._at.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +189,9 @@ class TransactionLedger:
             if metadata.state is TransactionState.EMPTY:
                 logger.info(
                     "transactional id %s: initialized with producer id %d, epoch %d",
-                    *(transactional_id, metadata.producer_id, metadata.producer_epoch),
+                    transactional_id,
+                    metadata.producer_id,
+                    metadata.producer_epoch,
                 )
             self._entered(transaction)
 
@@ -163,7 +215,9 @@ class TransactionLedger:
                 continue
             logger.info(
                 "transactional id %s: goes on with %s on %d partitions",
-                *(metadata.transactional_id, metadata.state.label, len(metadata.partitions)),
+                metadata.transactional_id,
+                metadata.state.label,
+                len(metadata.partitions),
             )
             results.append(self._pushed(transaction, metadata.partitions, now_ms))
         return _joined(results)
@@ -321,7 +375,9 @@ class TransactionLedger:
         logger.info(
             "transactional id %s: the transaction of producer id %d, epoch %d is aborted: open for more than %d ms",
             metadata.transactional_id,
-            *(metadata.producer_id, metadata.producer_epoch, metadata.timeout_ms),
+            metadata.producer_id,
+            metadata.producer_epoch,
+            metadata.timeout_ms,
         )
         try:
             abort = fence(

@@ -88,7 +88,9 @@ class MarkerRound:
             if error in FENCED:
                 logger.warning(
                     "transactional id %s: no more markers are written, as %s-%d answered %s",
-                    *(self._transactional_id, *partition, error.name),
+                    self._transactional_id,
+                    *partition,
+                    error.name,
                 )
                 self.given_up = True
                 return False
@@ -99,7 +101,9 @@ class MarkerRound:
             logger.log(
                 self.level(logging.INFO if error in RETRIED else logging.WARNING),
                 "transactional id %s: the marker for %s-%d is tried again, after %s",
-                *(self._transactional_id, *partition, error.name),
+                self._transactional_id,
+                *partition,
+                error.name,
             )
         return bool(self._failed)
 

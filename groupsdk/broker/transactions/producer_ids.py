@@ -63,24 +63,6 @@ class BlockStore(Protocol):
         """
 
 
-class MemoryBlockStore:
-    """Keep the next start in memory, for brokers that live no longer than their process."""
-
-    def __init__(self, next_start: int = 0) -> None:
-        self._next_start = next_start
-
-    def next_start(self) -> int:
-        """Return the first id of the block to claim next."""
-        return self._next_start
-
-    def claim(self, start: int, following: int) -> bool:
-        """Take the ids from `start` to before `following`, if no one else has."""
-        if start != self._next_start:
-            return False
-        self._next_start = following
-        return True
-
-
 class ProducerIdAllocator:
     """Hand out the ids of blocks that it claimed (Kafka's `ProducerIdManager`).
 

@@ -22,11 +22,11 @@ from groupsdk.broker.transactions.add_partitions import (
     add_partitions,
     verify_partitions,
 )
+from groupsdk.broker.transactions.answers import describe, list_transactions
 from groupsdk.broker.transactions.config import TransactionConfig
 from groupsdk.broker.transactions.end_transaction import EndRequest, Fence, end_transaction
 from groupsdk.broker.transactions.init_producer_id import Known, expectation, init_producer_id
 from groupsdk.broker.transactions.ledger import TransactionLedger
-from groupsdk.broker.transactions.listing import describe, list_transactions
 from groupsdk.broker.transactions.log_records import TransactionRecord, decode
 from groupsdk.broker.transactions.metadata import EPOCH_BUMP_VERSION
 from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator, ProducerIdError
@@ -277,8 +277,13 @@ class TransactionCoordinatorShard(CoordinatorShard):
         )
         try:
             decision = init_producer_id(
-                *(transactional_id, known, expected, request.transaction_timeout_ms),
-                *(self._config, self._producer_ids, now_ms),
+                transactional_id,
+                known,
+                expected,
+                request.transaction_timeout_ms,
+                self._config,
+                self._producer_ids,
+                now_ms,
             )
         except ProducerIdError as error:
             logger.warning("transactional id %s: no producer id: %s", transactional_id, error)

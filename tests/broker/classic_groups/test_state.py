@@ -3,8 +3,7 @@ from itertools import product
 import pytest
 
 from groupsdk.broker.classic_groups.group import ClassicGroup
-from groupsdk.broker.classic_groups.state import TRANSITIONS, GroupTrigger
-from groupsdk.broker.group_status import GroupState
+from groupsdk.broker.group_status import TRANSITIONS, GroupState, GroupTrigger
 from tests.support.cases import each_case
 
 

@@ -29,7 +29,7 @@ from groupsdk.wire.messages import (
     sync_group,
     txn_offset_commit,
 )
-from groupsdk.wire.schema import Request
+from groupsdk.wire.schema import NO_UUID, Request
 from tests.broker.consumer_groups.rig import Rig, Topics
 
 
@@ -166,6 +166,10 @@ class Player:
         )
         return leave_group.LeaveGroupRequest(group_id=GROUP, members=members)
 
+    def _asked_id(self, name: str, version: int, ids_from: int) -> UUID:
+        """Looks up what the handler of such a version has looked up."""
+        return self.topics.id_of(name) if version >= ids_from else NO_UUID
+
     def _OffsetCommit(self, given: Step, version: int) -> Request[Any]:  # noqa: N802
         return offset_commit.OffsetCommitRequest(
             GROUP,
@@ -175,7 +179,8 @@ class Player:
             topics=tuple(
                 offset_commit.OffsetCommitRequestTopic(
                     name,
-                    tuple(
+                    self._asked_id(name, version, 10),
+                    partitions=tuple(
                         offset_commit.OffsetCommitRequestPartition(int(index), offset)
                         for index, offset in each.items()
                     ),
@@ -196,6 +201,7 @@ class Player:
             tuple(
                 txn_offset_commit.TxnOffsetCommitRequestTopic(
                     name,
+                    self._asked_id(name, version, 6),
                     partitions=tuple(
                         txn_offset_commit.TxnOffsetCommitRequestPartition(int(index), offset)
                         for index, offset in each.items()
@@ -207,7 +213,9 @@ class Player:
 
     def _OffsetFetch(self, given: Step, version: int) -> Request[Any]:  # noqa: N802
         topics = tuple(
-            offset_fetch.OffsetFetchRequestTopics(name, tuple(indexes))
+            offset_fetch.OffsetFetchRequestTopics(
+                name, self._asked_id(name, version, 10), tuple(indexes)
+            )
             for name, indexes in given["topics"].items()
         )
         member_id = given.get("memberId")
@@ -396,6 +404,10 @@ class Player:
         if value is not None:
             told = getattr(self, f"_record_{key.record_type}", lambda _: {})(value)
         return key.record_type, name, told
+
+    def _record_1(self, value: Any) -> Any:
+        named = value.topic_id != NO_UUID
+        return {"topicId": f"${self._name(value.topic_id)}" if named else None}
 
     def _record_3(self, value: Any) -> Any:
         return {"epoch": value.epoch, "metadataHash": value.metadata_hash}

@@ -108,6 +108,7 @@ class Rig:
             new_uuid,
             consumer_settings=settings,
             image=lambda: self.topics,
+            topics=self.topics._topics,
             assignors=self.assignors,
             start_assignment=self.start_assignment,
         )
@@ -124,7 +125,7 @@ class Rig:
 
     def ask(self, request: Request[Any], version: int | None = None) -> Any:
         """Hands a request over that is answered at once; returns the answer."""
-        token, _ = self.send(request, request.api.max_version if version is None else version)
+        token, _ = self.send(request, request.api.client_version if version is None else version)
         return self.answers.pop(token)
 
     def advance(self, delta_ms: int) -> list[LogRecord]:

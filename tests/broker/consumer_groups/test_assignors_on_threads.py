@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 import pytest
+from pytest_mock import MockerFixture
 from typing_extensions import override
 
 from assignors.weighted import WeightedAssignor
+from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, Target
 from groupsdk.broker.consumer_groups.assignors import GroupSpec, UniformAssignor
 from groupsdk.broker.consumer_groups.topics import Partitions
 from groupsdk.broker.embedded import EmbeddedBroker
@@ -66,6 +68,25 @@ def test_the_broker_serves_everybody_else_while_an_assignor_computes() -> None:
         assert member.heartbeat().member_epoch == 1
         held.go_on.set()
         member.until(4)
+
+
+def test_no_assignor_of_a_large_group_runs_on_the_loop(mocker: MockerFixture) -> None:
+    ran: dict[str, set[str]] = {}
+    run = AssignmentJob.run
+
+    def watched(job: AssignmentJob) -> Target:
+        ran.setdefault(job.name, set()).add(threading.current_thread().name)
+        return run(job)
+
+    mocker.patch.object(AssignmentJob, "run", watched)
+    settings = {"group.consumer.assignors": "uniform,range,sticky,weighted"}
+    held = Held()
+    held.go_on.set()
+    with EmbeddedBroker(settings, topics={"t": 10_000}, assignors=[held]) as broker:
+        for name in ("uniform", "range", "sticky", "weighted", "held"):
+            with WireMember(broker, f"g-{name}", "m1", server_assignor=name) as member:
+                member.until(10_000)
+            assert ran[name] == {f"groupsdk-assignor-{name}"}
 
 
 def test_a_slow_assignor_is_told_with_an_error_and_the_last_assignment_stays(

@@ -188,3 +188,21 @@ def test_growth_is_not_missed_where_the_request_that_saw_it_could_not_be_written
     for _ in range(2):
         assert member.heartbeat() == 0
     assert sum(map(len, member.owned.values())) == 3
+
+
+def test_a_static_member_that_comes_back_under_its_old_id_has_a_session() -> None:
+    # Found by the simulation: it was kept for ever where it died before its next heartbeat.
+    rig = Rig(Topics(t=2))
+    join = ConsumerGroupHeartbeatRequest(
+        *(GROUP, "m1", 0, "i1"),
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=("t",),
+        topic_partitions=(),
+    )
+    assert rig.ask(join).error_code == 0
+    assert rig.ask(ConsumerGroupHeartbeatRequest(GROUP, "m1", -2, "i1")).error_code == 0
+    assert rig.ask(join).error_code == 0
+    rig.advance(60_000)
+    group = rig.shard.consumer_group(GROUP)
+    assert group is not None
+    assert not group.members

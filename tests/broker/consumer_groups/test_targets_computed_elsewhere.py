@@ -1,10 +1,17 @@
 """Test what becomes of a group while an assignor computes its target elsewhere."""
 
 from typing import Any
+from uuid import UUID
 
 from groupsdk.broker.consumer_groups.assignment_jobs import AssignmentJob, is_quick
-from groupsdk.broker.consumer_groups.assignors import UniformAssignor
+from groupsdk.broker.consumer_groups.assignors import (
+    GroupSpec,
+    MemberSpec,
+    RangeAssignor,
+    UniformAssignor,
+)
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.topics import TopicInfo
 from groupsdk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
@@ -151,3 +158,22 @@ def test_only_kafkas_own_on_groups_that_are_not_huge_run_at_once() -> None:
     it.finish()
     it.heartbeat("m1", 1, topic_partitions=(TopicPartitions(it.rig.topics.id_of("t"), ()),))
     assert not is_quick(UniformAssignor(), it.jobs[0].spec)
+    # also few members and partitions, if each member subscribes to many topics: range looks at each pair
+    ids = [UUID(int=number) for number in range(100)]
+    for names, quick in ((ids[:10], True), (ids, False)):
+        members = {
+            f"m{number}": MemberSpec(
+                member_id=f"m{number}",
+                instance_id=None,
+                rack_id=None,
+                subscribed=frozenset(names),
+                target={},
+            )
+            for number in range(60)
+        }
+        topics = {each: TopicInfo(each, str(each), 1) for each in names}
+        group = GroupSpec(members=members, topics=topics, is_homogeneous=True)
+        assert [is_quick(each, group) for each in (UniformAssignor(), RangeAssignor())] == [
+            quick
+        ] * 2
+        assert not is_quick(Mine(), group)

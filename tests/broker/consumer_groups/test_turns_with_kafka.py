@@ -73,14 +73,16 @@ def settled(members: list[WireMember], *sizes: int) -> None:
 
 def commit(member: WireMember, offset: int) -> int:
     """Commits an offset of t-0 in the member's epoch; returns the error."""
-    topics = (OffsetCommitRequestTopic("t", (OffsetCommitRequestPartition(0, offset),)),)
+    topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, offset),)),)
     request = OffsetCommitRequest(member.group_id, member.epoch, member.member_id, topics=topics)
     return member.client.ask(request, 9).topics[0].partitions[0].error_code
 
 
 def committed(broker: Served, group_id: str) -> int:
     """Fetches the offset of t-0."""
-    group = OffsetFetchRequestGroup(group_id, topics=(OffsetFetchRequestTopics("t", (0,)),))
+    group = OffsetFetchRequestGroup(
+        group_id, topics=(OffsetFetchRequestTopics("t", partition_indexes=(0,)),)
+    )
     with connected(broker) as client:
         (found,) = client.ask(OffsetFetchRequest(groups=(group,)), 9).groups
     assert found.error_code == 0

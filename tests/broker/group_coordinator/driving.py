@@ -128,7 +128,7 @@ class Driver:
     def send(self, request: Request[Any], version: int | None = None, **context: Any) -> int:
         """Hand a request over; return the token of its answer."""
         token = next(self._tokens)
-        self.versions[token] = request.api.max_version if version is None else version
+        self.versions[token] = request.api.client_version if version is None else version
         told = RequestContext(token, self.versions[token], **({"client_id": "c"} | context))
         self.deal_with(self.shard.handle(request, told, self.now_ms))
         return token
@@ -247,7 +247,7 @@ class Driver:
             topics=(
                 OffsetCommitRequestTopic(
                     topic,
-                    tuple(
+                    partitions=tuple(
                         OffsetCommitRequestPartition(index, offset, committed_metadata=metadata)
                         for index, offset in offsets.items()
                     ),

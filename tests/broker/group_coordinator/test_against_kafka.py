@@ -234,7 +234,7 @@ class Schedule:
         return self.both.driver.shard.group(self.both.group_id)
 
     def version(self, request: type[Request[Any]], least: int = 0) -> int:
-        return self.random.randint(max(least, request.api.min_version), request.api.max_version)
+        return self.random.randint(max(least, request.api.min_version), request.api.client_version)
 
     def someone(self) -> Known:
         """A member, mostly one that is there."""
@@ -387,7 +387,7 @@ class Schedule:
                 topics=(
                     OffsetCommitRequestTopic(
                         TOPIC,
-                        tuple(
+                        partitions=tuple(
                             OffsetCommitRequestPartition(
                                 index, next(self.numbers), self.random.choice((-1, 3)), metadata
                             )
@@ -406,7 +406,7 @@ class Schedule:
         indexes = tuple(range(PARTITIONS))
         stable = version >= 7 and self.random.random() < 0.5
         if version >= 8:
-            named = (OffsetFetchRequestTopics(TOPIC, indexes),)
+            named = (OffsetFetchRequestTopics(TOPIC, partition_indexes=indexes),)
             group = OffsetFetchRequestGroup(group_id, topics=None if every else named)
             request = OffsetFetchRequest(groups=(group,), require_stable=stable)
         else:
@@ -466,7 +466,7 @@ def create_topic(place: tuple[str, int]) -> None:
 def wait_for_topic(address: tuple[str, int]) -> None:
     """Wait until commits for the topic are taken: the broker learns of it a little later."""
     partition = OffsetCommitRequestPartition(0, 1)
-    topic = OffsetCommitRequestTopic(TOPIC, (partition,))
+    topic = OffsetCommitRequestTopic(TOPIC, partitions=(partition,))
     until = time.perf_counter() + ANSWER_S
     while True:
         connection = Connection(address)

@@ -1,6 +1,8 @@
+from uuid import UUID
+
 import pytest
 
-from groupsdk.broker.group_coordinator.offset_commits import (
+from groupsdk.broker.group_coordinator.offset_metadata_manager import (
     commit_accepted,
     commit_answer,
     commit_error,
@@ -19,6 +21,7 @@ from groupsdk.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from groupsdk.wire.schema import NO_UUID
 
 
 OK = ErrorCode.NONE
@@ -44,21 +47,29 @@ def told(answer: OffsetCommitResponse) -> list[tuple[str, list[tuple[int, int]]]
 def test_each_partition_has_its_error(
     topics: list[tuple[str, list[tuple[int, ErrorCode]]]],
 ) -> None:
-    assert told(commit_answer(topics)) == topics
+    asked = [(OffsetCommitRequestTopic(name), partitions) for name, partitions in topics]
+    assert told(commit_answer(asked)) == topics
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 256, 257])
 def test_what_is_all_accepted_is_answered_as_any_other_commit(count: int) -> None:
     indexes = tuple(range(count))
-    answer = commit_answer([("t", [(index, OK) for index in indexes]), ("u", [(7, OK)])])
+    for topic_id in (NO_UUID, UUID(int=5)):
+        t, u = OffsetCommitRequestTopic("t", topic_id), OffsetCommitRequestTopic("u", topic_id)
+        one = commit_answer([(t, [(index, OK) for index in indexes])])
+        both = commit_answer([(t, [(index, OK) for index in indexes]), (u, [(7, OK)])])
 
-    assert commit_accepted([("t", indexes), ("u", (7,))]) == answer
-    assert commit_accepted([("t", indexes)]) == commit_answer([("t", [(n, OK) for n in indexes])])
+        assert commit_accepted([(t, indexes), (u, (7,))]) == both
+        assert commit_accepted([(t, indexes)]) == one
+        assert {each.topic_id for each in both.topics} == {topic_id}
 
 
 def test_an_error_of_the_group_is_repeated() -> None:
     partitions = tuple(OffsetCommitRequestPartition(index) for index in (4, 2))
-    topics = (OffsetCommitRequestTopic("t", partitions), OffsetCommitRequestTopic("none"))
+    topics = (
+        OffsetCommitRequestTopic("t", partitions=partitions),
+        OffsetCommitRequestTopic("none"),
+    )
 
     answer = commit_error(OffsetCommitRequest("g", topics=topics), ErrorCode.NOT_COORDINATOR)
 

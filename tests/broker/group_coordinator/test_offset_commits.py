@@ -89,7 +89,7 @@ class TestCommits:
     def test_the_others_of_the_request_go_through(self) -> None:
         driver = Driver()
         good = OffsetCommitRequestTopic(
-            "t", (partition(0), partition(1, "x" * 5_000), partition(2))
+            "t", partitions=(partition(0), partition(1, "x" * 5_000), partition(2))
         )
 
         answer = driver.ask(OffsetCommitRequest(GROUP, topics=(good,)))
@@ -258,9 +258,11 @@ def write(shard: GroupCoordinatorShard, result: Result) -> list[LogRecord]:
 
 def test_a_commit_is_stored_as_it_is_loaded() -> None:
     topics = (
-        OffsetCommitRequestTopic("t", (offset_of(0, 5), offset_of(1, 6), offset_of(0, 7))),
-        OffsetCommitRequestTopic("u", (offset_of(0, 8, "m" * 5_000),)),
-        OffsetCommitRequestTopic("v", (offset_of(3, 9, "m"),)),
+        OffsetCommitRequestTopic(
+            "t", partitions=(offset_of(0, 5), offset_of(1, 6), offset_of(0, 7))
+        ),
+        OffsetCommitRequestTopic("u", partitions=(offset_of(0, 8, "m" * 5_000),)),
+        OffsetCommitRequestTopic("v", partitions=(offset_of(3, 9, "m"),)),
     )
     shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
     shard.loaded(1_000)
@@ -271,7 +273,6 @@ def test_a_commit_is_stored_as_it_is_loaded() -> None:
     # and nothing is left of it
     again = shard.handle(HeartbeatRequest("simple", 1, "m"), RequestContext(2, 4), 1_000)
     assert [each.token for each in again.replies] == [2]
-    assert shard.append_failed(result, ErrorCode.KAFKA_STORAGE_ERROR, 1_000) is NOTHING
     for one_by_one in (False, True):
         loaded = GroupCoordinatorShard(GroupConfig(), lambda: "id")
         for records in [[each] for each in log] if one_by_one else [log]:
@@ -291,10 +292,14 @@ def test_offsets_without_metadata_are_written_as_those_beside_one_that_has_some(
     plain = tuple(offset_of(index, 1_000 + index) for index in (*range(count), 0))
     written: list[list[LogRecord]] = []
     kept = []
-    for more in ((), (OffsetCommitRequestTopic("z", (offset_of(0, 5, "m"),)),)):
+    for more in ((), (OffsetCommitRequestTopic("z", partitions=(offset_of(0, 5, "m"),)),)):
         shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
         shard.loaded(1_000)
-        topics = (OffsetCommitRequestTopic("t", plain), OffsetCommitRequestTopic("u", plain), *more)
+        topics = (
+            OffsetCommitRequestTopic("t", partitions=plain),
+            OffsetCommitRequestTopic("u", partitions=plain),
+            *more,
+        )
         result = shard.handle(
             OffsetCommitRequest("simple", topics=topics), RequestContext(1, 9), 1_000
         )
@@ -317,7 +322,7 @@ def test_offsets_without_metadata_are_written_as_those_beside_one_that_has_some(
 def test_a_commit_of_nothing_that_can_be_stored_makes_no_group() -> None:
     shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
     shard.loaded(1_000)
-    topics = (OffsetCommitRequestTopic("u", (offset_of(0, 8, "m" * 5_000),)),)
+    topics = (OffsetCommitRequestTopic("u", partitions=(offset_of(0, 8, "m" * 5_000),)),)
     result = shard.handle(OffsetCommitRequest("g", topics=topics), RequestContext(1, 9), 1_000)
     assert not write(shard, result)
     assert shard.group_ids == ()
@@ -325,7 +330,9 @@ def test_a_commit_of_nothing_that_can_be_stored_makes_no_group() -> None:
 
 def test_commits_that_are_taken_together_are_what_they_are_one_by_one() -> None:
     def commit(group: str, offset: int, *, member: str = "") -> OffsetCommitRequest:
-        topics = (OffsetCommitRequestTopic("t", (offset_of(0, offset), offset_of(1, offset))),)
+        topics = (
+            OffsetCommitRequestTopic("t", partitions=(offset_of(0, offset), offset_of(1, offset))),
+        )
         return OffsetCommitRequest(group, 1 if member else -1, member, topics=topics)
 
     requests = [
@@ -358,19 +365,18 @@ def test_commits_that_are_taken_together_are_what_they_are_one_by_one() -> None:
     assert seen[0] == seen[1]
 
 
-def test_what_was_taken_together_can_be_dropped() -> None:
+def test_of_what_was_taken_together_nothing_is_kept_before_it_is_written() -> None:
     shard = GroupCoordinatorShard(GroupConfig(), lambda: "id")
     shard.loaded(1_000)
-    topics = (OffsetCommitRequestTopic("t", (offset_of(0, 5),)),)
+    topics = (OffsetCommitRequestTopic("t", partitions=(offset_of(0, 5),)),)
     request = OffsetCommitRequest("g", topics=topics)
     result = shard.handle_all([(request, RequestContext(1, 9))], 1_000)
-    shard.drop(result)
     assert shard.append_failed(result, ErrorCode.KAFKA_STORAGE_ERROR, 1_000) is NOTHING
     assert shard.group_ids == ()
     many = tuple(offset_of(each, 5) for each in range(11))
     assert shard.may_wait(request)
     assert not shard.may_wait(
-        OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", many),))
+        OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=many),))
     )
     assert not shard.may_wait(HeartbeatRequest("g", 1, "m"))
     answer = shard.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -384,7 +390,9 @@ commits = st.builds(
         who[1],
         who[2],
         retention_time_ms=retention_ms,
-        topics=(OffsetCommitRequestTopic(topic, tuple(offset_of(*each) for each in offsets)),),
+        topics=(
+            OffsetCommitRequestTopic(topic, partitions=tuple(offset_of(*each) for each in offsets)),
+        ),
     ),
     st.sampled_from(
         [(GROUP, 1, "c-id1"), (GROUP, 2, "c-id1"), (GROUP, 1, "x"), ("h", -1, ""), ("i", -1, "")]

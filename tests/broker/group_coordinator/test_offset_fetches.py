@@ -1,13 +1,21 @@
+from uuid import UUID
+
 import pytest
 
 from groupsdk.broker.classic_groups.config import GroupConfig
 from groupsdk.error_code import ErrorCode
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from groupsdk.wire.schema import NO_UUID
 from tests.broker.group_coordinator.driving import GROUP, Driver
 
 
@@ -33,7 +41,7 @@ def test_one_group_up_to_version_7(version: int) -> None:
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_several_groups_from_version_8(version: int) -> None:
-    named = (OffsetFetchRequestTopics("u", (0,)),)
+    named = (OffsetFetchRequestTopics("u", partition_indexes=(0,)),)
     groups = (
         OffsetFetchRequestGroup(GROUP, topics=named),
         OffsetFetchRequestGroup("no-such-group", topics=named),
@@ -82,3 +90,20 @@ def test_the_group_alone_decides_and_not_who_asks() -> None:
 
     assert answer.groups[0].error_code == ErrorCode.NONE
     assert len(answer.groups[0].topics) == 2
+
+
+def test_an_offset_of_an_earlier_topic_of_the_name_is_not_found() -> None:
+    driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0))
+    earlier, later = UUID(int=1), UUID(int=2)
+    partitions = (OffsetCommitRequestPartition(0, 5),)
+    topics = (OffsetCommitRequestTopic("t", earlier, partitions),)
+    driver.ask(OffsetCommitRequest(GROUP, topics=topics), 10)
+
+    def fetched(topic_id: UUID) -> int:
+        asked = (OffsetFetchRequestTopics("t", topic_id, (0,)),)
+        group = OffsetFetchRequestGroup(GROUP, topics=asked)
+        answer = driver.ask(OffsetFetchRequest(groups=(group,)), 10)
+        found: int = answer.groups[0].topics[0].partitions[0].committed_offset
+        return found
+
+    assert (fetched(earlier), fetched(later), fetched(NO_UUID)) == (5, -1, 5)

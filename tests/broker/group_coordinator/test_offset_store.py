@@ -1,4 +1,4 @@
-from groupsdk.broker.group_coordinator.offset_store import OffsetStore
+from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStore
 from groupsdk.broker.group_coordinator.records import (
     CommittedOffset,
     OffsetCommitRecords,

@@ -11,6 +11,7 @@ from groupsdk.broker.runtime.contract import (
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -22,7 +23,7 @@ from tests.broker.group_coordinator.driving import GROUP, PRODUCER, SESSION_MS, 
 QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
 OK = ErrorCode.NONE
 COMMIT = OffsetCommitRequest(
-    GROUP, topics=(OffsetCommitRequestTopic("t", (OffsetCommitRequestPartition(0, 5),)),)
+    GROUP, topics=(OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),)),)
 )
 
 
@@ -108,7 +109,9 @@ class TestAppending:
 
     def test_a_failure_of_another_result_is_not_taken_for_the_last_one(self) -> None:
         driver = Driver(QUICK)
-        result = driver.shard.handle(COMMIT, RequestContext(1, 9), driver.now_ms)
+        (member_id,) = driver.stable(1)
+        leaving = LeaveGroupRequest(GROUP, members=(MemberIdentity(member_id),))
+        result = driver.shard.handle(leaving, RequestContext(1, 5), driver.now_ms)
 
         assert driver.shard.append_failed(Result(), ErrorCode.REQUEST_TIMED_OUT, 0) is NOTHING
         again = driver.shard.append_failed(result, ErrorCode.REQUEST_TIMED_OUT, 0)

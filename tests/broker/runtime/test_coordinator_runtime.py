@@ -13,6 +13,7 @@ from groupsdk.broker.runtime.contract import (
     LogRecord,
     MarkerPartitions,
     ProducerStamp,
+    Record,
     Reply,
     RequestContext,
     Result,
@@ -33,14 +34,7 @@ from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
 
 
-class Value(LogRecord):
-    """A record that is written as it is."""
-
-    def encoded(self) -> Sequence[Pair]:
-        return (self,)
-
-
-RECORD = Value(b"k", b"v")
+RECORD = LogRecord(b"k", b"v")
 STAMP = ProducerStamp(7, 1)
 MARKERS = MarkerPartitions("x", 7, 1, True, 3, (("t", 0),))
 
@@ -64,14 +58,14 @@ class Machine(CoordinatorShard):
         self.follow: list[Result] = []
 
     @override
-    def decode(self, records: Sequence[Pair]) -> Iterator[Value]:
+    def decode(self, records: Sequence[Pair]) -> Iterator[LogRecord]:
         for each in records:
             if each[0] == b"bad":
                 raise DecodeError("a record that cannot be read")
-            yield Value(*each)
+            yield LogRecord(*each)
 
     @override
-    def replay(self, record: Value, producer: ProducerStamp | None = None) -> None:
+    def replay(self, record: LogRecord, producer: ProducerStamp | None = None) -> None:
         self.events.append(("replay", record.key, producer))
 
     @override
@@ -136,13 +130,16 @@ class Log:
         self.full = False
         self.broken = False
 
-    def append(self, records: Sequence[Pair], producer: ProducerStamp | None, now_ms: int) -> None:
+    def append(
+        self, records: Sequence[Record], producer: ProducerStamp | None, now_ms: int
+    ) -> None:
         """Appends, or fails where it is full; where it is broken, as no log may."""
         if self.broken:
             raise RuntimeError("a bug")
         if self.full:
             raise FullDiskError("no room")
-        self.events.append(("append", len(records), producer))
+        pairs = [pair for each in records for pair in each.encoded()]
+        self.events.append(("append", len(pairs), producer))
 
     def replay(self) -> Iterator[Replayed | Marker]:
         """Goes through the entries one by one."""
@@ -280,7 +277,7 @@ def test_what_follows_the_records_is_done_too() -> None:
 
 
 def test_a_record_that_cannot_be_encoded_is_not_written() -> None:
-    class Broken(Value):
+    class Broken(LogRecord):
         @override
         def encoded(self) -> Sequence[Pair]:
             raise EncodeError("too long")
@@ -438,9 +435,6 @@ class Gatherer(Machine):
             tuple(each for result in results for each in result.replies),
         )
 
-    def drop(self, result: Result) -> None:
-        self.events.append("drop")
-
     def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
         return HeartbeatResponse(error_code=error)
 
@@ -450,7 +444,7 @@ class GatheringRig(Rig):
 
     def __init__(self) -> None:
         super().__init__()
-        self.crowded = True
+        self.is_crowded = True
         self.machine = Gatherer(self.events)
         self.machine.say = lambda token: Result(
             (RECORD,), (Reply(token, HeartbeatResponse(error_code=0)),)
@@ -461,7 +455,7 @@ class GatheringRig(Rig):
             self.log,
             self.scheduler,
             self.deferred.append,
-            crowded=lambda: self.crowded,
+            crowd=self,
         )
         self.runtime.load()
         self.events.clear()
@@ -527,7 +521,7 @@ def test_one_commit_alone_goes_its_usual_way() -> None:
     rig.end_turn()
     write = [("append", 1, None), ("replay", b"k", None), ("written", 1)]
     assert rig.events == [("handle", "c"), *write]
-    rig.crowded = False
+    rig.is_crowded = False
     rig.commit()
     assert not rig.deferred
     assert rig.codes() == [0, 0]
@@ -541,7 +535,6 @@ def test_commits_that_cannot_be_written_together_are_written_one_by_one() -> Non
     rig.end_turn()
     assert rig.events == [
         ("handle_all", 2),
-        "drop",
         *[("handle", "c"), ("append_failed", ErrorCode.KAFKA_STORAGE_ERROR)] * 2,
     ]
     assert rig.codes() == [15, 15]

@@ -1,5 +1,6 @@
 """Tests one connection: requests in order, bytes of any kind, clients that do not read."""
 
+import asyncio
 import contextlib
 import random
 import socket
@@ -11,10 +12,12 @@ from pytest_mock import MockerFixture
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server import listener
+from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.connection import TRANSITIONS, Connection, ConnectionTrigger
 from groupsdk.wire.api import encode_request
 from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from groupsdk.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from groupsdk.wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -245,3 +248,42 @@ def test_an_idle_connection_is_closed() -> None:
         began = time.perf_counter()
         assert client.is_closed()
         assert time.perf_counter() - began > 0.05
+
+
+def test_a_connection_moves_as_its_table_says(
+    broker: EmbeddedBroker, mocker: MockerFixture
+) -> None:
+    taken: list[Call] = []
+    mocker.patch.object(Connection, "run", lambda _, call, __: taken.append(call))
+    transport = mocker.Mock(spec=asyncio.Transport)
+    transport.get_extra_info.return_value = ("127.0.0.1", 1)
+    transport.get_write_buffer_size.return_value = 0
+    frame = encode_request(HeartbeatRequest("g", 1, "m"), 4, 7, "c")
+    t = ConnectionTrigger
+
+    def walk() -> None:
+        made = Connection(broker._running().nodes[1].listeners[0])
+        made.connection_made(transport)
+        moves = {
+            t.TAKEN_UP: lambda: made.data_received(frame),
+            t.ANSWERED: lambda: taken.pop().answer(HeartbeatResponse()),
+            t.WRITING_PAUSED: made.pause_writing,
+            t.WRITING_RESUMED: made.resume_writing,
+            t.CLOSED: made.close,
+        }
+        walked = [
+            *(t.TAKEN_UP, t.WRITING_PAUSED, t.ANSWERED, t.WRITING_RESUMED),
+            *(t.WRITING_PAUSED, t.WRITING_RESUMED, t.TAKEN_UP, t.WRITING_PAUSED),
+            *(t.WRITING_RESUMED, t.ANSWERED, t.TAKEN_UP, t.CLOSED, t.CLOSED),
+        ]
+        for trigger in walked:
+            expected = TRANSITIONS[made._state, trigger]
+            moves[trigger]()
+            assert made._state is expected, trigger
+        for trigger in (t.ANSWERED, t.WRITING_PAUSED, t.WRITING_RESUMED, t.TAKEN_UP):
+            moves[trigger]()
+            assert made.closed, trigger
+        made.connection_lost(None)
+        assert made.closed
+
+    broker._on_loop(walk)

@@ -57,7 +57,7 @@ def test_an_error_stands_at_the_top_where_there_is_room() -> None:
 
 def test_an_error_is_repeated_for_each_partition() -> None:
     partitions = (OffsetCommitRequestPartition(3, 5), OffsetCommitRequestPartition(4, 5))
-    asked = OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions),))
+    asked = OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=partitions),))
     refused = text(asked, 8)
     assert "partition_index=3, error_code=16" in refused
     assert "partition_index=4, error_code=16" in refused

@@ -15,7 +15,6 @@ from groupsdk.broker.transactions.log_records import TransactionRecord
 from groupsdk.broker.transactions.metadata import TransactionMetadata
 from groupsdk.broker.transactions.producer_ids import (
     BlockStore,
-    MemoryBlockStore,
     ProducerIdAllocator,
 )
 from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
@@ -65,6 +64,24 @@ def metadata(
         "start_ms": -1 if state is TransactionState.EMPTY else 900,
     }
     return TransactionMetadata(**{**values, **changes})
+
+
+class MemoryBlockStore:
+    """Keeps the start of the next block in memory."""
+
+    def __init__(self, next_start: int = 0) -> None:
+        self._next_start = next_start
+
+    def next_start(self) -> int:
+        """Returns the first id of the block to claim next."""
+        return self._next_start
+
+    def claim(self, start: int, following: int) -> bool:
+        """Takes the ids from `start` to before `following`, if no one else has."""
+        if start != self._next_start:
+            return False
+        self._next_start = following
+        return True
 
 
 class Coordinator:

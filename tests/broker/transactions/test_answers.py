@@ -7,7 +7,6 @@ from groupsdk.broker.transactions import answers
 from groupsdk.broker.transactions.producer_ids import (
     MAX_PRODUCER_ID,
     BlockStoreError,
-    MemoryBlockStore,
     ProducerIdAllocator,
 )
 from groupsdk.error_code import ErrorCode as E
@@ -36,7 +35,7 @@ from groupsdk.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from tests.broker.transactions.driving import metadata
+from tests.broker.transactions.driving import MemoryBlockStore, metadata
 
 
 TOPICS = (AddPartitionsToTxnTopic("t", (2, 0)), AddPartitionsToTxnTopic("u", (5,)))

@@ -8,13 +8,12 @@ from groupsdk.broker.transactions.end_transaction import EndRequest, end_transac
 from groupsdk.broker.transactions.metadata import TransactionMetadata
 from groupsdk.broker.transactions.producer_ids import (
     MAX_PRODUCER_ID,
-    MemoryBlockStore,
     ProducerIdAllocator,
     ProducerIdsExhaustedError,
 )
 from groupsdk.broker.transactions.state import TransactionState as S
 from groupsdk.error_code import ErrorCode as E
-from tests.broker.transactions.driving import metadata
+from tests.broker.transactions.driving import MemoryBlockStore, metadata
 
 
 EVERY = [

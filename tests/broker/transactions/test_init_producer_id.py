@@ -15,13 +15,12 @@ from groupsdk.broker.transactions.init_producer_id import (
 from groupsdk.broker.transactions.metadata import TransactionMetadata
 from groupsdk.broker.transactions.producer_ids import (
     MAX_PRODUCER_ID,
-    MemoryBlockStore,
     ProducerIdAllocator,
     ProducerIdsExhaustedError,
 )
 from groupsdk.broker.transactions.state import TransactionState as S
 from groupsdk.error_code import ErrorCode as E
-from tests.broker.transactions.driving import metadata
+from tests.broker.transactions.driving import MemoryBlockStore, metadata
 
 
 RESTING = [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT]

@@ -9,11 +9,10 @@ from groupsdk.broker.transactions.config import TransactionConfig
 from groupsdk.broker.transactions.log_records import TransactionRecord
 from groupsdk.broker.transactions.producer_ids import (
     MAX_PRODUCER_ID,
-    MemoryBlockStore,
 )
 from groupsdk.broker.transactions.state import TransactionState as S
 from groupsdk.error_code import ErrorCode as E
-from tests.broker.transactions.driving import TV1, TV2, Coordinator
+from tests.broker.transactions.driving import TV1, TV2, Coordinator, MemoryBlockStore
 
 
 HOUR = 3_600_000

@@ -7,11 +7,11 @@ from typing_extensions import override
 from groupsdk.broker.transactions.producer_ids import (
     MAX_PRODUCER_ID,
     BlockStoreError,
-    MemoryBlockStore,
     ProducerIdAllocator,
     ProducerIdsExhaustedError,
 )
 from groupsdk.error_code import ErrorCode
+from tests.broker.transactions.driving import MemoryBlockStore
 
 
 class FlakyStore(MemoryBlockStore):

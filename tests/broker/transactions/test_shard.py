@@ -13,7 +13,6 @@ from groupsdk.broker.runtime.contract import (
 from groupsdk.broker.transactions.config import TransactionConfig
 from groupsdk.broker.transactions.producer_ids import (
     MAX_PRODUCER_ID,
-    MemoryBlockStore,
     ProducerIdAllocator,
 )
 from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
@@ -33,7 +32,7 @@ from groupsdk.wire.messages.end_txn import EndTxnRequest
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.init_producer_id import InitProducerIdRequest
 from groupsdk.wire.messages.list_transactions import ListTransactionsRequest
-from tests.broker.transactions.driving import TV1, TV2, Coordinator
+from tests.broker.transactions.driving import TV1, TV2, Coordinator, MemoryBlockStore
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from typing_extensions import override
 from groupsdk.broker.runtime.contract import LogRecord, MarkerPartitions, Result
 from groupsdk.broker.transactions.config import TransactionConfig
 from groupsdk.broker.transactions.log_records import transaction_record
-from groupsdk.broker.transactions.producer_ids import MemoryBlockStore, ProducerIdAllocator
+from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
 from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
 from groupsdk.broker.transactions.state import EXPIRABLE
 from groupsdk.error_code import ErrorCode
-from tests.broker.transactions.driving import TV2, Coordinator
+from tests.broker.transactions.driving import TV2, Coordinator, MemoryBlockStore
 
 
 class CrashError(Exception):

@@ -3,8 +3,8 @@
 from functools import lru_cache
 from typing import Final
 
-from groupsdk.broker.features import SUPPORTED, finalized_epoch, finalized_levels
-from groupsdk.broker.server.apis import APIS
+from groupsdk.broker.catalogue import SUPPORTED_FEATURES, finalized_epoch, finalized_levels
+from groupsdk.broker.server.apis import APIS, newest_version
 from groupsdk.broker.server.call import Call
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.api_versions import (
@@ -28,26 +28,30 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         _is_name(request.client_software_name) and _is_name(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    catalogue = call.node.cluster.catalogue
+    cluster = call.node.cluster
+    catalogue = cluster.catalogue
     levels = tuple(finalized_levels(catalogue).items())
-    return _served(call.version, finalized_epoch(catalogue), levels)
+    release = cluster.config.group_consumer_release
+    return _served(call.version, release, finalized_epoch(catalogue), levels)
 
 
 @lru_cache(32)
 def _served(
-    version: int, epoch: int, finalized: tuple[tuple[str, int], ...]
+    version: int, release: str, epoch: int, finalized: tuple[tuple[str, int], ...]
 ) -> ApiVersionsResponse:
     """Build the answer once for each version and each change of the features."""
     keys = tuple(
         ApiVersion(
             api_key=key,
             min_version=each.min_version if each.advertised_from is None else each.advertised_from,
-            max_version=each.max_version,
+            max_version=newest_version(key, release),
         )
         for key, each in sorted(APIS.items())
     )
     # before version 4 clients do not take features whose lowest level is 0 (KAFKA-17011)
-    shown = {name: levels for name, levels in SUPPORTED.items() if version >= 4 or levels[0] > 0}
+    shown = {
+        name: levels for name, levels in SUPPORTED_FEATURES.items() if version >= 4 or levels[0] > 0
+    }
     return ApiVersionsResponse(
         api_keys=keys,
         supported_features=tuple(

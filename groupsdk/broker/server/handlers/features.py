@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from groupsdk.broker.features import SUPPORTED, finalized_levels, set_finalized_levels
+from groupsdk.broker.catalogue import SUPPORTED_FEATURES, finalized_levels, set_finalized_levels
 from groupsdk.broker.server.call import Call, cluster_allowed
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.update_features import (
@@ -52,11 +52,11 @@ def _problem(call: Call, asked: FeatureUpdateKey, level: int) -> str | None:
         upgrade_type = _SAFE_DOWNGRADE
     if upgrade_type not in {_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE}:
         return "The controller does not support the given upgrade type."
-    if asked.feature not in SUPPORTED:
+    if asked.feature not in SUPPORTED_FEATURES:
         return "The broker does not support this feature."
     if wanted < 0:
         return "A feature version cannot be less than 0."
-    low, high = SUPPORTED[asked.feature]
+    low, high = SUPPORTED_FEATURES[asked.feature]
     if not low <= wanted <= high:
         return f"The broker only supports versions {low}-{high}"
     if wanted < level and upgrade_type == _UPGRADE:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from groupsdk.broker.features import finalized_levels
+from groupsdk.broker.catalogue import finalized_levels
 from groupsdk.broker.server.call import (
     MAX_FILTERS,
     Call,

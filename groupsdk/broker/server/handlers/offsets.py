@@ -5,7 +5,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
+from groupsdk.broker.group_coordinator.offset_metadata_manager import TRANSACTION_TOPIC_IDS_FROM
+from groupsdk.broker.server.apis import newest_version
 from groupsdk.broker.server.call import Call, allowed, ask, gather
+from groupsdk.broker.server.connection import BadRequestError
 from groupsdk.broker.server.error_responses import refuse
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.offset_commit import (
@@ -22,8 +25,11 @@ from groupsdk.wire.messages.offset_delete import (
 )
 from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
 )
 from groupsdk.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -31,7 +37,7 @@ from groupsdk.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from groupsdk.wire.schema import Response
+from groupsdk.wire.schema import ApiKey, Response
 
 
 if TYPE_CHECKING:
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
 
 
 _GROUPS_FROM = 8
+_IDS_FROM: Final = 10
+"""The first versions of OffsetCommit and OffsetFetch with topic ids instead of names (KIP-848)."""
 _MANY_BYTES: Final = 64 * 1024
 _LEAST_RECORD: Final = 32
 """The bytes that a committed offset takes in the log at the least."""
@@ -58,7 +66,10 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.route.version)
     if call.request_bytes > _MANY_BYTES and _too_many(call, request.topics):
         return refuse(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE, call.route.version)
-    refused = _refused(call, request.topics)
+    by_id = call.route.version >= _IDS_FROM
+    if by_id:
+        request = replace(request, topics=_named(call, request.topics))
+    refused = _refused(call, request.topics, by_id=by_id)
     runtime = cluster.groups.runtime_for(node.node_id, group_id)
     if not refused:
         ask(call, runtime, request, call.answer)
@@ -66,11 +77,14 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> Response | None:
     kept = _without(request.topics, refused)
 
     def finish(response: Any) -> None:
-        answers = _answers(
-            request.topics,
-            _codes(response, refused),
-            OffsetCommitResponseTopic,
-            OffsetCommitResponsePartition,
+        codes = _codes(response, refused)
+        answers = tuple(
+            OffsetCommitResponseTopic(
+                topic.name,
+                topic.topic_id,
+                _partitions(topic, codes, OffsetCommitResponsePartition),
+            )
+            for topic in request.topics
         )
         call.answer(OffsetCommitResponse(topics=answers))
 
@@ -92,21 +106,24 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
     """Answer TxnOffsetCommit: the offsets become part of the producer's transaction."""
     node = call.node
     version = call.version
-    if not allowed(call, "write", "transactional_id", request.transactional_id):
-        return refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, version)
-    if not allowed(call, "read", "group", request.group_id):
-        return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
-    if call.request_bytes > _MANY_BYTES and _too_many(call, request.topics):
-        return refuse(request, ErrorCode.INVALID_COMMIT_OFFSET_SIZE, version)
-    refused = _refused(call, request.topics)
+    problem = _transaction_problem(call, request)
+    if problem is not None:
+        return refuse(request, problem, version)
+    by_id = version >= TRANSACTION_TOPIC_IDS_FROM
+    if by_id:
+        request = replace(request, topics=_named(call, request.topics))
+    refused = _refused(call, request.topics, by_id=by_id)
     kept = _without(request.topics, refused) if refused else request.topics
 
     def finish(response: Any) -> None:
-        answers = _answers(
-            request.topics,
-            _codes(response, refused),
-            TxnOffsetCommitResponseTopic,
-            TxnOffsetCommitResponsePartition,
+        codes = _codes(response, refused)
+        answers = tuple(
+            TxnOffsetCommitResponseTopic(
+                topic.name,
+                topic.topic_id,
+                _partitions(topic, codes, TxnOffsetCommitResponsePartition),
+            )
+            for topic in request.topics
         )
         call.answer(TxnOffsetCommitResponse(topics=answers))
 
@@ -134,6 +151,23 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
     return None
 
 
+def _transaction_problem(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+    """Return why a TxnOffsetCommit cannot be taken at all; None: it can."""
+    release = call.node.cluster.config.group_consumer_release
+    if call.version > newest_version(ApiKey.TXN_OFFSET_COMMIT, release):
+        raise BadRequestError(
+            f"TxnOffsetCommit version {call.version} is not supported:"
+            f" group.consumer.release is {release}"
+        )
+    if not allowed(call, "write", "transactional_id", request.transactional_id):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not allowed(call, "read", "group", request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if call.request_bytes > _MANY_BYTES and _too_many(call, request.topics):
+        return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    return None
+
+
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
     """Answer OffsetFetch, of one group up to version 7 and of several from version 8 on."""
     node = call.node
@@ -150,14 +184,23 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
         for each in request.groups
         if not allowed(call, "describe", "group", each.group_id)
     }
-    parts = [
-        (groups.runtime_for(node.node_id, each.group_id), replace(request, groups=(each,)))
-        for each in request.groups
-        if each.group_id not in denied
-    ]
+    unknown: dict[str, list[OffsetFetchResponseTopics]] = {}
+    parts = []
+    for each in request.groups:
+        if each.group_id in denied:
+            continue
+        asked = each
+        if call.version >= _IDS_FROM and each.topics is not None:
+            asked, unknown[each.group_id] = _known(call, each)
+        runtime = groups.runtime_for(node.node_id, each.group_id)
+        parts.append((runtime, replace(request, groups=(asked,))))
 
     def combine(answers: list[OffsetFetchResponse]) -> OffsetFetchResponse:
-        found = {group.group_id: group for answer in answers for group in answer.groups}
+        found = {
+            group.group_id: _with_unknown(group, unknown.get(group.group_id))
+            for answer in answers
+            for group in answer.groups
+        }
         forbidden = ErrorCode.GROUP_AUTHORIZATION_FAILED
         shown: OffsetFetchResponse = _shown(
             call,
@@ -172,6 +215,37 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
         return shown
 
     return gather(call, parts, combine)
+
+
+def _known(
+    call: Call, asked: OffsetFetchRequestGroup
+) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
+    """Name the topics that a group's offsets are asked of; those whose ids are unknown are answered at once."""
+    named = _named(call, asked.topics)
+    unknown = [
+        OffsetFetchResponseTopics(
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                OffsetFetchResponsePartitions(
+                    partition_index=index,
+                    committed_offset=-1,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+                )
+                for index in topic.partition_indexes
+            ),
+        )
+        for topic in named
+        if not topic.name
+    ]
+    return replace(asked, topics=tuple(topic for topic in named if topic.name)), unknown
+
+
+def _with_unknown(
+    group: OffsetFetchResponseGroup, unknown: list[OffsetFetchResponseTopics] | None
+) -> OffsetFetchResponseGroup:
+    if not unknown or group.error_code:
+        return group
+    return replace(group, topics=(*group.topics, *unknown))
 
 
 def _visible(call: Call, answer: Callable[[Response], None]) -> Callable[[Response], None]:
@@ -217,11 +291,12 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> Response | None:
         if response.error_code:
             call.answer(response)
             return
-        answers = _answers(
-            request.topics,
-            _codes(response, refused),
-            OffsetDeleteResponseTopic,
-            OffsetDeleteResponsePartition,
+        codes = _codes(response, refused)
+        answers = tuple(
+            OffsetDeleteResponseTopic(
+                topic.name, _partitions(topic, codes, OffsetDeleteResponsePartition)
+            )
+            for topic in request.topics
         )
         call.answer(OffsetDeleteResponse(topics=answers))
 
@@ -230,7 +305,16 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> Response | None:
     return None
 
 
-def _refused(call: Call, topics: Any) -> Refusals:
+def _named(call: Call, topics: Any) -> tuple[Any, ...]:
+    """Look up the names of topics that are asked for by id; one that is unknown has none."""
+    known = call.node.cluster.catalogue.topics_by_id
+    return tuple(
+        replace(each, name=known[each.topic_id].name if each.topic_id in known else "")
+        for each in topics
+    )
+
+
+def _refused(call: Call, topics: Any, *, by_id: bool = False) -> Refusals:
     """Find the partitions that the client may not use, or that do not exist."""
     cluster = call.connection.node.cluster
     known = cluster.catalogue.topics
@@ -240,7 +324,9 @@ def _refused(call: Call, topics: Any) -> Refusals:
         topic = known.get(asked.name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         count = 0 if topic is None else len(topic.partitions)
-        if guarded and not allowed(call, "read", "topic", asked.name):
+        if by_id and topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif guarded and not allowed(call, "read", "topic", asked.name):
             code, count = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0
         for each in asked.partitions:
             if not 0 <= each.partition_index < count:
@@ -267,20 +353,11 @@ def _codes(response: Any, refused: Refusals) -> dict[tuple[str, int], int]:
     return codes
 
 
-def _answers(
-    topics: Any,
-    codes: Mapping[tuple[str, int], int],
-    topic_class: Callable[..., T],
-    partition_class: Callable[[int, int], Any],
+def _partitions(
+    topic: Any, codes: Mapping[tuple[str, int], int], partition_class: Callable[[int, int], T]
 ) -> tuple[T, ...]:
-    """Give each partition its code, in the order of the request."""
+    """Give each partition of a request's topic its code, in the order of the request."""
     return tuple(
-        topic_class(
-            topic.name,
-            partitions=tuple(
-                partition_class(each.partition_index, codes[topic.name, each.partition_index])
-                for each in topic.partitions
-            ),
-        )
-        for topic in topics
+        partition_class(each.partition_index, codes[topic.name, each.partition_index])
+        for each in topic.partitions
     )

@@ -1,7 +1,7 @@
 """Tests that levels of features are changed and kept, with a real Kafka beside it."""
 
+from groupsdk.broker.catalogue import SUPPORTED_FEATURES, finalized_epoch, finalized_levels
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.broker.features import SUPPORTED, finalized_epoch, finalized_levels
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 from groupsdk.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -64,7 +64,7 @@ def test_levels_change_all_or_none_and_last() -> None:
         catalogue = broker._running().cluster.catalogue
         assert finalized_levels(catalogue)[TRANSACTIONS] == 1
         assert finalized_epoch(catalogue) == 1
-        assert SUPPORTED[TRANSACTIONS] == (0, 2)
+        assert SUPPORTED_FEATURES[TRANSACTIONS] == (0, 2)
         with connect(broker) as client:
             assert level(client) == 1
             old = FeatureUpdateKey(TRANSACTIONS, 0, allow_downgrade=True)

@@ -1,9 +1,11 @@
 """Tests what is asked of committed offsets."""
 
 from contextlib import ExitStack
+from uuid import UUID
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.inspection import committed_offsets
+from groupsdk.wire.messages.api_versions import ApiVersionsRequest
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -20,14 +22,24 @@ from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from groupsdk.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+)
 from groupsdk.wire.records.batch import batches
 from tests.broker.clients import Client, connect
+
+
+STRANGE = UUID(int=77)
+"""The id of no topic."""
 
 
 def commit(client: Client, *places: tuple[str, int, int], version: int = 8) -> list[int]:
     """Commits offsets without being a member; returns the errors."""
     topics = tuple(
-        OffsetCommitRequestTopic(topic, (OffsetCommitRequestPartition(partition, offset),))
+        OffsetCommitRequestTopic(
+            topic, partitions=(OffsetCommitRequestPartition(partition, offset),)
+        )
         for topic, partition, offset in places
     )
     answer = client.ask(OffsetCommitRequest("g", topics=topics), version)
@@ -42,7 +54,9 @@ def test_every_version_commits_and_fetches(client: Client) -> None:
         found = client.ask(old, version).topics[0].partitions
         assert [each.committed_offset for each in found] == [9, -1]
     for version in range(8, 10):
-        group = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("t", (0,)),))
+        group = OffsetFetchRequestGroup(
+            "g", topics=(OffsetFetchRequestTopics("t", partition_indexes=(0,)),)
+        )
         new = client.ask(OffsetFetchRequest(groups=(group,)), version).groups[0]
         assert new.topics[0].partitions[0].committed_offset == 9
 
@@ -86,7 +100,7 @@ def test_offsets_go_with_their_topic(broker: EmbeddedBroker, client: Client) -> 
 
 def test_commits_of_many_connections_become_fewer_batches(broker: EmbeddedBroker) -> None:
     topics = [
-        (OffsetCommitRequestTopic("t", (OffsetCommitRequestPartition(0, number),)),)
+        (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, number),)),)
         for number in range(12)
     ]
     with ExitStack() as stack:
@@ -116,3 +130,48 @@ def test_commits_of_many_connections_become_fewer_batches(broker: EmbeddedBroker
     assert len(written) < 13
     stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
     assert set(stored) == {("t", 0), ("t", 1)}
+
+
+def test_offsets_are_committed_and_fetched_by_topic_id(
+    broker: EmbeddedBroker, client: Client
+) -> None:
+    def topic_id() -> UUID:
+        return broker._running().cluster.catalogue.topics["t"].topic_id
+
+    known = broker._on_loop(topic_id)
+    partitions = (OffsetCommitRequestPartition(0, 5), OffsetCommitRequestPartition(9, 5))
+    topics = tuple(
+        OffsetCommitRequestTopic(topic_id=each, partitions=partitions) for each in (known, STRANGE)
+    )
+    answer = client.ask(OffsetCommitRequest("g", topics=topics), 10)
+    codes = {each.topic_id: [p.error_code for p in each.partitions] for each in answer.topics}
+    assert codes == {known: [0, 3], STRANGE: [100, 100]}
+
+    asked = tuple(
+        OffsetFetchRequestTopics(topic_id=each, partition_indexes=(0, 1))
+        for each in (known, STRANGE)
+    )
+    groups = (OffsetFetchRequestGroup("g", topics=asked), OffsetFetchRequestGroup("h", topics=None))
+    found, none = client.ask(OffsetFetchRequest(groups=groups), 10).groups
+    assert none.topics == ()
+    told = {
+        each.topic_id: [(p.committed_offset, p.error_code) for p in each.partitions]
+        for each in found.topics
+    }
+    assert told == {known: [(5, 0), (-1, 0)], STRANGE: [(-1, 100), (-1, 100)]}
+    group = OffsetFetchRequestGroup("g", topics=None)
+    every = client.ask(OffsetFetchRequest(groups=(group,)), 10).groups[0].topics
+    assert [(each.topic_id, len(each.partitions)) for each in every] == [(known, 1)]
+    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    assert stored["t", 0].topic_id == known
+
+
+def test_topic_ids_in_transactions_are_of_kafka_4_4(client: Client) -> None:
+    topics = (TxnOffsetCommitRequestTopic(topic_id=STRANGE, partitions=()),)
+    with EmbeddedBroker({"group.consumer.release": "4.4"}) as newer, connect(newer) as other:
+        for connection, newest in ((client, 5), (other, 6)):
+            served = connection.ask(ApiVersionsRequest("c", "1"), 4).api_keys
+            assert {each.max_version for each in served if each.api_key == 28} == {newest}
+        assert other.ask(TxnOffsetCommitRequest("x", "g", topics=topics), 6).topics
+    client.send(TxnOffsetCommitRequest("x", "g", topics=topics), 6)
+    assert client.is_closed()

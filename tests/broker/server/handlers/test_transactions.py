@@ -122,7 +122,9 @@ def read(client: Client, *, committed: bool = True) -> PartitionData:
 
 def offset(client: Client, *, stable: bool = False) -> tuple[int, int]:
     """Fetches the offset of the group g: its error and value."""
-    group = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("t", (0,)),))
+    group = OffsetFetchRequestGroup(
+        "g", topics=(OffsetFetchRequestTopics("t", partition_indexes=(0,)),)
+    )
     asked = OffsetFetchRequest(groups=(group,), require_stable=stable)
     found = client.ask(asked, 8).groups[0].topics[0].partitions[0]
     return found.error_code, found.committed_offset
