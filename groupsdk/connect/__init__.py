@@ -1,7 +1,7 @@
 """Connect-style task distribution: connectors say what work exists, and workers share its tasks out."""
 
 from groupsdk.connect.app import Worker
-from groupsdk.connect.config_state import RestartRequest, TargetState
+from groupsdk.connect.config_backing_store import RestartRequest, TargetState
 from groupsdk.connect.errors import (
     ConnectError,
     ConnectorConfigError,
@@ -14,8 +14,7 @@ from groupsdk.connect.errors import (
     UnknownConnectorError,
 )
 from groupsdk.connect.loggers import ConnectorContextFilter
-from groupsdk.connect.restart import RestartPolicy
-from groupsdk.connect.status import State, Status
+from groupsdk.connect.status_backing_store import State, Status
 from groupsdk.connect.task import (
     AsyncStandbyContext,
     AsyncTaskContext,
@@ -24,7 +23,7 @@ from groupsdk.connect.task import (
     Task,
     TaskContext,
 )
-from groupsdk.connect.tolerance import ErrantRecord
+from groupsdk.connect.tolerance import ErrantRecord, RestartPolicy
 from groupsdk.connect.worker import ConnectWorker
 
 

@@ -1,15 +1,20 @@
 """Change connectors while workers run: what REST and programs ask of a worker."""
 
 import logging
-from abc import ABC, abstractmethod
+import queue
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
-from groupsdk.connect.active_topics import TopicTracking
-from groupsdk.connect.config_records import (
+from groupsdk.clock import Clock
+from groupsdk.connect.config_backing_store import (
+    ClusterConfigState,
     ClusterRequest,
+    Config,
+    LoggerLevel,
+    RestartRequest,
+    TargetState,
     connector_records,
     fencing_record,
     logger_record,
@@ -17,8 +22,8 @@ from groupsdk.connect.config_records import (
     target_state_record,
     task_records,
 )
-from groupsdk.connect.config_state import ClusterConfigState, Config, RestartRequest, TargetState
 from groupsdk.connect.connector_config import check_config
+from groupsdk.connect.coordinator import WorkerMembership
 from groupsdk.connect.errors import (
     ConnectorConfigError,
     ConnectorExistsError,
@@ -27,14 +32,13 @@ from groupsdk.connect.errors import (
     UnknownConnectorError,
 )
 from groupsdk.connect.leader import Leader
-from groupsdk.connect.loggers import LoggerLevel, Loggers, level_name
+from groupsdk.connect.loggers import Loggers, level_name
 from groupsdk.connect.secrets import MASK, ConfigProviders, unmasked
 from groupsdk.connect.session_key import SessionKeySettings
-from groupsdk.connect.status import Status, status_key
+from groupsdk.connect.status_backing_store import Status, TopicTracking, status_key
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.supervisor import Supervisor
 from groupsdk.connect.task import CLASS_KEY, Connector, TaskState
-from groupsdk.connect.worker_metrics import Metric
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -45,24 +49,126 @@ _STATES_MS: Final = 15_000
 _CATCH_UP_MS: Final = 3_000
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How a worker is (KIP-1017).
+HOLD_MS: Final = 45_000
+"""How long a request for the leader waits while nobody leads; less than HTTP clients and forwarding workers wait."""
 
-    Attributes:
-        status: "starting", "healthy" or "unhealthy".
-        message: why, for people.
+
+class WorkerRequests:
+    """The requests to one worker, which its thread runs between two steps.
+
+    `put`, `post` and `empty` may be used from any thread, the rest on the worker's.
+
+    Args:
+        clock: the time.
+        wake: called when there is something to run.
     """
 
-    status: Literal["starting", "healthy", "unhealthy"]
-    message: str
+    def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._queue: queue.SimpleQueue[tuple[Callable[[], None], int | None]] = queue.SimpleQueue()
+        self._held: list[tuple[Callable[[], None], int]] = []
+        self._closed = False
+        self._closing = threading.RLock()
+
+    def put(self, act: Callable[[], T], *, of_leader: bool = False) -> "Future[T]":
+        """Run something between two steps of the worker, and return its future result.
+
+        A future that is cancelled before its turn has come is left out.
+
+        Args:
+            act: what to run; what it raises is the future's.
+            of_leader: whether it waits until the group's leader is known, as in Kafka Connect: for up to 45 seconds
+                while the group rebalances.
+        """
+        future: Future[T] = Future()
+
+        def run() -> None:
+            # a future that its caller has given up takes no result: it would raise, and end the worker
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = act()
+            except Exception as error:  # noqa: BLE001  # the caller's
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self._queue.put((run, self._clock.now_ms() + HOLD_MS if of_leader else None))
+        self._wake()
+        if self._closed:
+            self._run_the_rest()
+        return future
+
+    def post(self, act: Callable[[], None]) -> None:
+        """Run something between two steps of the worker; nobody waits for it."""
+        self._queue.put((act, None))
+        self._wake()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing can be run at once."""
+        return self._queue.empty()
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the first of those that wait for a leader has waited for long enough."""
+        return min((until_ms for _, until_ms in self._held), default=None)
+
+    def run(self, *, holds_back: bool) -> None:
+        """Run everything that has come.
+
+        Args:
+            holds_back: whether nobody is known to lead at present, though soon somebody may be.
+        """
+        now_ms = self._clock.now_ms()
+        held, self._held = self._held, []
+        for act, until_ms in held:
+            self._run_or_hold(act, until_ms, holds_back, now_ms)
+        while True:
+            try:
+                act, waits_until_ms = self._queue.get_nowait()
+            except queue.Empty:
+                return
+            self._run_or_hold(act, waits_until_ms, holds_back, now_ms)
+
+    def close(self) -> None:
+        """Run what waits, without a group and so without a leader, and what comes later on its caller's thread."""
+        # in this order: whoever asks from here on looks, and runs by itself what came too late
+        self._closed = True
+        self._run_the_rest()
+
+    def _run_the_rest(self) -> None:
+        with self._closing:
+            self.run(holds_back=False)
+
+    def _run_or_hold(
+        self, act: Callable[[], None], until_ms: int | None, holds_back: bool, now_ms: int
+    ) -> None:
+        if holds_back and until_ms is not None and now_ms < until_ms:
+            self._held.append((act, until_ms))
+        else:
+            act()
 
 
-class ConnectorAdmin(ABC):
-    """The half of a worker that others talk to. All of it may be called from any thread.
+class ConnectorAdmin:
+    """Changes connectors and shows what becomes of them. All of it may be called from any thread.
 
-    What changes configurations happens on the leader; on any other worker its future raises `NotLeaderError`,
-    which says where the leader is, and `RebalancingError` while that is not known.
+    A worker holds one: `ConnectWorker.admin`. What changes configurations happens on the leader; on any other worker
+    its future raises `NotLeaderError`, which says where the leader is, and `RebalancingError` while that is not known.
+
+    Args:
+        store: keeps what outlives the worker.
+        classes: connectors' classes, by the names that configurations use.
+        supervisor: runs the tasks of this worker.
+        leader: writes configurations, where this worker leads.
+        group: says who leads.
+        requests: run between two steps of the worker.
+        token_after: returns the fencing token of a generation in which nobody has a connector's tasks; None: there
+            is none yet.
+        session_keys: how workers of the group sign what they ask of each other.
+        topic_tracking: whether this worker keeps which topics connectors use.
+        providers: where the variables of configurations come from.
     """
 
     def __init__(
@@ -71,6 +177,9 @@ class ConnectorAdmin(ABC):
         classes: Mapping[str, type[Connector]],
         supervisor: Supervisor,
         leader: Leader,
+        group: WorkerMembership,
+        requests: WorkerRequests,
+        token_after: Callable[[str], int | None],
         session_keys: SessionKeySettings,
         topic_tracking: TopicTracking,
         providers: ConfigProviders,
@@ -87,56 +196,19 @@ class ConnectorAdmin(ABC):
         self._classes = dict(classes)
         self._supervisor = supervisor
         self._leader = leader
+        self._group = group
+        self._requests = requests
+        self._token_after = token_after
 
     @property
-    @abstractmethod
-    def is_leader(self) -> bool:
-        """Whether this worker leads the group."""
-
-    @property
-    @abstractmethod
-    def leader_url(self) -> str | None:
-        """Where the leader answers to HTTP; None while that is not known, "" where it does not."""
-
-    @property
-    @abstractmethod
     def protocol(self) -> str:
         """The rebalance protocol that the group has agreed on; "" where there is no group."""
+        return self._group.protocol
 
     @property
     def signs_requests(self) -> bool:
         """Whether workers sign what they ask of each other: with the protocol `sessioned` (KIP-507)."""
         return self.protocol == "sessioned"
-
-    @abstractmethod
-    def health(self) -> Health:
-        """Return whether this worker is ready: takes part in the group, and is in touch with it."""
-
-    @abstractmethod
-    def liveness(self) -> Health:
-        """Return whether this worker runs, with or without Kafka: one that does not is helped by a restart."""
-
-    @abstractmethod
-    def metrics(self) -> list[Metric]:
-        """Return what is measured of this worker, under the names of Kafka Connect's metrics."""
-
-    @abstractmethod
-    def token_after(self, name: str) -> int | None:
-        """Return the fencing token of a generation in which nobody has a connector's tasks; None: there is none yet."""
-
-    @abstractmethod
-    def request(self, act: Callable[[], T]) -> "Future[T]":
-        """Run something between two steps of the worker, and return its future result.
-
-        A future that is cancelled before its turn has come is left out.
-        """
-
-    @abstractmethod
-    def request_of_leader(self, act: Callable[[], T]) -> "Future[T]":
-        """Run something when the group's leader is known, as Kafka Connect's workers do; see `request`.
-
-        While the group rebalances it waits, for up to 45 seconds, and then raises `RebalancingError`.
-        """
 
     def cluster_id(self) -> str:
         """Return the id of the Kafka cluster; "" where there is none."""
@@ -190,7 +262,7 @@ class ConnectorAdmin(ABC):
             raise ConnectorConfigError(CLASS_KEY, f"no {name!r} is known here, only: {known}")
         for key, value in config.items():
             if not isinstance(value, str):
-                raise ConnectorConfigError(key, f"must be a text, not {value!r}")
+                raise ConnectorConfigError(key, f"must be a string, not {value!r}")
         check_config(kind, config, self.providers)
 
     def put_connector(
@@ -236,7 +308,7 @@ class ConnectorAdmin(ABC):
             self._leader.plan([name])
             return created
 
-        return self.request_of_leader(put)
+        return self._requests.put(put, of_leader=True)
 
     def delete_connector(self, name: str) -> "Future[None]":
         """Delete a connector; its tasks end, their states are kept."""
@@ -250,7 +322,7 @@ class ConnectorAdmin(ABC):
                 self._store.put_status(key, None)
             self._store.forget_topics(name)
 
-        return self.request_of_leader(delete)
+        return self._requests.put(delete, of_leader=True)
 
     def set_target_state(self, name: str, target: TargetState) -> "Future[None]":
         """Pause, stop or resume a connector."""
@@ -265,7 +337,7 @@ class ConnectorAdmin(ABC):
             if target is TargetState.STARTED:
                 self._leader.plan([name])
 
-        return self.request_of_leader(put)
+        return self._requests.put(put, of_leader=True)
 
     def restart(self, request: RestartRequest) -> "Future[None]":
         """Restart a connector, and its tasks if that is asked for, on whichever workers run them."""
@@ -275,7 +347,7 @@ class ConnectorAdmin(ABC):
             self._check_known(request.connector)
             self._leader.write([restart_record(request)])
 
-        return self.request_of_leader(put)
+        return self._requests.put(put, of_leader=True)
 
     def set_logger_level(self, name: str, level: str) -> "Future[None]":
         """Set the level of a logger on all workers that run at present (KIP-976).
@@ -289,7 +361,7 @@ class ConnectorAdmin(ABC):
             self._check_leads()
             self._leader.write([logger_record(request)])
 
-        return self.request_of_leader(put)
+        return self._requests.put(put, of_leader=True)
 
     def restart_task(self, task: ConnectorTaskId) -> "Future[bool]":
         """Restart one task, if this worker runs it; the future tells whether it does."""
@@ -301,7 +373,7 @@ class ConnectorAdmin(ABC):
             self._supervisor.restart_tasks([task], self._store.configs())
             return owned
 
-        return self.request(restart)
+        return self._requests.put(restart)
 
     def task_states(self, name: str) -> Mapping[str, TaskState]:
         """Return what a connector's tasks have committed, by their ids; those that are not planned any more as well.
@@ -346,7 +418,7 @@ class ConnectorAdmin(ABC):
             configs = self._store.configs()
             if configs.target_state(name) is not TargetState.STOPPED or configs.task_ids(name):
                 raise ConnectorConfigError("offsets", f"connector {name!r} must be stopped first")
-            token = self.token_after(name)
+            token = self._token_after(name)
             if token is None:
                 raise RebalancingError(f"the tasks of {name!r} have not ended yet")
             wanted = dict.fromkeys(self._store.states(name)) if states is None else states
@@ -355,7 +427,7 @@ class ConnectorAdmin(ABC):
                 self._store.put_states(kept, token, _STATES_MS)
             return len(kept)
 
-        return self.request_of_leader(put)
+        return self._requests.put(put, of_leader=True)
 
     def put_task_configs(self, name: str, tasks: Sequence[Config]) -> "Future[None]":
         """Set the tasks of a connector that another worker runs and has planned, as Kafka Connect's do."""
@@ -367,7 +439,7 @@ class ConnectorAdmin(ABC):
                 raise ConnectorConfigError("tasks", f"connector {name!r} is stopped and has none")
             self._leader.write(task_records(name, tasks))
 
-        return self.request_of_leader(put)
+        return self._requests.put(put, of_leader=True)
 
     def fence_tasks(self, name: str) -> "Future[None]":
         """Shut out the producers of a connector's former tasks, before new ones begin (KIP-618)."""
@@ -379,12 +451,12 @@ class ConnectorAdmin(ABC):
             self._store.fence_producers(name, configs.fenced_tasks.get(name, 0))
             self._leader.write([fencing_record(name, configs.task_counts.get(name, 0))])
 
-        return self.request_of_leader(fence)
+        return self._requests.put(fence, of_leader=True)
 
-    def _requested(self, request: ClusterRequest) -> None:
-        """Do what all workers are asked for; called on any thread."""
+    def requested(self, request: ClusterRequest) -> None:
+        """Do what all workers are asked for."""
         if isinstance(request, RestartRequest):
-            self.request(lambda: self._supervisor.restart(request, self._store.configs()))
+            self._requests.put(lambda: self._supervisor.restart(request, self._store.configs()))
             return
         try:
             self.loggers.set(request.logger, request.level)
@@ -392,10 +464,11 @@ class ConnectorAdmin(ABC):
             logger.info("a request of the group's is passed over: %s", error)
 
     def _check_leads(self) -> None:
-        if self.leader_url is None:
+        url = self._group.leader_url
+        if url is None:
             raise RebalancingError("the group is rebalancing: it is not known who leads it")
-        if not self.is_leader:
-            raise NotLeaderError(self.leader_url)
+        if not self._group.is_leader:
+            raise NotLeaderError(url)
 
     def _check_known(self, name: str) -> None:
         if name not in self._store.configs().connectors:

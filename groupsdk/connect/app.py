@@ -9,15 +9,14 @@ from typing import Any, Final, Self, TypeVar, get_args
 from typing_extensions import override
 
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_state import ClusterConfigState, Config
+from groupsdk.connect.config_backing_store import ClusterConfigState, Config
 from groupsdk.connect.connector_config import check_config
 from groupsdk.connect.coordinator import ConnectCoordinator, RebalanceListener, WorkerMembership
 from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.local_group import LocalGroup
 from groupsdk.connect.secrets import has_variables
-from groupsdk.connect.standby import REPLICAS_KEY, replicas_of
-from groupsdk.connect.status import owned_before
+from groupsdk.connect.status_backing_store import owned_before
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.task import (
     CLASS_KEY,
@@ -32,6 +31,7 @@ from groupsdk.connect.task import (
     check_standby,
     is_async,
 )
+from groupsdk.connect.work import REPLICAS_KEY, replicas_of
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError
 
@@ -71,7 +71,7 @@ class Worker:
         def crawl(task: Task, context: TaskContext) -> None: ...
 
     The class form has connectors, whose configurations are kept: `connector` registers their classes, `add`
-    names those that are always there, and `ConnectWorker.put_connector` and REST make others at run time.
+    names those that are always there, and `ConnectWorker.admin.put_connector` and REST make others at run time.
 
     Args:
         group: the group of workers; may be given to `start` instead.

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from groupsdk.clock import SystemClock
 from groupsdk.config import MemberConfig
-from groupsdk.connect.active_topics import TopicTracking
 from groupsdk.connect.coordinator import MODES
 from groupsdk.connect.java_settings import take_java
-from groupsdk.connect.restart import RestartPolicy
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.session_key import SessionKeySettings
+from groupsdk.connect.status_backing_store import TopicTracking
+from groupsdk.connect.tolerance import RestartPolicy
 from groupsdk.errors import ConfigError
 from groupsdk.librdkafka import LibrdkafkaLog, librdkafka_settings
 from groupsdk.limits import MAX_INT32

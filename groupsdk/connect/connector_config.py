@@ -1,22 +1,87 @@
 """Read the keys of a connector's configuration that mean the same for every class, under Kafka Connect's names."""
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
-from groupsdk.connect.config_records import MAX_TASKS
-from groupsdk.connect.config_state import Config, flag_of, number_of
+from groupsdk.connect.config_backing_store import MAX_TASKS, Config
 from groupsdk.connect.errors import ConnectError, ConnectorConfigError
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, conceal, secrets_of
-from groupsdk.connect.standby import replicas_of
+from groupsdk.connect.status_backing_store import check_topic
 from groupsdk.connect.task import Connector, check_standby
-from groupsdk.connect.tolerance import ErrorPolicy
-from groupsdk.connect.work import weight_of
-from groupsdk.limits import MAX_INT32
+from groupsdk.connect.work import replicas_of, weight_of
+from groupsdk.limits import MAX_INT32, MAX_INT64
 
 
+_TOLERANCE: Final = "errors.tolerance"
+_RETRY_TIMEOUT: Final = "errors.retry.timeout"
+_RETRY_DELAY: Final = "errors.retry.delay.max.ms"
+_LOG: Final = "errors.log.enable"
+_LOG_RECORDS: Final = "errors.log.include.messages"
+_DLQ: Final = "errors.deadletterqueue."
+_DLQ_TOPIC: Final = f"{_DLQ}topic.name"
+_DLQ_COPIES: Final = f"{_DLQ}topic.replication.factor"
+_DLQ_HEADERS: Final = f"{_DLQ}context.headers.enable"
+_MAX_COPIES: Final = 32_767
 TASKS_MAX_KEY: Final = "tasks.max"
 """The most tasks that a connector may have; not set: as many as it plans. Connect's default is 1."""
 TASKS_MAX_ENFORCE_KEY: Final = "tasks.max.enforce"
 """Whether a connector that plans more fails (KIP-1004); otherwise that is only logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """What a connector's configuration says of records that cannot be handled. Build it with `of`."""
+
+    tolerate: bool = False
+    """Whether such records are skipped; otherwise the task fails: `errors.tolerance`."""
+    retry_timeout_ms: int = 0
+    """For how long to try again; 0: not at all, -1: for ever."""
+    retry_delay_max_ms: int = 60_000
+    """The longest wait between two attempts."""
+    log: bool = False
+    """Whether errors that are tolerated are logged as well."""
+    log_records: bool = False
+    """Whether the log says which record it was; for one that is not from Kafka, its key and value."""
+    dead_letter_topic: str = ""
+    """The topic that such records are written to; "": none."""
+    dead_letter_copies: int = -1
+    """How many copies that topic is made with where it is missing; -1: the brokers' default."""
+    dead_letter_headers: bool = False
+    """Whether headers say what went wrong, and where."""
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Read a configuration.
+
+        Raises:
+            ConnectorConfigError: a value is wrong.
+        """
+        tolerance = config.get(_TOLERANCE, "none").strip().lower()
+        if tolerance not in ("none", "all"):
+            raise ConnectorConfigError(
+                _TOLERANCE, f"must be none or all, not {config[_TOLERANCE]!r}"
+            )
+        topic = config.get(_DLQ_TOPIC, "")
+        try:
+            topic = topic and check_topic(topic)
+        except ValueError as error:
+            raise ConnectorConfigError(_DLQ_TOPIC, str(error)) from None
+        return cls(
+            tolerate=tolerance == "all",
+            retry_timeout_ms=number_of(
+                _RETRY_TIMEOUT, config.get(_RETRY_TIMEOUT, "0"), -1, MAX_INT64
+            ),
+            retry_delay_max_ms=number_of(
+                _RETRY_DELAY, config.get(_RETRY_DELAY, "60000"), 1, MAX_INT64
+            ),
+            log=flag_of(config, _LOG, default=False),
+            log_records=flag_of(config, _LOG_RECORDS, default=False),
+            dead_letter_topic=topic,
+            dead_letter_copies=number_of(
+                _DLQ_COPIES, config.get(_DLQ_COPIES, "-1"), -1, _MAX_COPIES
+            ),
+            dead_letter_headers=flag_of(config, _DLQ_HEADERS, default=False),
+        )
 
 
 def check_config(
@@ -73,3 +138,33 @@ def check_count(name: str, config: Config, count: int) -> str | None:
     if flag_of(config, TASKS_MAX_ENFORCE_KEY, default=True):
         raise ConnectorConfigError(TASKS_MAX_KEY, f"{why}: plan fewer, or raise {TASKS_MAX_KEY}")
     return f"connector {name}: {why}, which is not enforced"
+
+
+def flag_of(config: Config, key: str, *, default: bool) -> bool:
+    """Return whether a key is true.
+
+    Raises:
+        ConnectorConfigError: it is neither true nor false.
+    """
+    text = config.get(key, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise ConnectorConfigError(key, f"must be true or false, not {config[key]!r}")
+    return text == "true"
+
+
+def number_of(key: str, text: str, least: int, most: int) -> int:
+    """Return a whole number.
+
+    Raises:
+        ConnectorConfigError: it is none, or out of bounds.
+    """
+    number: int | None
+    try:
+        number = int(text)
+    except ValueError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise ConnectorConfigError(
+            key, f"must be a whole number of {least} to {most}, not {text!r}"
+        )
+    return number

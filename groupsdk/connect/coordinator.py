@@ -10,9 +10,8 @@ from typing_extensions import override
 from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.config import MemberConfig
 from groupsdk.connect.assignors import EagerAssignor, IncrementalCooperativeAssignor
-from groupsdk.connect.config_state import ClusterConfigState
-from groupsdk.connect.standby import Standbys
-from groupsdk.connect.work import NO_WORK, ClusterAssignment, Work
+from groupsdk.connect.config_backing_store import ClusterConfigState
+from groupsdk.connect.work import NO_WORK, ClusterAssignment, Standbys, Work
 from groupsdk.drivers.threads.abstract import AbstractCoordinator
 from groupsdk.errors import ConfigError
 from groupsdk.types import Generation, GroupMembers, ProtocolMetadata

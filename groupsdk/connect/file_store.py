@@ -9,15 +9,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from groupsdk.connect.active_topics import ActiveTopics, TopicUse, topic_key
-from groupsdk.connect.config_records import ClusterRequest, ConfigLog, Record
-from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.config_backing_store import (
+    ClusterConfigState,
+    ClusterRequest,
+    ConfigLog,
+    Record,
+)
 from groupsdk.connect.errors import StoreError, TaskFencedError
-from groupsdk.connect.standby import StandbyRecord
-from groupsdk.connect.status import Status
+from groupsdk.connect.status_backing_store import ActiveTopics, Status, TopicUse, topic_key
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
 from groupsdk.connect.tolerance import ErrantRecord
+from groupsdk.connect.work import StandbyRecord
 
 
 logger = logging.getLogger(__name__)

@@ -2,13 +2,16 @@
 
 The rules are those of Kafka's `DistributedHerder`: nothing is started before this worker's configurations are at
 the offset of the assignment, what was revoked is followed by another rebalance at once, and work that was held
-back is waited for no longer than the leader said.
+back is waited for no longer than the leader said. Everything that moves a worker from state
+to state is in `TRANSITIONS`; docs/connect.md draws it.
 """
 
 import logging
 from dataclasses import dataclass
+from enum import Enum
+from typing import Final
 
-from groupsdk.connect.config_state import ClusterConfigState, ConfigChanges
+from groupsdk.connect.config_backing_store import ClusterConfigState, ConfigChanges
 from groupsdk.connect.work import NO_WORK, Work
 from groupsdk.wire.connect_protocol import ConnectAssignment, ConnectorTaskId
 
@@ -51,6 +54,88 @@ class Reaction:
     """Connectors with another target state."""
 
 
+class HerderState(Enum):
+    """Where a worker stands between two rebalances."""
+
+    OUTSIDE = "outside"
+    """In no group, or in one that has assigned nothing yet.
+
+    action: run nothing.
+    transition: assigned => ASSIGNED
+    """
+    ASSIGNED = "assigned"
+    """Has an assignment that is not carried out.
+
+    action: compare the configurations with those that the leader assigned by; read them first where they are older,
+        or where the leader lacked some itself.
+    transition: configurations are older => READING; they are newer => REJOINING; they are the same => RUNNING, or
+        REJOIN_DUE where work was revoked
+    """
+    READING = "reading"
+    """Reads the configurations to their end.
+
+    action: start nothing.
+    transition: read => CAUGHT_UP; not read in time => REJOIN_DUE
+    """
+    CAUGHT_UP = "caught_up"
+    """Has read the configurations, and not carried the assignment out.
+
+    action: compare again; where the leader lacked configurations, join again.
+    transition: as from ASSIGNED
+    """
+    RUNNING = "running"
+    """Runs what it is assigned.
+
+    action: wait until connectors or tasks change, or the delay is over for which the leader holds lost work back.
+    transition: another rebalance is needed => REJOIN_DUE; assigned => ASSIGNED
+    """
+    REJOIN_DUE = "rejoin_due"
+    """Goes on with its work, and has to ask for a rebalance.
+
+    action: ask for it.
+    transition: asked => REJOINING
+    """
+    REJOINING = "rejoining"
+    """Has asked for a rebalance, and goes on with its work until the next assignment.
+
+    transition: assigned => ASSIGNED; another rebalance is needed => REJOIN_DUE
+    """
+
+
+class HerderTrigger(Enum):
+    """What moves a worker to another state."""
+
+    ASSIGNED = "assigned"
+    OLDER = "configurations are older"
+    READ = "read"
+    NOT_READ = "not read in time"
+    NEWER = "they are newer, or the leader lacked some"
+    SAME = "they are the same"
+    SAME_AND_REVOKED = "they are the same, and work was revoked"
+    REJOIN_NEEDED = "connectors have changed, or the delay is over"
+    ASKED = "asked"
+    LOST = "out of the group"
+
+
+_UNRESOLVED: Final = (HerderState.ASSIGNED, HerderState.CAUGHT_UP)
+TRANSITIONS: Final[dict[tuple[HerderState, HerderTrigger], HerderState]] = {
+    **{(state, HerderTrigger.ASSIGNED): HerderState.ASSIGNED for state in HerderState},
+    **{(state, HerderTrigger.OLDER): HerderState.READING for state in _UNRESOLVED},
+    (HerderState.READING, HerderTrigger.READ): HerderState.CAUGHT_UP,
+    (HerderState.READING, HerderTrigger.NOT_READ): HerderState.REJOIN_DUE,
+    **{(state, HerderTrigger.NEWER): HerderState.REJOINING for state in _UNRESOLVED},
+    **{(state, HerderTrigger.SAME): HerderState.RUNNING for state in _UNRESOLVED},
+    **{(state, HerderTrigger.SAME_AND_REVOKED): HerderState.REJOIN_DUE for state in _UNRESOLVED},
+    (HerderState.RUNNING, HerderTrigger.REJOIN_NEEDED): HerderState.REJOIN_DUE,
+    (HerderState.REJOINING, HerderTrigger.REJOIN_NEEDED): HerderState.REJOIN_DUE,
+    (HerderState.REJOIN_DUE, HerderTrigger.ASKED): HerderState.REJOINING,
+    **{(state, HerderTrigger.LOST): HerderState.OUTSIDE for state in HerderState},
+}
+"""(state, trigger) -> next state."""
+_CARRIED_OUT: Final = (HerderState.RUNNING, HerderState.REJOIN_DUE, HerderState.REJOINING)
+_NOTHING: Final = ConnectAssignment(offset=-1)
+
+
 class Herder:
     """The state of one worker between rebalances.
 
@@ -59,14 +144,17 @@ class Herder:
     """
 
     def __init__(self) -> None:
-        self._assignment: ConnectAssignment | None = None
+        self._state = HerderState.OUTSIDE
+        self._assignment = _NOTHING
         self._work = NO_WORK
         self._generation = -1
-        self._resolved = True
-        self._must_read = False
-        self._rejoin: str | None = None
+        self._reason = ""
         self._rejoin_at_ms: int | None = None
-        self._revoked = False
+
+    @property
+    def state(self) -> HerderState:
+        """Where the worker stands."""
+        return self._state
 
     @property
     def work(self) -> Work:
@@ -75,8 +163,8 @@ class Herder:
 
     @property
     def resolved(self) -> bool:
-        """Whether the last assignment is carried out."""
-        return self._resolved and self._assignment is not None
+        """Whether the last assignment is carried out, or given up for the next."""
+        return self._state in _CARRIED_OUT
 
     @property
     def rejoin_at_ms(self) -> int | None:
@@ -87,6 +175,7 @@ class Herder:
 
     def assigned(self, assignment: ConnectAssignment, generation: int, now_ms: int) -> None:
         """Take note of an assignment, whole: kept and new."""
+        self._move(HerderTrigger.ASSIGNED)
         self._assignment = assignment
         self._generation = generation
         self._work = NO_WORK
@@ -94,10 +183,6 @@ class Herder:
             self._work = Work(assignment.connectors, assignment.tasks)
         delay_ms = assignment.delay_ms
         self._rejoin_at_ms = now_ms + delay_ms if delay_ms > 0 else None
-        self._revoked = bool(assignment.revoked_connectors or assignment.revoked_tasks)
-        self._must_read = assignment.failed
-        self._resolved = False
-        self._rejoin = None
 
     def revoked(self, work: Work) -> None:
         """Take note that this is not owned any more."""
@@ -105,24 +190,29 @@ class Herder:
 
     def lost(self) -> None:
         """Take note that the worker is out of the group."""
-        self._assignment = None
+        self._move(HerderTrigger.LOST)
+        self._assignment = _NOTHING
         self._work = NO_WORK
-        self._resolved = True
-        self._rejoin = None
         self._rejoin_at_ms = None
 
     def configs_read(self, succeeded: bool) -> None:
-        """Take note of an attempt to read to the end."""
-        self._must_read = not succeeded
-        if not succeeded:
-            self._rejoin = "configurations could not be read"
+        """Take note of an attempt to read to the end.
+
+        Raises:
+            ValueError: `step` has not asked for it.
+        """
+        if succeeded:
+            self._move(HerderTrigger.READ)
+        else:
+            self._reason = "configurations could not be read"
+            self._move(HerderTrigger.NOT_READ)
 
     def configs_changed(self, old: ClusterConfigState, new: ClusterConfigState) -> Reaction:
         """Take note of new configurations; returns what to do at once."""
         changes = ConfigChanges.between(old, new)
-        anew = old.epoch != new.epoch
-        if (changes.needs_rebalance or anew) and self._assignment is not None:
-            self._rejoin = "connectors or their tasks have changed"
+        # before the assignment is carried out, `step` compares it with the newest ones anyway
+        if (changes.needs_rebalance or old.epoch != new.epoch) and self.resolved:
+            self._need_rejoin("connectors or their tasks have changed")
         return Reaction(
             restart_connectors=changes.connectors_changed.intersection(self._work.connectors),
             stop_tasks=self.changed_tasks(old, new),
@@ -141,39 +231,50 @@ class Herder:
 
     def step(self, configs: ClusterConfigState, now_ms: int) -> Step | None:
         """Return what to do next; None: nothing, until something happens."""
-        assignment = self._assignment
-        if assignment is None:
-            return None
-        if not self._resolved:
-            return self._resolve(assignment, configs)
-        if self._rejoin is None and self._rejoin_at_ms is not None and now_ms >= self._rejoin_at_ms:
-            self._rejoin = "the delay for lost work is over"
-        return self._take_rejoin()
+        if self._state in _UNRESOLVED:
+            return self._resolve(configs)
+        if self._state is HerderState.READING:
+            return ReadConfigs()
+        if self._rejoin_at_ms is not None and now_ms >= self._rejoin_at_ms:
+            self._need_rejoin("the delay for lost work is over")
+        if self._state is HerderState.REJOIN_DUE:
+            return self._rejoin(HerderTrigger.ASKED)
+        return None
 
-    def _resolve(self, assignment: ConnectAssignment, configs: ClusterConfigState) -> Step | None:
-        if self._rejoin is not None:
-            self._resolved = True
-            return self._take_rejoin()
-        if self._must_read or configs.offset < assignment.offset:
-            self._must_read = False
+    def _resolve(self, configs: ClusterConfigState) -> Step:
+        assignment, is_read = self._assignment, self._state is HerderState.CAUGHT_UP
+        if configs.offset < assignment.offset or (assignment.failed and not is_read):
+            self._move(HerderTrigger.OLDER)
             return ReadConfigs()
         if assignment.failed:
-            self._rejoin = "the leader lacked configurations"
-        elif configs.offset != assignment.offset:
-            # even where it is ahead: the leader shared out what is not any more
-            self._rejoin = f"configurations at {configs.offset}, the assignment was made at {assignment.offset}"
-        self._resolved = True
-        if self._rejoin is not None:
-            return self._take_rejoin()
-        if self._revoked:
+            self._reason = "the leader lacked configurations"
+            return self._rejoin(HerderTrigger.NEWER)
+        if configs.offset != assignment.offset:
+            # the leader shared out connectors and tasks that may be gone by now
+            self._reason = f"configurations at {configs.offset}, the assignment was made at {assignment.offset}"
+            return self._rejoin(HerderTrigger.NEWER)
+        if assignment.revoked_connectors or assignment.revoked_tasks:
             # what was given up is handed out in the next round
-            self._revoked = False
-            self._rejoin = "revoked work has stopped"
+            self._reason = "revoked work has stopped"
+            self._move(HerderTrigger.SAME_AND_REVOKED)
+        else:
+            self._move(HerderTrigger.SAME)
         return Reconcile(self._work, self._generation)
 
-    def _take_rejoin(self) -> Rejoin | None:
-        reason, self._rejoin = self._rejoin, None
-        if reason is None:
-            return None
+    def _need_rejoin(self, reason: str) -> None:
+        if self._state is not HerderState.REJOIN_DUE:
+            self._reason = reason
+            self._move(HerderTrigger.REJOIN_NEEDED)
+
+    def _rejoin(self, trigger: HerderTrigger) -> Rejoin:
         self._rejoin_at_ms = None
-        return Rejoin(reason)
+        self._move(trigger)
+        return Rejoin(self._reason)
+
+    def _move(self, trigger: HerderTrigger) -> None:
+        try:
+            self._state = TRANSITIONS[self._state, trigger]
+        except KeyError:
+            raise ValueError(
+                f"no transition from {self._state.name} on '{trigger.value}'"
+            ) from None

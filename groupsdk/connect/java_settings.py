@@ -32,6 +32,15 @@ _MEANINGLESS: Final = frozenset(
     }
 )
 """Keys of Connect's without a meaning for a worker here; the command reads those of its listeners before."""
+_READ_BEFORE: Final = frozenset(
+    {
+        "listeners",
+        "rest.advertised.host.name",
+        "rest.advertised.port",
+        "rest.advertised.listener",
+    }
+)
+"""Those that say where the command answers to HTTP."""
 _PREFIXES: Final = (
     *("key.converter", "value.converter", "header.converter", "internal.key.converter"),
     *("internal.value.converter", "plugin.", "metrics.", "producer.", "consumer.", "admin."),
@@ -78,10 +87,9 @@ def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
     )
     for key in passed_over:
         del taken[key]
-    if passed_over:
-        logger.warning(
-            "settings of Kafka Connect without a meaning here: %s", ", ".join(passed_over)
-        )
+    told = [key for key in passed_over if key not in _READ_BEFORE]
+    if told:
+        logger.warning("settings of Kafka Connect without a meaning here: %s", ", ".join(told))
     return taken
 
 

@@ -13,15 +13,14 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 from groupsdk.clock import Clock
-from groupsdk.connect.active_topics import PREFIX as TOPIC_PREFIX, ActiveTopics
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import ClusterRequest, ConfigLog, decode_value
+from groupsdk.connect.config_backing_store import ClusterRequest, ConfigLog, decode_value
 from groupsdk.connect.errors import StoreError
 from groupsdk.connect.kafka_log import KafkaLog
-from groupsdk.connect.standby import STANDBYS_KEY, StandbyRecord
-from groupsdk.connect.status import Status
+from groupsdk.connect.status_backing_store import PREFIX as TOPIC_PREFIX, ActiveTopics, Status
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
+from groupsdk.connect.work import STANDBYS_KEY, StandbyRecord
 from groupsdk.limits import MAX_INT64
 
 
@@ -228,10 +227,15 @@ class KafkaState:
         """What must be the same for two workers to read the same in the same way."""
         config, member = self._config, self._config.member
         return (
-            *(member.bootstrap_servers, member.client_id, member.security),
-            *(config.config_storage_topic, config.offset_storage_topic),
-            *(config.status_storage_topic, tuple(config.replication_factors.values())),
-            *(config.offset_storage_partitions, config.status_storage_partitions),
+            member.bootstrap_servers,
+            member.client_id,
+            member.security,
+            config.config_storage_topic,
+            config.offset_storage_topic,
+            config.status_storage_topic,
+            tuple(config.replication_factors.values()),
+            config.offset_storage_partitions,
+            config.status_storage_partitions,
             type(self._clock),
             # a process that was forked has the object, and not the threads that read for it
             self._pid,

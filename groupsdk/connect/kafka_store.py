@@ -11,18 +11,16 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from groupsdk.clock import Clock, Deadline, SystemClock
-from groupsdk.connect.active_topics import TopicUse, topic_key
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import ClusterRequest, Record
-from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.config_backing_store import ClusterConfigState, ClusterRequest, Record
 from groupsdk.connect.errors import StoreError, StoreFencedError, TaskFencedError
 from groupsdk.connect.kafka_log import KafkaLog
 from groupsdk.connect.kafka_state import FORGET, KafkaState, state_key, state_value
-from groupsdk.connect.standby import STANDBYS_KEY, StandbyRecord
-from groupsdk.connect.status import Status
+from groupsdk.connect.status_backing_store import Status, TopicUse, topic_key
 from groupsdk.connect.store import StateKey
 from groupsdk.connect.task import TaskState
 from groupsdk.connect.tolerance import ErrantRecord
+from groupsdk.connect.work import STANDBYS_KEY, StandbyRecord
 
 
 logger = logging.getLogger(__name__)

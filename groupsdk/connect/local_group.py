@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.config_backing_store import ClusterConfigState
 from groupsdk.connect.coordinator import RebalanceListener
 from groupsdk.connect.work import NO_WORK
 from groupsdk.limits import MAX_INT64

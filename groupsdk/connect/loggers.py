@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Final
 
 from typing_extensions import override
@@ -51,7 +50,8 @@ class ConnectorContextFilter(logging.Filter):
 
 ROOT: Final = "root"
 _NAMES: Final = {
-    "TRACE": 1,
+    "ALL": 1,
+    "TRACE": 5,
     "DEBUG": logging.DEBUG,
     "INFO": logging.INFO,
     "WARN": logging.WARNING,
@@ -61,14 +61,6 @@ _NAMES: Final = {
 }
 """Kafka's levels, each with the least of Python's that it lets through."""
 _OURS: Final = {"WARNING": "WARN", "CRITICAL": "FATAL"}
-
-
-@dataclass(frozen=True, slots=True)
-class LoggerLevel:
-    """What asks all workers of a group to set a level."""
-
-    logger: str
-    level: str
 
 
 class Loggers:
@@ -83,12 +75,11 @@ class Loggers:
         self._modified_ms: dict[str, int] = {}
 
     def all(self) -> dict[str, dict[str, Any]]:
-        """Return the loggers that have a level of their own, and the root."""
-        found = [name for name in _known() if logging.getLogger(name).level]
-        return {name: self.show(name) for name in [*found, ROOT]}
+        """Return all loggers, as `show` does."""
+        return {name: self.show(name) for name in [*_known(), ROOT]}
 
     def show(self, name: str) -> dict[str, Any]:
-        """Return the level of a logger, and when it was set here, in milliseconds since 1970.
+        """Return the level of a logger, and when it was last changed here, in milliseconds since 1970.
 
         Raises:
             UnknownConnectorError: there is no such logger.
@@ -100,19 +91,26 @@ class Loggers:
         return {"level": shown, "last_modified": self._modified_ms.get(name)}
 
     def set(self, name: str, level: str) -> list[str]:
-        """Set the level of a logger and of all below it; returns their names, sorted.
+        """Set the level of a logger and of all below it, of the root that of all.
+
+        Returns:
+            The names of those that had another level before, sorted.
 
         Raises:
             UnknownConnectorError: there is no such level.
         """
         number = _NAMES[level_name(level)]
-        names = [name]
-        if name != ROOT:
-            names += [each for each in _known() if each.startswith(f"{name}.")]
-        for each in names:
-            _logger(each).setLevel(number)
-            self._modified_ms[each] = self._date.now_ms()
-        return sorted(names)
+        below = [each for each in _known() if name == ROOT or each.startswith(f"{name}.")]
+        names = sorted({name, *below})
+        before = {each: _logger(each).getEffectiveLevel() for each in names}
+        _logger(name).setLevel(number)
+        for each in below:
+            # those that follow the one above them go on doing so
+            if _logger(each).getEffectiveLevel() != number:
+                _logger(each).setLevel(number)
+        changed = [each for each in names if before[each] != number]
+        self._modified_ms |= dict.fromkeys(changed, self._date.now_ms())
+        return changed
 
 
 def level_name(level: str) -> str:

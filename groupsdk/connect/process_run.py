@@ -17,7 +17,7 @@ from typing_extensions import override
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.connect.errors import ConnectError, TaskFencedError
 from groupsdk.connect.runs import NO_LINKS, Commit, Ended, LeasedStop, Run, TaskJob, TaskLinks
-from groupsdk.connect.status import stack_trace
+from groupsdk.connect.status_backing_store import stack_trace
 from groupsdk.connect.task import Connector, TaskState
 from groupsdk.connect.tolerance import RecordFailure
 from groupsdk.limits import MAX_INT64

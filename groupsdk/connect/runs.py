@@ -15,14 +15,14 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 from typing_extensions import override
 
 from groupsdk.clock import SystemClock
-from groupsdk.connect.active_topics import check_topic
-from groupsdk.connect.config_state import Config
+from groupsdk.connect.config_backing_store import Config
+from groupsdk.connect.connector_config import ErrorPolicy
 from groupsdk.connect.errors import StoreError, TaskFencedError
 from groupsdk.connect.loggers import connector_context
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, secrets_of
-from groupsdk.connect.status import stack_trace
+from groupsdk.connect.status_backing_store import check_topic, stack_trace
 from groupsdk.connect.task import Connector, StopSignal, Task, TaskState
-from groupsdk.connect.tolerance import Attempts, ErrorPolicy, RecordFailure
+from groupsdk.connect.tolerance import Attempts, RecordFailure
 
 
 def always() -> bool:

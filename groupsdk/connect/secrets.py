@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from groupsdk.connect.config_state import Config
+from groupsdk.connect.config_backing_store import Config
 from groupsdk.connect.errors import ConnectorConfigError
 from groupsdk.errors import ConfigError
 from groupsdk.properties import parse_properties

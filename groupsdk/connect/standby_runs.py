@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 from groupsdk.clock import Clock, Deadline
-from groupsdk.connect.config_state import ClusterConfigState, Config, TargetState
-from groupsdk.connect.restart import RestartPolicy, RestartTracker
+from groupsdk.connect.config_backing_store import ClusterConfigState, Config, TargetState
 from groupsdk.connect.runs import CoroutineRun, LoopThread, Run, StandbyJob, ThreadRun, fenced
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
-from groupsdk.connect.status import for_log
+from groupsdk.connect.status_backing_store import for_log
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.task import CLASS_KEY, Connector, Task, TaskState, is_async
+from groupsdk.connect.tolerance import RestartPolicy, RestartTracker
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 

@@ -4,13 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from groupsdk.connect.active_topics import TopicUse
-from groupsdk.connect.config_records import ClusterRequest, Record
-from groupsdk.connect.config_state import ClusterConfigState
-from groupsdk.connect.standby import StandbyRecord
-from groupsdk.connect.status import Status
+from groupsdk.connect.config_backing_store import ClusterConfigState, ClusterRequest, Record
+from groupsdk.connect.status_backing_store import Status, TopicUse
 from groupsdk.connect.task import TaskState
 from groupsdk.connect.tolerance import ErrantRecord
+from groupsdk.connect.work import StandbyRecord
 
 
 StateKey = tuple[str, str]

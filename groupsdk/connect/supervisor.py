@@ -10,11 +10,15 @@ from random import Random
 from typing import Any
 
 from groupsdk.clock import Clock, Deadline, WallClock
-from groupsdk.connect.active_topics import TopicUse
-from groupsdk.connect.config_state import ClusterConfigState, Config, RestartRequest, TargetState
+from groupsdk.connect.config_backing_store import (
+    ClusterConfigState,
+    Config,
+    RestartRequest,
+    TargetState,
+)
+from groupsdk.connect.connector_config import ErrorPolicy
 from groupsdk.connect.errors import ConnectError, TaskFencedError
 from groupsdk.connect.process_run import ProcessRun, SharedLease
-from groupsdk.connect.restart import RestartPolicy, RestartTracker
 from groupsdk.connect.runs import (
     BeginCommit,
     Commit,
@@ -28,10 +32,26 @@ from groupsdk.connect.runs import (
 )
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.standby_runs import StandbyRuns
-from groupsdk.connect.status import MAX_TRACE, UNDEFINED, State, Status, for_log, status_key
+from groupsdk.connect.status_backing_store import (
+    MAX_TRACE,
+    TASK_TRANSITIONS,
+    UNDEFINED,
+    State,
+    Status,
+    TaskTrigger,
+    TopicUse,
+    for_log,
+    status_key,
+)
 from groupsdk.connect.store import ConnectStore, StateKey
 from groupsdk.connect.task import CLASS_KEY, Connector, Task, TaskState, is_async
-from groupsdk.connect.tolerance import ErrorCounts, ErrorPolicy, RecordFailure, context_headers
+from groupsdk.connect.tolerance import (
+    ErrorCounts,
+    RecordFailure,
+    RestartPolicy,
+    RestartTracker,
+    context_headers,
+)
 from groupsdk.connect.work import Work
 from groupsdk.connect.worker_metrics import (
     CommitTimes,
@@ -215,7 +235,7 @@ class Supervisor:
             if not configs.contains(slot.task_id):
                 self._store.put_status(status_key(*slot.task_id), None)
             elif unassigned:
-                self._say(slot, State.UNASSIGNED)
+                self._say(slot, TaskTrigger.RELEASED)
         for name in work.connectors:
             if self._connectors.pop(name, None) is None:
                 continue
@@ -258,7 +278,7 @@ class Supervisor:
                 self._end_runs(slots)
                 for slot in slots:
                     slot.restart_at_ms = None
-                    self._say(slot, State.PAUSED)
+                    self._say(slot, TaskTrigger.PAUSED)
 
     def restart(self, request: RestartRequest, configs: ClusterConfigState) -> None:
         """Restart what is owned of a connector."""
@@ -314,7 +334,7 @@ class Supervisor:
         if configs.target_state(slot.task_id.connector) is TargetState.STARTED:
             return True
         slot.restart_at_ms = None
-        self._say(slot, State.PAUSED)
+        self._say(slot, TaskTrigger.PAUSED)
         return False
 
     def _own_connector(self, name: str, configs: ClusterConfigState) -> None:
@@ -360,7 +380,7 @@ class Supervisor:
             self._task_starts.attempts += 1
             self._task_starts.failures += kind is None
         if kind is None:
-            self._say(slot, State.FAILED, self._unknown(name_of_class))
+            self._say(slot, TaskTrigger.GIVEN_UP, self._unknown(name_of_class))
             return
         slot.started_ms = self._clock.now_ms()
         warm, slot.warm = slot.warm, None
@@ -378,7 +398,7 @@ class Supervisor:
                 self._task_starts.failures += 1
             self._failed(slot, f"it cannot be started: {type(error).__name__}: {error}", 0)
             return
-        self._say(slot, State.RUNNING)
+        self._say(slot, TaskTrigger.STARTED)
 
     def _commits(self, slot: _Slot, made: list[Run]) -> tuple[Commit, BeginCommit]:
         """Return how the run that will be in `made` keeps states: with and without waiting."""
@@ -506,23 +526,23 @@ class Supervisor:
         if slot.stopping:
             # told to end by `halt`: the group decides what becomes of it, whatever it raised then
             _log_end(slot, trace)
-            self._say(slot, State.UNASSIGNED)
+            self._say(slot, TaskTrigger.RELEASED)
         elif trace is not None:
             self._failed(slot, trace, now_ms - slot.started_ms)
         else:
-            self._say(slot, State.COMPLETED)
+            self._say(slot, TaskTrigger.RETURNED)
 
     def _failed(self, slot: _Slot, trace: str, ran_ms: int) -> None:
         wait_ms = slot.tracker.failed(ran_ms)
         if wait_ms is None:
             logger.error("task %s failed for good: %s", slot.task_id, for_log(trace))
-            self._say(slot, State.FAILED, trace)
+            self._say(slot, TaskTrigger.GIVEN_UP, trace)
             return
         logger.warning(
             "task %s failed, starts again in %d ms: %s", slot.task_id, wait_ms, for_log(trace)
         )
         slot.restart_at_ms = self._clock.now_ms() + wait_ms
-        self._say(slot, State.RESTARTING, trace)
+        self._say(slot, TaskTrigger.RAISED, trace)
 
     def _end_runs(self, slots: Iterable[_Slot]) -> None:
         """End runs, all at the same time; those that do not obey are ended by force, or fenced."""
@@ -541,8 +561,8 @@ class Supervisor:
             slot.open = False
             slot.run = None
 
-    def _say(self, slot: _Slot, state: State, trace: str | None = None) -> None:
-        slot.state = state
+    def _say(self, slot: _Slot, trigger: TaskTrigger, trace: str | None = None) -> None:
+        slot.state = state = TASK_TRANSITIONS[slot.state, trigger]
         name, number = slot.task_id
         self._put(status_key(name, number), state, slot.token, trace, name)
 

@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
-from groupsdk.connect.config_state import Config
+from groupsdk.connect.config_backing_store import Config
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.standby import REPLICAS_KEY
-from groupsdk.connect.status import UNDEFINED
-from groupsdk.connect.work import WEIGHT_KEY, counted, weight_of
+from groupsdk.connect.status_backing_store import UNDEFINED
+from groupsdk.connect.work import REPLICAS_KEY, WEIGHT_KEY, counted, weight_of
 
 
 R = TypeVar("R")
@@ -53,7 +52,7 @@ class Task:
         """
         given: object = self.id
         if not isinstance(given, str) or not given:
-            raise ConnectorConfigError(_ID, f"must be a text that is not empty, not {given!r}")
+            raise ConnectorConfigError(_ID, f"must be a string that is not empty, not {given!r}")
         try:
             payload = json.dumps(self.payload, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:

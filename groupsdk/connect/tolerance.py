@@ -1,4 +1,4 @@
-"""Decide what becomes of single records that cannot be handled: retries, tolerance, dead letters (KIP-298)."""
+"""Decide what becomes of failures: of records, by retries, tolerance and dead letters (KIP-298); of tasks, by restarts."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -6,80 +6,20 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, Literal, Self
 
-from groupsdk.connect.active_topics import check_topic
-from groupsdk.connect.config_state import Config, flag_of, number_of
-from groupsdk.connect.errors import ConnectError, ConnectorConfigError, RetriableError
+from groupsdk.backoff import ExponentialBackoff
+from groupsdk.connect.connector_config import ErrorPolicy
+from groupsdk.connect.errors import ConnectError, RetriableError
 from groupsdk.connect.secrets import conceal
-from groupsdk.connect.status import stack_trace
-from groupsdk.limits import MAX_INT64
+from groupsdk.connect.status_backing_store import stack_trace
+from groupsdk.errors import ConfigError
 
 
-_TOLERANCE: Final = "errors.tolerance"
-_RETRY_TIMEOUT: Final = "errors.retry.timeout"
-_RETRY_DELAY: Final = "errors.retry.delay.max.ms"
-_LOG: Final = "errors.log.enable"
-_LOG_RECORDS: Final = "errors.log.include.messages"
-_DLQ: Final = "errors.deadletterqueue."
-_DLQ_TOPIC: Final = f"{_DLQ}topic.name"
-_DLQ_COPIES: Final = f"{_DLQ}topic.replication.factor"
-_DLQ_HEADERS: Final = f"{_DLQ}context.headers.enable"
 _HEADER: Final = "__connect.errors."
 _FIRST_DELAY_MS: Final = 300
 _SHOWN: Final = 200
-_MAX_COPIES: Final = 32_767
 
 Outcome = Literal["recovered", "skipped", "fatal"]
 Headers = Sequence[tuple[str, bytes | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorPolicy:
-    """What a connector's configuration says of records that cannot be handled. Build it with `of`."""
-
-    tolerate: bool = False
-    """Whether such records are skipped; otherwise the task fails: `errors.tolerance`."""
-    retry_timeout_ms: int = 0
-    """For how long to try again; 0: not at all, -1: for ever."""
-    retry_delay_max_ms: int = 60_000
-    """The longest wait between two attempts."""
-    log: bool = False
-    """Whether errors that are tolerated are logged as well."""
-    log_records: bool = False
-    """Whether the log says which record it was; for one that is not from Kafka, its key and value."""
-    dead_letter_topic: str = ""
-    """The topic that such records are written to; "": none."""
-    dead_letter_copies: int = -1
-    """How many copies that topic is made with where it is missing; -1: the brokers' default."""
-    dead_letter_headers: bool = False
-    """Whether headers say what went wrong, and where."""
-
-    @classmethod
-    def of(cls, config: Config) -> Self:
-        """Read a configuration.
-
-        Raises:
-            ConnectorConfigError: a value is wrong.
-        """
-        tolerance = config.get(_TOLERANCE, "none").strip().lower()
-        if tolerance not in ("none", "all"):
-            raise ConnectorConfigError(
-                _TOLERANCE, f"must be none or all, not {config[_TOLERANCE]!r}"
-            )
-        topic = config.get(_DLQ_TOPIC, "")
-        try:
-            topic = topic and check_topic(topic)
-        except ValueError as error:
-            raise ConnectorConfigError(_DLQ_TOPIC, str(error)) from None
-        return cls(
-            tolerance == "all",
-            number_of(_RETRY_TIMEOUT, config.get(_RETRY_TIMEOUT, "0"), -1, MAX_INT64),
-            number_of(_RETRY_DELAY, config.get(_RETRY_DELAY, "60000"), 1, MAX_INT64),
-            flag_of(config, _LOG, default=False),
-            flag_of(config, _LOG_RECORDS, default=False),
-            topic,
-            number_of(_DLQ_COPIES, config.get(_DLQ_COPIES, "-1"), -1, _MAX_COPIES),
-            flag_of(config, _DLQ_HEADERS, default=False),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,3 +219,60 @@ def _shown(data: bytes | None) -> str:
         return "null"
     text = data[:_SHOWN].decode(errors="replace")
     return repr(text) + ("..." if len(data) > _SHOWN else "")
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """How failed tasks are restarted. Times are milliseconds.
+
+    Raises:
+        ConfigError: a value is out of bounds.
+    """
+
+    max_restarts: int | None = None
+    """How many times in a row; None: without end, 0: never, as in Kafka Connect."""
+    backoff_ms: int = 1_000
+    """How long to wait before the first restart; doubles each time."""
+    backoff_max_ms: int = 60_000
+    """The longest wait."""
+    reset_after_ms: int = 60_000
+    """How long a task has to run for its failures to be forgotten."""
+
+    def __post_init__(self) -> None:
+        if self.max_restarts is not None and self.max_restarts < 0:
+            raise ConfigError(f"max_restarts is {self.max_restarts}; it must not be negative")
+        for name in ("backoff_ms", "backoff_max_ms", "reset_after_ms"):
+            if getattr(self, name) < 1:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}; it must be 1 or more, or tasks would spin"
+                )
+
+
+class RestartTracker:
+    """Counts the failures of one task.
+
+    Args:
+        policy: how to restart.
+        random: where jitter comes from.
+    """
+
+    def __init__(self, policy: RestartPolicy, random: Random) -> None:
+        self._policy = policy
+        self._random = random
+        self._backoff = ExponentialBackoff(policy.backoff_ms, policy.backoff_max_ms)
+        self.failures = 0
+
+    def failed(self, ran_ms: int) -> int | None:
+        """Return in how many milliseconds to start again; None: not at all.
+
+        Args:
+            ran_ms: how long it ran before.
+        """
+        if ran_ms >= self._policy.reset_after_ms:
+            self.failures = 0
+        limit = self._policy.max_restarts
+        if limit is not None and self.failures >= limit:
+            return None
+        wait_ms = self._backoff.backoff_ms(self.failures, self._random)
+        self.failures += 1
+        return max(1, wait_ms)

@@ -1,11 +1,18 @@
-"""Connectors and tasks, which workers share out, and what each task weighs."""
+"""What workers share out: connectors and tasks, what each task weighs, and who keeps it warm while another runs it.
 
+The group's protocol knows nothing of standbys, so its bytes stay Connect's. The leader decides about them after
+each round, from what it gave to whom, and says so in one record of the status topic, which Kafka Connect's own
+workers pass over. A member that cannot keep anything warm ignores it too, and is no worse an owner than any other.
+"""
+
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.utf16 import utf16_key
+from groupsdk.limits import MAX_INT64
+from groupsdk.utf16 import utf16_key, utf16_sorted
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -98,3 +105,143 @@ def counted(weight: object) -> int:
             WEIGHT_KEY, f"must be a number of {LEAST} to {GREATEST:,}, not {weight!r}"
         )
     return round(number * ONE)
+
+
+REPLICAS_KEY: Final = "standby.replicas"
+"""In a connector's configuration: how many other workers keep each of its tasks warm."""
+STANDBYS_KEY: Final = "groupsdk-standbys"
+"""The key of the record."""
+MAX_REPLICAS: Final = 10
+
+Standbys = Mapping[ConnectorTaskId, Sequence[str]]
+"""The ids of the members that keep each task warm, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyRecord:
+    """Who keeps what warm, as the leader of a generation decided."""
+
+    generation: int = -1
+    """The leader's fencing token; the greater one is right."""
+    standbys: Standbys = field(default_factory=dict)
+
+    def value(self) -> dict[str, Any]:
+        """Return what is kept of it; member ids, which are long, stand there once."""
+        members = utf16_sorted({each for ids in self.standbys.values() for each in ids})
+        places = {member: place for place, member in enumerate(members)}
+        connectors: dict[str, dict[str, list[int]]] = {}
+        for task, ids in self.standbys.items():
+            connectors.setdefault(task.connector, {})[str(task.task)] = [places[m] for m in ids]
+        return {"generation": self.generation, "members": members, "tasks": connectors}
+
+    @classmethod
+    def of(cls, value: object) -> "StandbyRecord | None":
+        """Read it; None: it is none."""
+        try:
+            return cls._read(value) if isinstance(value, Mapping) else None
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+            return None
+
+    @classmethod
+    def _read(cls, value: Mapping[str, Any]) -> "StandbyRecord":
+        generation, members = value["generation"], [str(each) for each in value["members"]]
+        # a greater one than any leader's would stand for ever
+        if not isinstance(generation, int) or generation > MAX_INT64:
+            raise TypeError("generation")
+        standbys: dict[ConnectorTaskId, tuple[str, ...]] = {}
+        for name, tasks in value["tasks"].items():
+            for number, places in tasks.items():
+                if any(each < 0 for each in places[:MAX_REPLICAS]):
+                    raise ValueError("members")
+                ids = tuple(members[each] for each in places[:MAX_REPLICAS])
+                standbys[ConnectorTaskId(str(name), int(number))] = ids
+        return cls(generation, standbys)
+
+
+def replicas_of(config: Mapping[str, str]) -> int:
+    """Return how many standbys a connector's tasks are to have.
+
+    Raises:
+        ConnectorConfigError: it is no such number.
+    """
+    text = config.get(REPLICAS_KEY, "0")
+    if not (text.isdecimal() and text.isascii() and len(text) < 4) or int(text) > MAX_REPLICAS:
+        raise ConnectorConfigError(
+            REPLICAS_KEY, f"must be a whole number of 0 to {MAX_REPLICAS}, not {text!r}"
+        )
+    return int(text)
+
+
+def choose_standbys(
+    held: Mapping[str, Work], replicas: Mapping[str, int], before: Standbys
+) -> dict[ConnectorTaskId, tuple[str, ...]]:
+    """Choose members to keep tasks warm: never a task's owner, each about as many, and those of before if they can.
+
+    Args:
+        held: what each member owns.
+        replicas: by connector, how many standbys each of its tasks is to have, as far as there are members.
+        before: who kept them warm until now. What nobody owns at present keeps those of them that are there.
+    """
+    owners = {task: member for member, work in held.items() for task in work.tasks}
+    most = max(0, len(held) - 1)
+    wanted = {
+        task: min(replicas.get(task.connector, 0), most)
+        for task in tasks_sorted({*owners, *before})
+    }
+    chosen: dict[ConnectorTaskId, list[str]] = {}
+    loads = dict.fromkeys(utf16_sorted(held), 0)
+    for task, count in wanted.items():
+        there = [m for m in dict.fromkeys(before.get(task, ())) if m in held]
+        kept = [member for member in there if member != owners.get(task)][:count]
+        if kept or (count and task in owners):
+            chosen[task] = kept
+            for member in kept:
+                loads[member] += 1
+    # where an owner's tasks go when it dies: to as many members as possible
+    pairs = Counter((owners.get(task), each) for task, ids in chosen.items() for each in ids)
+    for task, kept in chosen.items():
+        owner = owners.get(task)
+        while owner is not None and len(kept) < wanted[task]:
+            able = [each for each in loads if each != owner and each not in kept]
+            best = min(able, key=lambda each: (pairs[owner, each], loads[each]))  # used at once
+            kept.append(best)
+            loads[best] += 1
+            pairs[owner, best] += 1
+    _level(chosen, loads, owners)
+    return {task: tuple(kept) for task, kept in chosen.items()}
+
+
+def _level(
+    chosen: dict[ConnectorTaskId, list[str]],
+    loads: dict[str, int],
+    owners: Mapping[ConnectorTaskId, str],
+) -> None:
+    """Move standbys from members with many to those with few, where that is two less at least.
+
+    Ends, as each move lowers the sum of the squares of the loads.
+    """
+    by_member: dict[str, list[ConnectorTaskId]] = {member: [] for member in loads}
+    for task, ids in chosen.items():
+        for member in ids:
+            by_member[member].append(task)
+    while (move := _next_move(chosen, by_member, owners)) is not None:
+        task, giver, taker = move
+        chosen[task][chosen[task].index(giver)] = taker
+        by_member[giver].remove(task)
+        by_member[taker].append(task)
+
+
+def _next_move(
+    chosen: Mapping[ConnectorTaskId, Sequence[str]],
+    by_member: Mapping[str, Sequence[ConnectorTaskId]],
+    owners: Mapping[ConnectorTaskId, str],
+) -> tuple[ConnectorTaskId, str, str] | None:
+    ascending = sorted(by_member, key=lambda each: len(by_member[each]))
+    for giver in reversed(ascending):
+        for taker in ascending:
+            if len(by_member[giver]) - len(by_member[taker]) < 2:
+                break
+            for task in by_member[giver]:
+                if owners.get(task) != taker and taker not in chosen[task]:
+                    return task, giver, taker
+    return None

@@ -2,19 +2,15 @@
 
 import logging
 import os
-import queue
 import socket
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import Final, TypeVar
-
-from typing_extensions import override
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from groupsdk.clock import Clock, SystemClock, WallClock
-from groupsdk.connect.active_topics import TOPIC_TRACKING, TopicTracking
-from groupsdk.connect.admin import ConnectorAdmin, Health
-from groupsdk.connect.config_state import (
+from groupsdk.connect.admin import ConnectorAdmin, WorkerRequests
+from groupsdk.connect.config_backing_store import (
     ClusterConfigState,
     Config,
     RestartRequest,
@@ -23,102 +19,19 @@ from groupsdk.connect.coordinator import OpenGroup
 from groupsdk.connect.errors import (
     ConnectError,
 )
-from groupsdk.connect.herder import Herder, ReadConfigs, Reconcile, Rejoin
+from groupsdk.connect.herder import Herder, HerderState, ReadConfigs, Reconcile, Rejoin
 from groupsdk.connect.leader import Leader, fencing_token
-from groupsdk.connect.restart import RestartPolicy
 from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.session_key import SessionKeySettings
+from groupsdk.connect.status_backing_store import TOPIC_TRACKING, TopicTracking
 from groupsdk.connect.store import ConnectStore
 from groupsdk.connect.supervisor import Supervisor
 from groupsdk.connect.task import Connector
+from groupsdk.connect.tolerance import RestartPolicy
 from groupsdk.connect.work import Work
 from groupsdk.connect.worker_metrics import REBALANCE, Metric
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.connect_protocol import ConnectAssignment, ConnectorTaskId
-
-
-T = TypeVar("T")
-HOLD_MS: Final = 45_000
-"""How long a request for the leader waits while nobody leads; less than HTTP clients and forwarding workers wait."""
-
-
-class WorkerRequests:
-    """The requests to one worker. `put`, `post` and `empty` may be used from any thread, the rest on the worker's.
-
-    Args:
-        clock: the time.
-        wake: called when there is something to run.
-    """
-
-    def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
-        self._clock = clock
-        self._wake = wake
-        self._queue: queue.SimpleQueue[tuple[Callable[[], None], int | None]] = queue.SimpleQueue()
-        self._held: list[tuple[Callable[[], None], int]] = []
-
-    def put(self, act: Callable[[], T], *, of_leader: bool = False) -> "Future[T]":
-        """Have something run, and return its future result.
-
-        Args:
-            act: what to run; what it raises is the future's.
-            of_leader: whether it waits until the leader is known.
-        """
-        future: Future[T] = Future()
-
-        def run() -> None:
-            # a future that its caller has given up takes no result: it would raise, and end the worker
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                result = act()
-            except Exception as error:  # noqa: BLE001  # the caller's
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        self._queue.put((run, self._clock.now_ms() + HOLD_MS if of_leader else None))
-        self._wake()
-        return future
-
-    def post(self, act: Callable[[], None]) -> None:
-        """Have something run that nobody waits for."""
-        self._queue.put((act, None))
-        self._wake()
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing can be run at once."""
-        return self._queue.empty()
-
-    @property
-    def due_ms(self) -> int | None:
-        """When the first of those that wait for a leader has waited for long enough."""
-        return min((until_ms for _, until_ms in self._held), default=None)
-
-    def run(self, *, holds_back: bool) -> None:
-        """Run everything that has come.
-
-        Args:
-            holds_back: whether nobody is known to lead at present, though soon somebody may be.
-        """
-        now_ms = self._clock.now_ms()
-        held, self._held = self._held, []
-        for act, until_ms in held:
-            self._run_or_hold(act, until_ms, holds_back, now_ms)
-        while True:
-            try:
-                act, waits_until_ms = self._queue.get_nowait()
-            except queue.Empty:
-                return
-            self._run_or_hold(act, waits_until_ms, holds_back, now_ms)
-
-    def _run_or_hold(
-        self, act: Callable[[], None], until_ms: int | None, holds_back: bool, now_ms: int
-    ) -> None:
-        if holds_back and until_ms is not None and now_ms < until_ms:
-            self._held.append((act, until_ms))
-        else:
-            act()
 
 
 logger = logging.getLogger(__name__)
@@ -130,7 +43,20 @@ _STUCK_MS: Final = 300_000
 """More than the longest step takes: ending tasks, and waiting for Kafka a few times."""
 
 
-class ConnectWorker(ConnectorAdmin):
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a worker is (KIP-1017).
+
+    Attributes:
+        status: "starting", "healthy" or "unhealthy".
+        message: why, for people.
+    """
+
+    status: Literal["starting", "healthy", "unhealthy"]
+    message: str
+
+
+class ConnectWorker:
     """One worker. Public methods may be called from any thread.
 
     Args:
@@ -172,7 +98,11 @@ class ConnectWorker(ConnectorAdmin):
         self._clock = clock or SystemClock()
         self._sync_timeout_ms = sync_timeout_ms
         self._herder = Herder()
-        supervisor = Supervisor(
+        self._store = store
+        self.requests = WorkerRequests(self._clock, self._wake)
+        """What other threads have this worker run between two of its steps."""
+        self._group = open_group(self, store.configs)
+        self._supervisor = Supervisor(
             store,
             classes,
             self.worker_id,
@@ -186,7 +116,7 @@ class ConnectWorker(ConnectorAdmin):
             tracks_topics=topic_tracking.enable,
             providers=providers,
         )
-        leader = Leader(
+        self._leader = Leader(
             store,
             classes,
             permanent or {},
@@ -195,12 +125,21 @@ class ConnectWorker(ConnectorAdmin):
             self._wake,
             providers,
         )
-        keys = session_keys or SessionKeySettings()
-        super().__init__(store, classes, supervisor, leader, keys, topic_tracking, providers)
+        self.admin = ConnectorAdmin(
+            store,
+            classes,
+            self._supervisor,
+            self._leader,
+            self._group,
+            self.requests,
+            self.token_after,
+            session_keys or SessionKeySettings(),
+            topic_tracking,
+            providers,
+        )
+        """Changes connectors, and shows what becomes of them."""
         self._date = WallClock(self._clock)
-        self._group = open_group(self, store.configs)
         self._configs = ClusterConfigState()
-        self._requests = WorkerRequests(self._clock, self._wake)
         self._stepped_ms = self._clock.now_ms()
         self._halted = False
         self._away = False
@@ -208,10 +147,9 @@ class ConnectWorker(ConnectorAdmin):
         self._warmed: tuple[object, ...] | None = None
         self._stopping = threading.Event()
         self._stopped = threading.Event()
-        self._refusing = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="groupsdk-worker", daemon=True)
         store.on_change = self._wake
-        store.on_request = self._requested
+        store.on_request = self.admin.requested
 
     # For the user.
 
@@ -240,24 +178,15 @@ class ConnectWorker(ConnectorAdmin):
         return self._stopped.wait(timeout)
 
     @property
-    @override
     def is_leader(self) -> bool:
         """Whether this worker leads the group."""
         return self._group.is_leader
 
     @property
-    @override
     def leader_url(self) -> str | None:
         """Where the leader answers to HTTP; None while that is not known, "" where it does not."""
         return self._group.leader_url
 
-    @property
-    @override
-    def protocol(self) -> str:
-        """The rebalance protocol that the group has agreed on; "" where there is no group."""
-        return self._group.protocol
-
-    @override
     def health(self) -> Health:
         """Return whether this worker is ready: takes part in the group, and is in touch with it."""
         if self._stopped.is_set():
@@ -273,7 +202,6 @@ class ConnectWorker(ConnectorAdmin):
             return Health("unhealthy", f"the worker is not in touch with its group: {trouble}")
         return Health("healthy", "the worker takes part in the group")
 
-    @override
     def liveness(self) -> Health:
         """Return whether this worker runs, with or without Kafka."""
         if self._stopped.is_set():
@@ -283,7 +211,6 @@ class ConnectWorker(ConnectorAdmin):
             return Health("unhealthy", f"the worker's thread has been held up for {held_ms} ms")
         return Health("healthy", "the worker runs")
 
-    @override
     def metrics(self) -> list[Metric]:
         """Return what is measured of this worker, under the names of Kafka Connect's metrics (KIP-475).
 
@@ -304,6 +231,23 @@ class ConnectWorker(ConnectorAdmin):
         """Of which tasks this worker is a standby."""
         return self._supervisor.kept_warm()
 
+    @property
+    def member_id(self) -> str:
+        """This worker's id in the group, as `ConnectorAdmin.standbys` names it; "" while it has none."""
+        stable = self._group.generation_if_stable()
+        return "" if stable is None else stable.member_id
+
+    @property
+    def state(self) -> HerderState:
+        """Where this worker stands between two rebalances."""
+        return self._herder.state
+
+    @property
+    def rebalance_at_ms(self) -> int | None:
+        """When work that the leader holds back is shared out, in milliseconds since 1970; None: nothing is held back."""
+        at_ms = self._herder.rejoin_at_ms
+        return None if at_ms is None else at_ms - self._clock.now_ms() + self._date.now_ms()
+
     def reconfigure(self) -> None:
         """Have the leader ask all connectors for their tasks again."""
 
@@ -313,9 +257,8 @@ class ConnectWorker(ConnectorAdmin):
             else:
                 self._group.request_rejoin("connectors are to be asked for their tasks")
 
-        self._requests.post(again)
+        self.requests.post(again)
 
-    @override
     def token_after(self, name: str) -> int | None:
         """Return the fencing token of a generation in which nobody has a connector's tasks; None: not yet."""
         stable = self._group.generation_if_stable()
@@ -325,21 +268,6 @@ class ConnectWorker(ConnectorAdmin):
         if any(task.connector == name for work in shares for task in work.tasks):
             return None
         return fencing_token(self._configs, stable.generation_id)
-
-    @override
-    def request(self, act: Callable[[], T]) -> "Future[T]":
-        """Run something between two steps of the worker, and return its future result."""
-        return self._answered(self._requests.put(act))
-
-    @override
-    def request_of_leader(self, act: Callable[[], T]) -> "Future[T]":
-        """Run something when the group's leader is known, and return its future result."""
-        return self._answered(self._requests.put(act, of_leader=True))
-
-    def _answered(self, future: "Future[T]") -> "Future[T]":
-        if self._stopped.is_set():
-            self._refuse_requests()
-        return future
 
     # What the coordinator says; on the worker's thread.
 
@@ -392,7 +320,7 @@ class ConnectWorker(ConnectorAdmin):
             self._away = True
         self._stepped_ms = self._clock.now_ms()
         # out of the group nobody leads, and there is nothing to wait for
-        self._requests.run(holds_back=False)
+        self.requests.run(holds_back=False)
         self._stopping.wait(_AWAY_S)
         return True
 
@@ -407,14 +335,8 @@ class ConnectWorker(ConnectorAdmin):
                 step()
             except Exception:
                 logger.exception("worker %s did not end in order", self.worker_id)
-        # in this order: whoever asks from here on looks, and refuses what came too late by itself
         self._stopped.set()
-        self._refuse_requests()
-
-    def _refuse_requests(self) -> None:
-        """Answer what waits: without a group, that there is no leader."""
-        with self._refusing:
-            self._requests.run(holds_back=False)
+        self.requests.close()
 
     def _tick(self) -> float:
         """Do what is due; returns for how many seconds there is nothing more."""
@@ -423,7 +345,7 @@ class ConnectWorker(ConnectorAdmin):
             self._group.request_rejoin("work was halted")
             self._halted = False
         self._apply_configs()
-        self._requests.run(holds_back=self.leader_url is None)
+        self.requests.run(holds_back=self.leader_url is None)
         self._apply_configs()
         self._stepped_ms = now_ms = self._clock.now_ms()
         while (step := self._herder.step(self._configs, now_ms)) is not None:
@@ -439,12 +361,9 @@ class ConnectWorker(ConnectorAdmin):
         self._lead(now_ms)
         self._keep_warm()
         due_ms = self._supervisor.tick(self._configs)
-        times = (
-            *(due_ms, self._herder.rejoin_at_ms, self._leader.plan_at_ms),
-            self._requests.due_ms,
-        )
+        times = due_ms, self._herder.rejoin_at_ms, self._leader.plan_at_ms, self.requests.due_ms
         later = [each for each in times if each]
-        if not self._requests.empty:
+        if not self.requests.empty:
             return 0.0
         return max(0.0, min([_LONG_S, *((each - now_ms) / 1000 for each in later)]))
 
@@ -494,8 +413,8 @@ class ConnectWorker(ConnectorAdmin):
         elif self._herder.resolved:
             stable = self._group.generation_if_stable()
             generation = -1 if stable is None else stable.generation_id
-            if self.signs_requests:
-                self._leader.rotate_key(self.session_keys, self._date.now_ms())
+            if self.admin.signs_requests:
+                self._leader.rotate_key(self.admin.session_keys, self._date.now_ms())
             self._leader.lead(generation, now_ms, self._group.shares)
             self._apply_configs()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
 
-from groupsdk.connect.status import State
+from groupsdk.connect.status_backing_store import State
 from groupsdk.connect.tolerance import ErrorCounts
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from groupsdk.connect.active_topics import ActiveTopics, TopicUse, check_topic
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.rest.api import RestServer
+from groupsdk.connect.status_backing_store import ActiveTopics, TopicUse, check_topic
 from groupsdk.connect.task import AsyncTaskContext, Connector, Task, TaskContext
+from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
 from tests.connect.workers import app, eventually
 
@@ -100,7 +100,7 @@ def asked(stack: ExitStack, **settings: Any) -> Client:
     for kind in (Using, UsingSlowly, UsingApart):
         made.connector(kind)
     worker = stack.enter_context(made).start_standalone(None)
-    server = RestServer(worker, RestSettings(port=0))
+    server = RestServer(worker, HttpSettings(port=0))
     server.start()
     stack.callback(server.stop)
     return Client(server)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from groupsdk.connect.admin import check_name
-from groupsdk.connect.config_state import RestartRequest, TargetState
+from groupsdk.connect.config_backing_store import RestartRequest, TargetState
 from groupsdk.connect.errors import (
     ConnectorConfigError,
     ConnectorExistsError,
@@ -40,9 +40,9 @@ def test_a_wrong_configuration_is_refused_with_the_field_named(
     worker: ConnectWorker, config: dict[str, str], field: str
 ) -> None:
     with pytest.raises(ConnectorConfigError) as refused:
-        worker.put_connector("c", config)
+        worker.admin.put_connector("c", config)
     assert refused.value.field == field
-    assert worker.connectors() == []
+    assert worker.admin.connectors() == []
 
 
 @pytest.mark.parametrize("name", ["", "a/b", " a", "a\n", "x" * 201])
@@ -52,36 +52,36 @@ def test_a_wrong_name_is_refused(name: str) -> None:
 
 
 def test_creating_twice_is_refused_where_asked(worker: ConnectWorker) -> None:
-    assert worker.put_connector("c", CONFIG, create_only=True).result(10)
+    assert worker.admin.put_connector("c", CONFIG, create_only=True).result(10)
     with pytest.raises(ConnectorExistsError):
-        worker.put_connector("c", CONFIG, create_only=True).result(10)
-    assert not worker.put_connector("c", CONFIG).result(10)
+        worker.admin.put_connector("c", CONFIG, create_only=True).result(10)
+    assert not worker.admin.put_connector("c", CONFIG).result(10)
 
 
 def test_what_is_not_there_cannot_be_changed(worker: ConnectWorker) -> None:
     for asked in (
-        worker.delete_connector("c"),
-        worker.set_target_state("c", TargetState.PAUSED),
-        worker.restart(RestartRequest("c")),
-        worker.restart_task(ConnectorTaskId("c", 0)),
+        worker.admin.delete_connector("c"),
+        worker.admin.set_target_state("c", TargetState.PAUSED),
+        worker.admin.restart(RestartRequest("c")),
+        worker.admin.restart_task(ConnectorTaskId("c", 0)),
     ):
         with pytest.raises(UnknownConnectorError):
             asked.result(10)
 
 
 def test_stopped_it_has_no_tasks_until_it_is_resumed(worker: ConnectWorker) -> None:
-    worker.put_connector("c", CONFIG).result(10)
+    worker.admin.put_connector("c", CONFIG).result(10)
     eventually(lambda: states(worker).get("status-task-c-0") == "RUNNING")
-    worker.set_target_state("c", TargetState.STOPPED).result(10)
+    worker.admin.set_target_state("c", TargetState.STOPPED).result(10)
     eventually(lambda: states(worker) == {"status-connector-c": "STOPPED"}, lambda: states(worker))
-    worker.set_target_state("c", TargetState.STARTED).result(10)
+    worker.admin.set_target_state("c", TargetState.STARTED).result(10)
     eventually(lambda: states(worker).get("status-task-c-0") == "RUNNING")
 
 
 def test_restarts_reach_the_tasks(worker: ConnectWorker) -> None:
-    worker.put_connector("f", {"connector.class": "Failing"}).result(10)
+    worker.admin.put_connector("f", {"connector.class": "Failing"}).result(10)
     eventually(lambda: Failing.runs)
     Failing.runs.clear()
-    worker.restart(RestartRequest("f", include_tasks=True)).result(10)
+    worker.admin.restart(RestartRequest("f", include_tasks=True)).result(10)
     eventually(lambda: Failing.runs)
-    assert worker.restart_task(ConnectorTaskId("f", 0)).result(10)
+    assert worker.admin.restart_task(ConnectorTaskId("f", 0)).result(10)

@@ -54,7 +54,7 @@ def test_two_functions_are_a_program(function: object) -> None:
             {key: value[1] and value[1]["url"] for key, value in store._states.items()}  # type: ignore[attr-defined]  # of FileStore
             == {("tasks", "a"): "a", ("tasks", "b"): "b"}
         ),
-        lambda: worker.statuses(),
+        lambda: worker.admin.statuses(),
     )
     app.stop()
 
@@ -120,10 +120,10 @@ def test_a_standby_is_a_third_function() -> None:
     with app:
         worker = app.start_standalone(None)
         eventually(lambda: states(worker).get("status-task-tasks-1") == "RUNNING")
-        assert worker.configs().connectors["tasks"]["standby.replicas"] == "2"
-        assert worker.configs().replicas() == {"tasks": 2}
+        assert worker.admin.configs().connectors["tasks"]["standby.replicas"] == "2"
+        assert worker.admin.configs().replicas() == {"tasks": 2}
         # nobody else is there to keep anything warm
-        assert (worker.standbys(), worker.kept_warm) == ({}, [])
+        assert (worker.admin.standbys(), worker.kept_warm) == ({}, [])
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

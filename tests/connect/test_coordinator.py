@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from groupsdk.clock import ManualClock
-from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.config_backing_store import ClusterConfigState
 from groupsdk.connect.coordinator import ConnectCoordinator
 from groupsdk.connect.work import Work
 from groupsdk.errors import ConfigError

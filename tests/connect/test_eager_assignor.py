@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from groupsdk.connect.assignors import EagerAssignor
-from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.config_backing_store import ClusterConfigState
 from groupsdk.connect.coordinator import ConnectCoordinator
 from groupsdk.connect.work import Work
 from groupsdk.types import GroupMembers

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from groupsdk.connect import file_store
-from groupsdk.connect.config_records import connector_records
+from groupsdk.connect.config_backing_store import connector_records
 from groupsdk.connect.errors import StoreError
 from groupsdk.connect.file_store import FileStore
 

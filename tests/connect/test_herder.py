@@ -1,7 +1,17 @@
 """Holds the herder's decisions, in virtual time."""
 
-from groupsdk.connect.config_state import ClusterConfigState
-from groupsdk.connect.herder import Herder, ReadConfigs, Reconcile, Rejoin
+import pytest
+
+from groupsdk.connect.config_backing_store import ClusterConfigState
+from groupsdk.connect.herder import (
+    TRANSITIONS,
+    Herder,
+    HerderState,
+    HerderTrigger,
+    ReadConfigs,
+    Reconcile,
+    Rejoin,
+)
 from groupsdk.connect.work import NO_WORK, Work
 from groupsdk.wire.connect_protocol import CONFIG_MISMATCH, ConnectAssignment, ConnectorTaskId
 
@@ -115,3 +125,32 @@ def test_what_is_revoked_is_not_owned_and_out_of_the_group_nothing_is() -> None:
     herder.lost()
     assert herder.work == NO_WORK
     assert herder.step(ClusterConfigState(99), 10**9) is None
+
+
+def test_changes_on_the_way_to_an_assignments_offset_ask_for_no_rebalance() -> None:
+    herder = Herder()
+    herder.assigned(ConnectAssignment(offset=6, connectors=("a",), tasks=(A0,)), 3, 0)
+    new = ClusterConfigState(6, {"a": {}}, {A0: {"x": "1"}, A1: {}}, {"a": 2})
+    assert herder.configs_changed(CONFIGS, new).stop_tasks == {A0}
+    assert herder.step(new, 0) == Reconcile(Work(("a",), (A0,)), 3)
+    assert herder.step(new, 0) is None
+
+
+def test_reading_is_asked_for_until_its_outcome_is_told() -> None:
+    herder = Herder()
+    herder.assigned(GIVEN, 3, 0)
+    for _ in range(2):
+        assert herder.step(ClusterConfigState(2), 0) == ReadConfigs()
+    assert herder.state is HerderState.READING
+    herder.configs_read(True)
+    assert herder.step(ClusterConfigState(4), 0) == ReadConfigs(), "not at the offset yet"
+    herder.configs_read(True)
+    assert isinstance(herder.step(CONFIGS, 0), Reconcile)
+
+
+def test_a_move_that_is_not_in_the_table_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="no transition from OUTSIDE on 'read'"):
+        Herder().configs_read(True)
+    reached = set(TRANSITIONS.values())
+    assert reached == set(HerderState)
+    assert {trigger for _, trigger in TRANSITIONS} == set(HerderTrigger)

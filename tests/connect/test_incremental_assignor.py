@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from assignors.java_order import java_map_order
+from assignors.subscribers import java_map_order
 from groupsdk.connect.assignors import IncrementalCooperativeAssignor
 from groupsdk.connect.work import ClusterAssignment, Work
 from groupsdk.errors import ConfigError

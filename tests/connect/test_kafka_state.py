@@ -12,8 +12,12 @@ import pytest
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import SystemClock
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import ClusterRequest, connector_records, restart_record
-from groupsdk.connect.config_state import RestartRequest
+from groupsdk.connect.config_backing_store import (
+    ClusterRequest,
+    RestartRequest,
+    connector_records,
+    restart_record,
+)
 from groupsdk.connect.errors import StoreError
 from groupsdk.connect.kafka_state import KafkaState
 from groupsdk.connect.kafka_store import KafkaStore

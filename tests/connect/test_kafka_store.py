@@ -10,11 +10,11 @@ import pytest
 from pytest_mock import MockerFixture
 
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import connector_records
+from groupsdk.connect.config_backing_store import connector_records
 from groupsdk.connect.errors import StoreFencedError, TaskFencedError
 from groupsdk.connect.kafka_store import KafkaStore
-from groupsdk.connect.standby import StandbyRecord
-from groupsdk.connect.status import State, Status
+from groupsdk.connect.status_backing_store import State, Status
+from groupsdk.connect.work import StandbyRecord
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import eventually
 

@@ -5,15 +5,19 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from groupsdk.connect.config_records import connector_records, target_state_record, task_records
-from groupsdk.connect.config_state import ClusterConfigState, TargetState
+from groupsdk.connect.config_backing_store import (
+    ClusterConfigState,
+    TargetState,
+    connector_records,
+    target_state_record,
+    task_records,
+)
 from groupsdk.connect.errors import StoreError, StoreFencedError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.leader import Leader, fencing_token
 from groupsdk.connect.session_key import SessionKeySettings
-from groupsdk.connect.standby import StandbyRecord
-from groupsdk.connect.status import State, Status
-from groupsdk.connect.work import Work
+from groupsdk.connect.status_backing_store import State, Status
+from groupsdk.connect.work import StandbyRecord, Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import Counting, eventually
 

@@ -1,6 +1,6 @@
 """Holds a group of one."""
 
-from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.config_backing_store import ClusterConfigState
 from groupsdk.connect.local_group import LocalGroup
 from groupsdk.connect.work import Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId

@@ -5,7 +5,7 @@ import threading
 from typing_extensions import override
 
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.planner import Plan, Planner
+from groupsdk.connect.leader import Plan, Planner
 from groupsdk.connect.task import Connector, Task, TaskContext
 from tests.connect.workers import Counting, eventually
 

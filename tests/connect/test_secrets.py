@@ -11,8 +11,7 @@ from typing_extensions import override
 
 from groupsdk.connect.app import Worker
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.secrets import (
     MASK,
     ConfigProviders,
@@ -23,6 +22,7 @@ from groupsdk.connect.secrets import (
 )
 from groupsdk.connect.task import Connector, Host, Task, TaskContext
 from groupsdk.errors import ConfigError
+from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
 from tests.connect.workers import eventually
 
@@ -71,7 +71,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     app.connector(Using)
     app.connector(UsingApart)
     worker = app.start_standalone(tmp_path / "kept")
-    server = RestServer(worker, RestSettings(port=0))
+    server = RestServer(worker, HttpSettings(port=0))
     server.start()
     yield Client(server)
     server.stop()

@@ -6,8 +6,7 @@ from random import Random
 import pytest
 
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.standby import StandbyRecord, choose_standbys, replicas_of
-from groupsdk.connect.work import Work
+from groupsdk.connect.work import StandbyRecord, Work, choose_standbys, replicas_of
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 

@@ -9,11 +9,14 @@ import pytest
 from typing_extensions import override
 
 from groupsdk.clock import SystemClock
-from groupsdk.connect.config_records import ConfigLog, connector_records, task_records
-from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.config_backing_store import (
+    ClusterConfigState,
+    ConfigLog,
+    connector_records,
+    task_records,
+)
 from groupsdk.connect.errors import ConnectorConfigError
 from groupsdk.connect.file_store import FileStore
-from groupsdk.connect.restart import RestartPolicy
 from groupsdk.connect.standby_runs import StandbyRuns
 from groupsdk.connect.task import (
     AsyncStandbyContext,
@@ -23,6 +26,7 @@ from groupsdk.connect.task import (
     TaskContext,
     check_standby,
 )
+from groupsdk.connect.tolerance import RestartPolicy
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import Counting, Separate, eventually
 

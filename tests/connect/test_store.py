@@ -7,19 +7,18 @@ from pathlib import Path
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.connect.active_topics import TopicUse
 from groupsdk.connect.config import ConnectConfig
-from groupsdk.connect.config_records import (
+from groupsdk.connect.config_backing_store import (
     ClusterRequest,
+    RestartRequest,
     connector_records,
     restart_record,
     task_records,
 )
-from groupsdk.connect.config_state import RestartRequest
 from groupsdk.connect.errors import StoreError, TaskFencedError
 from groupsdk.connect.file_store import FileStore
 from groupsdk.connect.kafka_store import KafkaStore
-from groupsdk.connect.status import State, Status
+from groupsdk.connect.status_backing_store import State, Status, TopicUse
 from groupsdk.connect.store import ConnectStore
 from tests.connect.workers import eventually
 

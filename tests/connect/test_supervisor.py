@@ -7,18 +7,20 @@ from random import Random
 import pytest
 
 from groupsdk.clock import SystemClock
-from groupsdk.connect.config_records import (
+from groupsdk.connect.config_backing_store import (
+    ClusterConfigState,
     ConfigLog,
+    RestartRequest,
+    TargetState,
     connector_records,
     target_state_record,
     task_records,
 )
-from groupsdk.connect.config_state import ClusterConfigState, RestartRequest, TargetState
 from groupsdk.connect.file_store import FileStore
-from groupsdk.connect.restart import RestartPolicy
-from groupsdk.connect.status import State
+from groupsdk.connect.status_backing_store import State
 from groupsdk.connect.supervisor import Supervisor
 from groupsdk.connect.task import Task
+from groupsdk.connect.tolerance import RestartPolicy
 from groupsdk.connect.work import Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import ALL, Counting, Failing, Stubborn, eventually

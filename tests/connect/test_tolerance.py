@@ -13,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types m
 )
 from typing_extensions import override
 
+from groupsdk.connect.connector_config import ErrorPolicy
 from groupsdk.connect.errors import (
     ConnectorConfigError,
     RetriableError,
@@ -25,7 +26,6 @@ from groupsdk.connect.tolerance import (
     Attempts,
     ErrantRecord,
     ErrorCounts,
-    ErrorPolicy,
     context_headers,
     is_retriable,
 )
@@ -202,8 +202,10 @@ def test_records_are_tried_again_and_skipped(
     config = {**CONFIG, "errors.log.enable": "true", "errors.log.include.messages": "true"}
     with ExitStack() as stack:
         worker = worker_of(stack)
-        worker.put_connector("c", {"connector.class": kind.__name__, **config}).result(20)
-        state = eventually(lambda: worker._store.state(("c", "only")), lambda: worker.statuses())
+        worker.admin.put_connector("c", {"connector.class": kind.__name__, **config}).result(20)
+        state = eventually(
+            lambda: worker._store.state(("c", "only")), lambda: worker.admin.statuses()
+        )
         assert state == {"done": [True, False, True, True]}
         counts = errors_of(worker, "c")
         assert counts.last_error_timestamp > 1_700_000_000_000
@@ -226,9 +228,9 @@ def test_what_is_not_tolerated_fails_the_task(kind: type[Handling]) -> None:
     with ExitStack() as stack:
         worker = worker_of(stack)
         config = {"connector.class": kind.__name__, "records": "good bad"}
-        worker.put_connector("c", config).result(20)
+        worker.admin.put_connector("c", config).result(20)
         eventually(lambda: states(worker).get("status-task-c-0") == "FAILED")
-        assert "ValueError: bad record" in (worker.statuses()["status-task-c-0"].trace or "")
+        assert "ValueError: bad record" in (worker.admin.statuses()["status-task-c-0"].trace or "")
         assert errors_of(worker, "c").total_record_failures == 1
 
 
@@ -238,7 +240,7 @@ def test_a_task_that_has_to_end_does_not_wait_for_the_next_attempt() -> None:
         for kind in (Handling, HandlingSlowly):
             never = {**CONFIG, "records": "late late late", "errors.retry.delay.max.ms": "3600000"}
             name = kind.__name__
-            worker.put_connector(name, {"connector.class": name, **never}).result(20)
+            worker.admin.put_connector(name, {"connector.class": name, **never}).result(20)
         eventually(lambda: len(Handling.late) >= 1)
         # ends within the grace of its tasks, and so in order
         assert worker.stop(4)
@@ -271,8 +273,10 @@ def test_records_that_are_skipped_are_in_the_dead_letters(
     }
     with ExitStack() as stack:
         worker = worker_of(stack, bootstrap_servers=servers, group_id=group_id)
-        worker.put_connector("c", config).result(20)
-        state = eventually(lambda: worker._store.state(("c", "only")), lambda: worker.statuses())
+        worker.admin.put_connector("c", config).result(20)
+        state = eventually(
+            lambda: worker._store.state(("c", "only")), lambda: worker.admin.statuses()
+        )
         assert state == {"done": [True, False, True, True]}
         (letter,) = letters(servers, topic, 1)
         assert letter.value() == b"bad"

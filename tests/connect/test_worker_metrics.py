@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
-from groupsdk.connect.status import State
+from groupsdk.connect.rest.api import RestServer
+from groupsdk.connect.status_backing_store import State
 from groupsdk.connect.tolerance import ErrorCounts
 from groupsdk.connect.worker_metrics import (
     CommitTimes,
@@ -15,6 +14,7 @@ from groupsdk.connect.worker_metrics import (
     TaskView,
     work_metrics,
 )
+from groupsdk.http.settings import HttpSettings
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.rest.test_api import Client
 from tests.connect.workers import app, eventually, standalone, states
@@ -87,8 +87,8 @@ def test_what_is_owned_is_counted_by_its_state() -> None:
 
 def test_a_worker_measures_what_it_runs() -> None:
     with standalone() as worker, ExitStack() as stack:
-        worker.put_connector("c", {"connector.class": "Counting", "count": "2"}).result(20)
-        worker.put_connector("f", {"connector.class": "Failing"}).result(20)
+        worker.admin.put_connector("c", {"connector.class": "Counting", "count": "2"}).result(20)
+        worker.admin.put_connector("f", {"connector.class": "Failing"}).result(20)
         eventually(lambda: list(states(worker).values()).count("RUNNING") >= 4)
         eventually(lambda: states(worker).get("status-task-f-0") == "RESTARTING")
         whole = values(worker.metrics())
@@ -107,7 +107,7 @@ def test_a_worker_measures_what_it_runs() -> None:
                 "connector-task:offset-commit-success-percentage"
             ]
         )
-        server = RestServer(worker, RestSettings(port=0))
+        server = RestServer(worker, HttpSettings(port=0))
         server.start()
         stack.callback(server.stop)
         code, text = Client(server)("GET", "/metrics")

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 import pytest
 
 from groupsdk.clock import ManualClock
-from groupsdk.connect.worker import HOLD_MS, WorkerRequests
+from groupsdk.connect.admin import HOLD_MS, WorkerRequests
 
 
 class Rig:

@@ -205,4 +205,4 @@ def count(worker: ConnectWorker, connector: str, task: str = "t0") -> int:
 
 def states(worker: ConnectWorker) -> dict[str, str]:
     """What is said of each connector and task."""
-    return {key: status.state.value for key, status in worker.statuses().items()}
+    return {key: status.state.value for key, status in worker.admin.statuses().items()}

@@ -12,10 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
+from typing_extensions import override
 
-from groupsdk.connect.admin import ConnectorAdmin, Health
-from groupsdk.connect.config_state import RestartRequest, TargetState
+from groupsdk.connect.config_backing_store import RestartRequest, TargetState
 from groupsdk.connect.errors import (
     ConnectError,
     ConnectorConfigError,
@@ -26,11 +26,8 @@ from groupsdk.connect.errors import (
     StoreError,
     UnknownConnectorError,
 )
-from groupsdk.connect.rest.authentication import PROBE, BasicAuthentication
 from groupsdk.connect.rest.forwarding import ForwardedRequests, forward
-from groupsdk.connect.rest.guard import RequestGuard
 from groupsdk.connect.rest.internal import InternalRequests
-from groupsdk.connect.rest.loggers import LoggerRequests
 from groupsdk.connect.rest.messages import (
     TIMEOUT_S,
     BadRequestError,
@@ -38,18 +35,27 @@ from groupsdk.connect.rest.messages import (
     connector_info,
     connector_status,
     done,
-    error_answer,
     json_object,
     read_body,
     shown_config,
     task_status,
 )
-from groupsdk.connect.rest.offsets import OffsetRequests
 from groupsdk.connect.rest.openapi import PAGE, document
-from groupsdk.connect.rest.plugins import definitions, listed, validated
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.rest.page import WorkerPage
+from groupsdk.connect.rest.resources import (
+    LoggerRequests,
+    OffsetRequests,
+    definitions,
+    listed,
+    validated,
+)
+from groupsdk.connect.worker import ConnectWorker, Health
+from groupsdk.http.access import PROBE, BasicAuthentication, RequestGuard, error_answer
+from groupsdk.http.server import HttpServer
+from groupsdk.http.settings import HttpSettings
 from groupsdk.telemetry.openmetrics import CONTENT_TYPE, openmetrics, worker_families
 from groupsdk.version import __version__
+from groupsdk.web.server import PageSource, page_files
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
@@ -82,27 +88,32 @@ class RestApi:
     Args:
         worker: who is asked.
         settings: who may ask.
+        page: what the live page at `/page/` shows; None: there is no page.
     """
 
-    def __init__(self, worker: ConnectorAdmin, settings: RestSettings) -> None:
+    def __init__(
+        self, worker: ConnectWorker, settings: HttpSettings, page: PageSource | None = None
+    ) -> None:
+        self._page = page
         self._worker = worker
+        self._admin = worker.admin
         self._settings = settings
-        self._forwarded = ForwardedRequests(worker, settings.url)
+        self._forwarded = ForwardedRequests(worker.admin, settings.url)
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
         name, task = "/connectors/{name}", "/connectors/{name}/tasks/{number:int}"
-        routes = [
+        routes: list[BaseRoute] = [
             self._route("/", self.root),
             self._route("/connectors", self.list_connectors),
             self._route("/connectors", self.create, "POST"),
             *(
                 self._route(path, handler, method)
-                for method, path, handler in InternalRequests(self._worker).routes()
+                for method, path, handler in InternalRequests(self._admin).routes()
             ),
             *(
                 self._route(path, handler, method)
-                for requests in (OffsetRequests(self._worker), LoggerRequests(self._worker))
+                for requests in (OffsetRequests(self._admin), LoggerRequests(self._admin))
                 for method, path, handler in requests.routes()
             ),
             self._route(f"{name}/topics", self.topics),
@@ -136,15 +147,17 @@ class RestApi:
         ]
         middleware = [Middleware(RequestGuard, settings=self._settings)]
         if self._settings.user is not None:
-            passes = InternalRequests(self._worker).are_signed
+            passes = InternalRequests(self._admin).are_signed
             middleware.append(
                 Middleware(
                     BasicAuthentication,
                     settings=self._settings,
-                    forwarded=self._forwarded,
+                    signed=self._forwarded,
                     passes=passes,
                 )
             )
+        if self._page is not None:
+            routes.append(Mount("/page", page_files(self._page)))
         unknown = {HTTPException: _unknown}
         return Starlette(routes=routes, middleware=middleware, exception_handlers=unknown)
 
@@ -155,7 +168,7 @@ class RestApi:
                     return await handler(request)
                 except UnknownConnectorError:
                     # this worker may not have read yet what another one has just said it has made
-                    if method != "GET" or not await asyncio.to_thread(self._worker.catch_up):
+                    if method != "GET" or not await asyncio.to_thread(self._admin.catch_up):
                         raise
                     return await handler(request)
             except BadRequestError as error:
@@ -205,7 +218,7 @@ class RestApi:
             return await asyncio.to_thread(forward, method, target, plain, signed[-1])
         headers = {**plain, **self._forwarded.headers(*signed)}
         answer = await asyncio.to_thread(forward, method, target, headers, signed[-1])
-        if answer[0] == 403 and await asyncio.to_thread(self._worker.catch_up):
+        if answer[0] == 403 and await asyncio.to_thread(self._admin.catch_up):
             # the leader may have handed out another key meanwhile
             headers = {**plain, **self._forwarded.headers(*signed)}
             answer = await asyncio.to_thread(forward, method, target, headers, signed[-1])
@@ -218,18 +231,18 @@ class RestApi:
         about = {
             "version": __version__,
             "commit": "",
-            "kafka_cluster_id": self._worker.cluster_id(),
+            "kafka_cluster_id": self._admin.cluster_id(),
         }
         return JSONResponse(about)
 
     async def list_connectors(self, request: Request) -> Response:
         """List connectors; `?expand=status` and `?expand=info` say more."""
         expand = request.query_params.getlist("expand")
-        names = self._worker.connectors()
+        names = self._admin.connectors()
         if not expand:
             return JSONResponse(names)
-        configs, statuses = self._worker.configs(), self._worker.statuses()
-        classes = self._worker.connector_classes()
+        configs, statuses = self._admin.configs(), self._admin.statuses()
+        classes = self._admin.connector_classes()
         described: dict[str, dict[str, Any]] = {name: {} for name in names}
         for name, about in described.items():
             if "status" in expand:
@@ -243,8 +256,8 @@ class RestApi:
         body = await json_object(request)
         name, config = body.get("name"), body.get("config")
         if not isinstance(name, str):
-            raise BadRequestError("name: must be a text")
-        made = self._worker.put_connector(
+            raise BadRequestError("name: must be a string")
+        made = self._admin.put_connector(
             name, _config(config), create_only=True, target=_target(body.get("initial_state"))
         )
         await done(made)
@@ -257,21 +270,19 @@ class RestApi:
 
     async def delete(self, request: Request) -> Response:
         """Delete a connector."""
-        await done(self._worker.delete_connector(request.path_params["name"]))
+        await done(self._admin.delete_connector(request.path_params["name"]))
         return Response(status_code=204)
 
     async def show_config(self, request: Request) -> Response:
         """Show a connector's configuration."""
         name = self._name(request)
-        config = self._worker.configs().connectors[name]
-        return JSONResponse(
-            {"name": name, **shown_config(config, self._worker.connector_classes())}
-        )
+        config = self._admin.configs().connectors[name]
+        return JSONResponse({"name": name, **shown_config(config, self._admin.connector_classes())})
 
     async def put_config(self, request: Request) -> Response:
         """Create a connector or change its configuration."""
         name, config = request.path_params["name"], _config(await json_object(request))
-        created = await done(self._worker.put_connector(name, config))
+        created = await done(self._admin.put_connector(name, config))
         if created:
             return self._created(request, name)
         return JSONResponse(self._info(name))
@@ -280,9 +291,9 @@ class RestApi:
         """Change some keys of a connector's configuration; null takes a key away (KIP-477)."""
         name, changes = self._name(request), await json_object(request)
         gone = {key for key, value in changes.items() if value is None}
-        kept = {**self._worker.configs().connectors[name], **_config(changes, gone)}
+        kept = {**self._admin.configs().connectors[name], **_config(changes, gone)}
         config = {key: value for key, value in kept.items() if key not in gone}
-        await done(self._worker.put_connector(name, config))
+        await done(self._admin.put_connector(name, config))
         return JSONResponse(self._info(name))
 
     async def show_status(self, request: Request) -> Response:
@@ -291,8 +302,8 @@ class RestApi:
 
     async def show_tasks(self, request: Request) -> Response:
         """Show a connector's tasks with their configurations."""
-        name, configs = self._name(request), self._worker.configs()
-        classes = self._worker.connector_classes()
+        name, configs = self._name(request), self._admin.configs()
+        classes = self._admin.connector_classes()
         return JSONResponse(
             [
                 {
@@ -308,14 +319,14 @@ class RestApi:
     async def show_task_status(self, request: Request) -> Response:
         """Show what a task is doing, and where."""
         task = self._task(request)
-        return JSONResponse(task_status(task, self._worker.statuses()))
+        return JSONResponse(task_status(task, self._admin.statuses()))
 
     async def restart_task(self, request: Request) -> Response:
         """Restart a task, on whichever worker it runs."""
         task = self._task(request)
-        if not await done(self._worker.restart_task(task)):
+        if not await done(self._admin.restart_task(task)):
             # a request of the connector's, of which only failed tasks take note, reaches all workers
-            await done(self._worker.restart(RestartRequest(task.connector, True, True)))
+            await done(self._admin.restart(RestartRequest(task.connector, True, True)))
         return Response(status_code=204)
 
     async def restart(self, request: Request) -> Response:
@@ -323,53 +334,53 @@ class RestApi:
         name = request.path_params["name"]
         include = _flag(request, "includeTasks")
         asked = RestartRequest(name, include, _flag(request, "onlyFailed"))
-        await done(self._worker.restart(asked))
+        await done(self._admin.restart(asked))
         if not include:
             return Response(status_code=204)
         return JSONResponse(self._status(self._name(request)), 202)
 
     async def topics(self, request: Request) -> Response:
         """List the topics that a connector's tasks say they have used (KIP-558)."""
-        if not self._worker.topic_tracking.enable:
+        if not self._admin.topic_tracking.enable:
             return error_answer(403, "topics are not tracked: topic.tracking.enable is false")
         name = self._name(request)
-        return JSONResponse({name: {"topics": list(self._worker.topics(name))}})
+        return JSONResponse({name: {"topics": list(self._admin.topics(name))}})
 
     async def forget_topics(self, request: Request) -> Response:
         """Forget those; the ones that are used still come back soon."""
-        tracking = self._worker.topic_tracking
+        tracking = self._admin.topic_tracking
         if not (tracking.enable and tracking.allow_reset):
             what = "enable" if not tracking.enable else "allow.reset"
             return error_answer(403, f"topics cannot be forgotten: topic.tracking.{what} is false")
-        self._worker.forget_topics(self._name(request))
+        self._admin.forget_topics(self._name(request))
         return Response(status_code=202)
 
     def _target(self, target: TargetState) -> Handler:
         async def put(request: Request) -> Response:
-            await done(self._worker.set_target_state(request.path_params["name"], target))
+            await done(self._admin.set_target_state(request.path_params["name"], target))
             return Response(status_code=204 if target is TargetState.STOPPED else 202)
 
         return put
 
     async def plugins(self, request: Request) -> Response:
         """List the classes that configurations may name."""
-        return JSONResponse(listed(self._worker.connector_classes()))
+        return JSONResponse(listed(self._admin.connector_classes()))
 
     async def show_plugin(self, request: Request) -> Response:
         """Show which keys a class needs."""
         kind = request.path_params["kind"]
-        return JSONResponse(definitions(self._worker.connector_classes(), kind))
+        return JSONResponse(definitions(self._admin.connector_classes(), kind))
 
     async def validate(self, request: Request) -> Response:
         """Try a configuration, and say of each key what is wrong with it."""
         kind, config = request.path_params["kind"], _config(await json_object(request))
         return JSONResponse(
-            validated(self._worker.connector_classes(), kind, config, self._worker.providers)
+            validated(self._admin.connector_classes(), kind, config, self._admin.providers)
         )
 
     async def health(self, request: Request) -> Response:
         """Tell whether the worker is ready: takes part in the group and does what it is asked (KIP-1017)."""
-        asked = asyncio.wrap_future(self._worker.request(self._worker.health))
+        asked = asyncio.wrap_future(self._worker.requests.put(self._worker.health))
         try:
             health = await asyncio.wait_for(asked, _HEALTH_S)
         except TimeoutError:
@@ -403,24 +414,41 @@ class RestApi:
 
     def _name(self, request: Request) -> str:
         name: str = request.path_params["name"]
-        if name not in self._worker.configs().connectors:
+        if name not in self._admin.configs().connectors:
             raise UnknownConnectorError(f"there is no connector {name!r}")
         return name
 
     def _task(self, request: Request) -> ConnectorTaskId:
         task = ConnectorTaskId(self._name(request), int(request.path_params["number"]))
-        if not self._worker.configs().contains(task):
+        if not self._admin.configs().contains(task):
             raise UnknownConnectorError(f"there is no task {task}")
         return task
 
     def _status(self, name: str) -> dict[str, Any]:
-        worker = self._worker
-        return connector_status(
-            name, worker.configs(), worker.statuses(), worker.connector_classes()
-        )
+        admin = self._admin
+        return connector_status(name, admin.configs(), admin.statuses(), admin.connector_classes())
 
     def _info(self, name: str) -> dict[str, Any]:
-        return connector_info(name, self._worker.configs(), self._worker.connector_classes())
+        return connector_info(name, self._admin.configs(), self._admin.connector_classes())
+
+
+class RestServer(HttpServer):
+    """Answers for one worker.
+
+    Args:
+        worker: who is asked.
+        settings: where to listen, and who may ask.
+    """
+
+    def __init__(self, worker: ConnectWorker, settings: HttpSettings) -> None:
+        page = WorkerPage(worker)
+        app = RestApi(worker, settings, page).app()
+        super().__init__(app, settings, name="rest", beside=page.follow)
+
+    @override
+    def start(self) -> None:
+        super().start()
+        logger.info("the page is at %spage/", self.url)
 
 
 def _health_answer(request: Request, health: Health) -> Response:
@@ -439,11 +467,11 @@ def _target(value: object) -> TargetState | None:
 
 def _config(value: object, besides: Collection[str] = ()) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise BadRequestError("config: must be a JSON object of texts")
+        raise BadRequestError("config: must be a JSON object of strings")
     value = {key: each for key, each in value.items() if key not in besides}
     for key, each in value.items():
         if not isinstance(each, (str, int, float, bool)):
-            raise ConnectorConfigError(str(key), f"must be a text, not {each!r}")
+            raise ConnectorConfigError(str(key), f"must be a string, not {each!r}")
     return {key: each if isinstance(each, str) else json.dumps(each) for key, each in value.items()}
 
 

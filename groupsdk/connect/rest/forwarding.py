@@ -14,12 +14,14 @@ from typing import Final
 from urllib.parse import quote
 
 from starlette.requests import Request
+from starlette.responses import Response
 from typing_extensions import override
 
 from groupsdk.connect.admin import ConnectorAdmin
 from groupsdk.connect.errors import RequestSignatureError
-from groupsdk.connect.rest.messages import read_body
+from groupsdk.connect.rest.messages import BadRequestError, read_body
 from groupsdk.connect.session_key import SessionKey
+from groupsdk.http.access import error_answer
 
 
 _TIMEOUT_S: Final = 60.0
@@ -132,6 +134,17 @@ class ForwardedRequests:
             )
         self._remember(nonce, now_ms)
         return body
+
+    def are(self, request: Request) -> bool:
+        """Return whether a request says that it is signed (`SignedRequests`)."""
+        return FORWARDED_HEADER in request.headers
+
+    async def body(self, request: Request) -> bytes | Response:
+        """Return the body of a signed request, or the answer to a wrong one (`SignedRequests`)."""
+        try:
+            return await self.verified(request)
+        except (RequestSignatureError, BadRequestError) as error:
+            return error_answer(error.code, str(error))
 
     def _key(self) -> SessionKey:
         if not self._worker.signs_requests:

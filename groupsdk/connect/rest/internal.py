@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from groupsdk.connect.admin import ConnectorAdmin
-from groupsdk.connect.config_records import MAX_TASKS
-from groupsdk.connect.config_state import Config
+from groupsdk.connect.config_backing_store import MAX_TASKS, Config
 from groupsdk.connect.errors import NotLeaderError, RebalancingError, UnknownConnectorError
 from groupsdk.connect.rest.messages import BadRequestError, Handler, done, parsed, read_body
 
@@ -89,5 +88,5 @@ def _configs(value: object) -> list[Config]:
         raise BadRequestError(f"the body must be a JSON list of at most {MAX_TASKS} objects")
     for each in value:
         if not isinstance(each, dict) or not all(isinstance(v, str) for v in each.values()):
-            raise BadRequestError("tasks: each must be a JSON object of texts")
+            raise BadRequestError("tasks: each must be a JSON object of strings")
     return value

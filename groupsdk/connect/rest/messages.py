@@ -7,11 +7,11 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from groupsdk.connect.config_state import ClusterConfigState, Config
+from groupsdk.connect.config_backing_store import ClusterConfigState, Config
 from groupsdk.connect.secrets import MASK, conceal, masked
-from groupsdk.connect.status import Status, status_key
+from groupsdk.connect.status_backing_store import Status, status_key
 from groupsdk.connect.task import CLASS_KEY, Connector
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 
@@ -59,7 +59,7 @@ def parsed(data: bytes) -> Any:
         # halves of characters, as "\ud800", are no text: no answer could carry them
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise BadRequestError("the body is no JSON of Unicode text") from None
+        raise BadRequestError("the body is not JSON of Unicode text") from None
     return value
 
 
@@ -93,11 +93,6 @@ async def done(future: Future[T]) -> T:
         ConnectError: what it could not do.
     """
     return await asyncio.wait_for(asyncio.wrap_future(future), TIMEOUT_S)
-
-
-def error_answer(code: int, text: str) -> JSONResponse:
-    """Return the answer to a request that could not be met."""
-    return JSONResponse({"error_code": code, "message": text}, code)
 
 
 Classes = Mapping[str, type[Connector]]

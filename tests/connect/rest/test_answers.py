@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from groupsdk.connect.config_state import ClusterConfigState
+from groupsdk.connect.config_backing_store import ClusterConfigState
 from groupsdk.connect.rest.messages import (
     connector_info,
     connector_status,
-    error_answer,
     task_status,
 )
-from groupsdk.connect.status import State, Status
+from groupsdk.connect.status_backing_store import State, Status
 from groupsdk.connect.task import Connector
+from groupsdk.http.access import error_answer
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import Counting
 

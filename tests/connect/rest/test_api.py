@@ -12,8 +12,8 @@ import pytest
 from pytest_mock import MockerFixture
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.rest.api import RestServer
+from groupsdk.http.settings import HttpSettings
 from tests.connect.workers import Counting, app, eventually, standalone
 
 
@@ -46,7 +46,7 @@ def ask() -> Iterator[Client]:
     """A worker that is alone and answers."""
     with standalone() as worker:
         eventually(lambda: worker.is_leader)
-        server = RestServer(worker, RestSettings(port=0))
+        server = RestServer(worker, HttpSettings(port=0))
         server.start()
         yield Client(server)
         server.stop()
@@ -133,7 +133,7 @@ def test_a_configuration_can_be_tried(ask: Client) -> None:
 
 def test_it_says_how_it_is() -> None:
     with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0))
+        server = RestServer(worker, HttpSettings(port=0))
         server.start()
         ask = Client(server)
         # KIP-1017: 503 until it takes part, 500 when it does not any more
@@ -155,7 +155,7 @@ def test_a_worker_is_ready_while_kafka_answers_and_lives_without(group_id: str) 
         servers = broker.bootstrap_servers
         worker = app().start(bootstrap_servers=servers, group_id=group_id)
         stack.callback(worker.stop)
-        server = RestServer(worker, RestSettings(port=0))
+        server = RestServer(worker, HttpSettings(port=0))
         server.start()
         stack.callback(server.stop)
         ask = Client(server)
@@ -173,12 +173,12 @@ def test_a_worker_is_ready_while_kafka_answers_and_lives_without(group_id: str) 
 def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: MockerFixture) -> None:
     mocker.patch("groupsdk.connect.rest.api._HEALTH_S", 0.2)
     with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0))
+        server = RestServer(worker, HttpSettings(port=0))
         server.start()
         ask = Client(server)
         eventually(lambda: ask("GET", "/health")[0] == 200)
         busy = threading.Event()
-        held = worker.request(lambda: busy.wait(30))
+        held = worker.requests.put(lambda: busy.wait(30))
         assert ask("GET", "/health") == (
             500,
             {"status": "unhealthy", "message": "the worker has not answered within 0.2 s"},
@@ -197,12 +197,12 @@ def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: Moc
 @pytest.mark.parametrize(
     ("method", "path", "body", "code", "text"),
     [
-        ("POST", "/connectors", b"{", 400, "the body is no JSON"),
+        ("POST", "/connectors", b"{", 400, "the body is not JSON"),
         ("POST", "/connectors", b"[]", 400, "must be a JSON object"),
-        ("POST", "/connectors", {"config": CONFIG}, 400, "name: must be a text"),
+        ("POST", "/connectors", {"config": CONFIG}, 400, "name: must be a string"),
         ("POST", "/connectors", {"name": "c", "config": {}}, 400, "connector.class: is missing"),
         ("PUT", "/connectors/c/config", {**CONFIG, "count": "x"}, 400, "count: must be a number"),
-        ("PUT", "/connectors/c/config", {**CONFIG, "x": [1]}, 400, "x: must be a text"),
+        ("PUT", "/connectors/c/config", {**CONFIG, "x": [1]}, 400, "x: must be a string"),
         ("PUT", "/connectors/c/config", b"x" * 1_000_001, 400, "longer than"),
         ("PUT", "/connectors/c/config", {**CONFIG, "name": "d"}, 400, "name: 'd' is not what"),
         (

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
+from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.rest.forwarding import FORWARDED_HEADER, forward
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.connect.session_key import SessionKey
 from groupsdk.connect.worker import ConnectWorker
+from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import CONFIG, Client
 from tests.connect.workers import app, eventually
 
@@ -59,7 +59,7 @@ def two_workers(
     asks, workers = [], []
     for port in free_ports(2):
         user, password = login or (None, None)
-        settings = RestSettings(port=port, user=user, password=password)
+        settings = HttpSettings(port=port, user=user, password=password)
         worker = app().start(bootstrap_servers=servers, group_id=group_id, url=settings.url, **more)
         stack.callback(worker.stop)
         server = RestServer(worker, settings)
@@ -95,7 +95,7 @@ def test_the_users_password_stays_with_the_worker_that_was_asked(
     with ExitStack() as stack:
         asks, workers = two_workers(stack, servers, group_id, ("alice", "secret"))
         eventually(lambda: [each.leader_url is not None for each in workers] == [True, True])
-        eventually(lambda: all(each.configs().session_key for each in workers))
+        eventually(lambda: all(each.admin.configs().session_key for each in workers))
         leader = next(each for each in workers if each.is_leader)
         follower = asks[workers.index(leader) ^ 1]
         login = {"Authorization": "Basic " + base64.b64encode(b"alice:secret").decode()}
@@ -108,7 +108,7 @@ def test_the_users_password_stays_with_the_worker_that_was_asked(
 
         eventually(lambda: done("PUT", f"{path}/config?x=a%26b", CONFIG))
         # also where the key that this worker has read is not the leader's any more
-        leader.request(
+        leader.requests.put(
             lambda: leader._leader.write([SessionKey(b"k" * 32, "HmacSHA256", 2**60).record()])
         ).result(20)
         eventually(lambda: done("POST", f"{path}/restart?includeTasks=true"))

@@ -15,13 +15,13 @@ from typing_extensions import override
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect.admin import ConnectorAdmin
-from groupsdk.connect.config_records import connector_records
+from groupsdk.connect.config_backing_store import connector_records
 from groupsdk.connect.errors import RequestSignatureError
+from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.rest.internal import InternalRequests
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.connect.session_key import SessionKeySettings
 from groupsdk.connect.worker import ConnectWorker
+from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
 from tests.connect.workers import app, eventually, standalone
 
@@ -46,16 +46,16 @@ class Patient(Client):
 
 @contextmanager
 def answering(
-    broker: EmbeddedBroker, group: str, settings: RestSettings | None = None, **more: Any
+    broker: EmbeddedBroker, group: str, settings: HttpSettings | None = None, **more: Any
 ) -> Iterator[tuple[ConnectWorker, Client]]:
     """A worker that leads a group and answers."""
     worker = app().start({"group.id": group, "bootstrap.servers": broker.bootstrap_servers}, **more)
-    server = RestServer(worker, settings or RestSettings(port=0))
+    server = RestServer(worker, settings or HttpSettings(port=0))
     server.start()
     try:
         eventually(lambda: worker.is_leader)
-        worker.put_connector("c", CONFIG).result(20)
-        eventually(lambda: len(worker.configs().task_ids("c")) == 1)
+        worker.admin.put_connector("c", CONFIG).result(20)
+        eventually(lambda: len(worker.admin.configs().task_ids("c")) == 1)
         yield worker, Patient(server)
     finally:
         server.stop()
@@ -71,9 +71,9 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.mark.timeout(120)
 def test_only_signed_requests_are_taken(broker: EmbeddedBroker, group_id: str) -> None:
-    settings = RestSettings(port=0, user="alice", password="secret")
+    settings = HttpSettings(port=0, user="alice", password="secret")
     with answering(broker, group_id, settings, inter_worker_key_ttl_ms=0) as (worker, ask):
-        key = eventually(lambda: worker.configs().session_key)
+        key = eventually(lambda: worker.admin.configs().session_key)
         signed = SessionKeySettings().headers(key, TASKS)
         # by no password
         assert ask("GET", "/connectors")[0] == 401
@@ -83,16 +83,16 @@ def test_only_signed_requests_are_taken(broker: EmbeddedBroker, group_id: str) -
         assert ask("POST", "/connectors/none/tasks", TASKS, **signed)[0] == 404
         # of a class that is not known here: what it knows our own leader plans itself
         records = connector_records("java", {"connector.class": "org.example.Source"})
-        worker.request(lambda: worker._leader.write(records)).result(20)
+        worker.requests.put(lambda: worker._leader.write(records)).result(20)
         assert ask("POST", "/connectors/java/tasks", TASKS, **signed) == (204, b"")
-        configs = worker.configs()
+        configs = worker.admin.configs()
         ids = [configs.task_configs[each]["task.id"] for each in configs.task_ids("java")]
         assert ids == ["t7", "t8"]
         wrong = b'[{"task.id": 7}]'
         code, said = ask(
             "POST", "/connectors/c/tasks", wrong, **SessionKeySettings().headers(key, wrong)
         )
-        assert (code, said["message"]) == (400, "tasks: each must be a JSON object of texts")
+        assert (code, said["message"]) == (400, "tasks: each must be a JSON object of strings")
         # the tasks of before made the group rebalance, when no worker knows who leads
         password = "Basic YWxpY2U6c2VjcmV0"
         assert ask("PUT", "/connectors/c/stop", Authorization=password)[0] == 204
@@ -132,7 +132,7 @@ def test_what_is_not_signed_is_not_read() -> None:
 @pytest.mark.timeout(120)
 def test_fencing_takes_the_producers_of_former_tasks(broker: EmbeddedBroker, group_id: str) -> None:
     with answering(broker, group_id) as (worker, ask):
-        key = eventually(lambda: worker.configs().session_key)
+        key = eventually(lambda: worker.admin.configs().session_key)
         signed = SessionKeySettings().headers(key, b"")
         assert ask("PUT", "/connectors/c/fence")[0] == 400
 
@@ -140,7 +140,7 @@ def test_fencing_takes_the_producers_of_former_tasks(broker: EmbeddedBroker, gro
             return ask("PUT", f"/connectors/{name}/fence", **signed)[0]
 
         assert fence("c") == 204
-        assert worker.configs().fenced_tasks == {"c": 1}
+        assert worker.admin.configs().fenced_tasks == {"c": 1}
         producer = Producer(
             {
                 "bootstrap.servers": broker.bootstrap_servers,
@@ -165,20 +165,20 @@ def test_keys_are_rotated_and_older_signatures_refused(
         worker,
         ask,
     ):
-        first = eventually(lambda: worker.configs().session_key)
-        eventually(lambda: worker.configs().session_key != first)
+        first = eventually(lambda: worker.admin.configs().session_key)
+        eventually(lambda: worker.admin.configs().session_key != first)
         old = SessionKeySettings().headers(first, b"")
         assert ask("PUT", "/connectors/c/fence", **old)[0] == 403
 
 
 @pytest.mark.timeout(120)
 def test_older_protocols_sign_nothing(broker: EmbeddedBroker, group_id: str) -> None:
-    settings = RestSettings(port=0, user="alice", password="secret")
+    settings = HttpSettings(port=0, user="alice", password="secret")
     with answering(broker, group_id, settings, connect_protocol="compatible") as (
         worker,
         ask,
     ):
-        assert worker.configs().session_key is None
+        assert worker.admin.configs().session_key is None
         # so the password is asked for
         assert ask("PUT", "/connectors/c/fence")[0] == 401
         assert ask("PUT", "/connectors/c/fence", Authorization="Basic YWxpY2U6c2VjcmV0")[0] == 204
@@ -186,7 +186,7 @@ def test_older_protocols_sign_nothing(broker: EmbeddedBroker, group_id: str) -> 
 
 def test_a_worker_that_is_alone_has_nobody_to_answer_to() -> None:
     with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0))
+        server = RestServer(worker, HttpSettings(port=0))
         server.start()
         assert Client(server)("PUT", "/connectors/c/fence")[0] == 404
         server.stop()

@@ -2,7 +2,7 @@
 
 from groupsdk.connect.rest.api import RestApi
 from groupsdk.connect.rest.openapi import OPERATIONS, PAGE, document
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.http.settings import HttpSettings
 from tests.connect.workers import standalone
 
 
@@ -10,7 +10,7 @@ def test_every_route_is_described_and_every_description_is_a_route() -> None:
     with standalone() as worker:
         routes = {
             (method.lower(), route.path.replace("{number:int}", "{number}"))  # type: ignore[attr-defined]
-            for route in RestApi(worker, RestSettings()).app().routes
+            for route in RestApi(worker, HttpSettings()).app().routes
             for method in route.methods - {"HEAD"}  # type: ignore[attr-defined]  # all are Routes
         }
     described = {(method, path) for method, path, *_ in OPERATIONS}

@@ -3,7 +3,7 @@
 import pytest
 
 from groupsdk.connect.errors import UnknownConnectorError
-from groupsdk.connect.rest.plugins import definitions, listed, validated
+from groupsdk.connect.rest.resources import definitions, listed, validated
 from tests.connect.workers import Counting, Failing
 
 

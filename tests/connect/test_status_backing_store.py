@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from groupsdk.connect.config_state import ClusterConfigState
-from groupsdk.connect.status import (
+from groupsdk.connect.config_backing_store import ClusterConfigState
+from groupsdk.connect.status_backing_store import (
     MAX_TRACE,
     State,
     Status,

@@ -4,25 +4,25 @@ import socket
 
 import pytest
 
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.rest.api import RestServer
 from groupsdk.errors import ConfigError
+from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
 from tests.connect.workers import standalone
 
 
 def test_an_address_that_is_in_use_is_said() -> None:
     with standalone() as worker:
-        first = RestServer(worker, RestSettings(port=0))
+        first = RestServer(worker, HttpSettings(port=0))
         first.start()
         with pytest.raises(ConfigError, match="cannot listen"):
-            RestServer(worker, RestSettings(port=first.port)).start()
+            RestServer(worker, HttpSettings(port=first.port)).start()
         first.stop()
 
 
 def test_it_ends_and_frees_its_port() -> None:
     with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0))
+        server = RestServer(worker, HttpSettings(port=0))
         server.start()
         port = server.port
         assert Client(server)("GET", "/connectors") == (200, [])

@@ -3,19 +3,20 @@
 import asyncio
 import contextlib
 import logging
+import socket
 import threading
 from collections import defaultdict
-from typing import Any, ClassVar, Final, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar, Final, Self, cast
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from groupsdk.clock import Clock, SystemClock
-from groupsdk.connect.admin import ConnectorAdmin
-from groupsdk.connect.rest.api import RestApi
-from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.errors import ConfigError
+from groupsdk.http.settings import HttpSettings
 
 
 _ANSWER_S: Final = 180.0
@@ -121,34 +122,72 @@ class BoundedConnection(H11Protocol):
         held = [cast(BoundedConnection, each) for each in self.connections]
         idle = [each for each in held if each is not self and each.waits_for_client]
         victim = min(idle, key=lambda each: each.since_s, default=self)
-        logger.warning("more than %d connections: one that sends nothing is ended", self.most)
+        logger.warning(
+            "more than %d connections: ending the one that has been silent for longest", self.most
+        )
         # not later, when the transport says so: many may come before
         self.connections.discard(victim)
         victim.transport.abort()
 
 
-def bounded(settings: RestSettings) -> type[BoundedConnection]:
+def bounded(settings: HttpSettings) -> type[BoundedConnection]:
     """Return the class of a server's connections."""
     limits = {"most": settings.max_connections, "request_s": settings.request_timeout_s}
     return type("Connection", (BoundedConnection,), limits)
 
 
 _START_S: Final = 10.0
+_END_S: Final = 5.0
 
 
-class RestServer:
-    """Answers for one worker.
+ENDING: Final = "groupsdk.ending"
+"""The key of a request's scope with an `asyncio.Event`, which is set when the server ends: for answers without end."""
+
+
+class _Server(uvicorn.Server):
+    """Tells answers without end that the server ends, before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, ending: asyncio.Event) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending.set()
+        await super().shutdown(sockets)
+
+
+class HttpServer:
+    """Answers to HTTP on a thread of its own, from `start` to `stop`. A context manager.
 
     Args:
-        worker: who is asked.
-        settings: where to listen, and who may ask.
+        app: answers the requests.
+        settings: where to listen, and how many connections to hold.
+        name: the option or interface that it serves, for errors and the name of its thread.
+        beside: makes what runs on the server's event loop besides, until the server ends; None: nothing.
+        grace_s: for how many seconds requests that are being answered may go on when it ends.
     """
 
-    def __init__(self, worker: ConnectorAdmin, settings: RestSettings) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: HttpSettings,
+        *,
+        name: str,
+        beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        grace_s: int = 2,
+    ) -> None:
         self._settings = settings
-        self._server = uvicorn.Server(
+        self._name = name
+        self._beside = beside
+        ending = asyncio.Event()
+
+        async def ends(scope: Scope, receive: Receive, send: Send) -> None:
+            await app({**scope, ENDING: ending}, receive, send)
+
+        self._server = _Server(
             uvicorn.Config(
-                RestApi(worker, settings).app(),
+                ends,
                 host=settings.host,
                 port=settings.port,
                 log_config=None,
@@ -157,11 +196,32 @@ class RestServer:
                 http=bounded(settings),
                 ws="none",
                 server_header=False,
-                timeout_graceful_shutdown=2,
-            )
+                timeout_graceful_shutdown=grace_s,
+            ),
+            ending,
         )
-        self._thread = threading.Thread(target=self._run, name="groupsdk-rest", daemon=True)
-        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"groupsdk-{name}", daemon=True)
+        self._waiting = threading.Event()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        for server in self._server.servers:
+            for each in server.sockets:
+                return int(each.getsockname()[1])
+        return self._settings.port
+
+    @property
+    def url(self) -> str:
+        """The address that it listens on, as a URL that ends with "/"."""
+        return f"{self._settings.url_of(self.port)}/"
 
     def start(self) -> None:
         """Begin to listen.
@@ -170,31 +230,34 @@ class RestServer:
             ConfigError: the address cannot be used.
         """
         self._thread.start()
-        waited = 0.0
-        while not self._server.started and self._thread.is_alive() and waited < _START_S:
-            self._ready.wait(0.02)
-            waited += 0.02
+        waited_s = 0.0
+        while not self._server.started and self._thread.is_alive() and waited_s < _START_S:
+            self._waiting.wait(0.02)
+            waited_s += 0.02
         if not self._server.started:
             raise ConfigError(
-                f"rest: cannot listen on {self._settings.host}:{self._settings.port}; is it in use?"
+                f"{self._name}: cannot listen on {self._settings.host}:{self._settings.port};"
+                " is the port in use?"
             )
-        logger.info("answers to HTTP at http://%s:%d", self._settings.host, self.port)
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        for server in self._server.servers:
-            for each in server.sockets:
-                return int(each.getsockname()[1])
-        return self._settings.port
+        logger.info("%s: listening at %s", self._name, self.url)
 
     def stop(self) -> None:
-        """End. Harmless when repeated."""
+        """Stop listening. Harmless when repeated."""
         self._server.should_exit = True
         if self._thread.ident is not None:
-            self._thread.join(5)
+            self._thread.join(_END_S)
 
     def _run(self) -> None:
         # uvicorn takes signals only on the main thread, and ends the process where it cannot listen
         with contextlib.suppress(SystemExit):
-            self._server.run()
+            asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        running = None if self._beside is None else asyncio.create_task(self._beside())
+        try:
+            await self._server.serve()
+        finally:
+            if running is not None:
+                running.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await running

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from groupsdk.connect.rest.server import RepeatedWarnings, RestServer
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.rest.api import RestServer
 from groupsdk.errors import ConfigError
+from groupsdk.http.server import RepeatedWarnings
+from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
 from tests.connect.workers import eventually, standalone
 
@@ -22,7 +23,7 @@ HEAD = b"PUT /connectors/c/config HTTP/1.1\r\nHost: localhost\r\nContent-Type: a
 def serving(**settings: float) -> Iterator[RestServer]:
     """A worker that is alone and answers."""
     with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0, **settings))  # type: ignore[arg-type]
+        server = RestServer(worker, HttpSettings(port=0, **settings))  # type: ignore[arg-type]
         server.start()
         try:
             yield server
@@ -117,6 +118,6 @@ def test_a_warning_comes_again_each_minute_with_how_often_it_was_held_back() -> 
 
 def test_limits_of_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match="must be more than 0"):
-        RestSettings(max_connections=0)
+        HttpSettings(max_connections=0)
     with pytest.raises(ConfigError, match="must be more than 0"):
-        RestSettings(request_timeout_s=0)
+        HttpSettings(request_timeout_s=0)

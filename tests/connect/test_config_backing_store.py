@@ -5,9 +5,11 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.connect.config_records import (
+from groupsdk.connect.config_backing_store import (
     ConfigLog,
     Record,
+    RestartRequest,
+    TargetState,
     connector_records,
     decode_value,
     epoch_record,
@@ -16,7 +18,6 @@ from groupsdk.connect.config_records import (
     target_state_record,
     task_records,
 )
-from groupsdk.connect.config_state import RestartRequest, TargetState
 from groupsdk.connect.session_key import SessionKey
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.errors import ConfigError
+from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import CONFIG, Client, ask
 
 
 __all__ = ["ask"]  # a fixture
-SETTINGS = RestSettings(
+SETTINGS = HttpSettings(
     port=0, advertised_url="https://Announced.example:8443/", allowed_hosts=("proxy.example",)
 )
 
@@ -50,12 +50,11 @@ def test_the_announced_host_and_those_of_the_setting_are_taken() -> None:
         "announced.example",
         "proxy.example",
     }
-    read = RestSettings.of(":1", None, None, None, "a.example, B.example")
-    assert read is not None
+    read = HttpSettings.of("--rest", ":1", allowed_hosts="a.example, B.example")
     assert {"a.example", "b.example"} <= read.hosts()
     for wrong in ("http://a", "a:1", "*.example"):
         with pytest.raises(ConfigError, match="--rest-allowed-hosts must be names of hosts"):
-            RestSettings(allowed_hosts=(wrong,))
+            HttpSettings(allowed_hosts=(wrong,))
 
 
 @pytest.mark.parametrize("verb", ["restart", "pause"])

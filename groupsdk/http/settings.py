@@ -1,4 +1,4 @@
-"""Hold where a worker answers to HTTP, and to whom."""
+"""Hold where a server of HTTP listens, and who may use it."""
 
 import ipaddress
 import re
@@ -14,7 +14,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 
 
 @dataclass(frozen=True, slots=True)
-class RestSettings:
+class HttpSettings:
     """Where to listen.
 
     Raises:
@@ -27,7 +27,7 @@ class RestSettings:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     advertised_url: str | None = None
-    """Where other workers reach it; None: http://host:port."""
+    """Where others reach it; None: http://host:port."""
     allowed_hosts: tuple[str, ...] = ()
     """Names that requests may give as Host, besides `hosts`; "*": any, as where a proxy checks them. Pages that come
     from these hosts may send requests, too."""
@@ -37,32 +37,38 @@ class RestSettings:
     request_timeout_s: float = 30.0
     """How many seconds a client may take to send a request."""
 
+    option: str = "--rest"
+    """The option of a command that sets the address; errors name it and those that begin with it."""
+
     def __post_init__(self) -> None:
+        login = f"{self.option}-user and GROUPSDK_{self.option.lstrip('-').upper()}_PASSWORD"
         if (self.user is None) != (self.password is None):
-            raise ConfigError(
-                "rest: give both a user (--rest-user) and a password (GROUPSDK_REST_PASSWORD), or neither"
-            )
+            raise ConfigError(f"{self.option}: give both {login}, or neither")
         if self.max_connections < 1 or self.request_timeout_s <= 0:
             raise ConfigError(
-                f"rest: max_connections ({self.max_connections}) and request_timeout_s ({self.request_timeout_s})"
-                " must be more than 0"
+                f"{self.option}: max_connections ({self.max_connections}) and request_timeout_s"
+                f" ({self.request_timeout_s}) must be more than 0"
             )
         for each in self.allowed_hosts:
             if each != "*" and not _NAME.fullmatch(each):
                 raise ConfigError(
-                    f"--rest-allowed-hosts must be names of hosts without ports, such as connect.example, not {each!r}"
+                    f"{self.option}-allowed-hosts must be names of hosts without ports, such as"
+                    f" connect.example, not {each!r}"
                 )
         if self.user is None and not is_loopback(self.host):
             raise ConfigError(
-                f"rest: {self.host} can be reached by others, who could run connectors here: give a user"
-                " (--rest-user) and a password (GROUPSDK_REST_PASSWORD), or listen on 127.0.0.1"
+                f"{self.option}: {self.host} can be reached by others: give {login}, or listen on 127.0.0.1"
             )
 
     @property
     def url(self) -> str:
-        """Where other workers reach it."""
+        """Where others reach it."""
+        return self.advertised_url or self.url_of(self.port)
+
+    def url_of(self, port: int) -> str:
+        """Return the URL of the address with a port, such as the one that 0 has become."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.advertised_url or f"http://{host}:{self.port}"
+        return f"http://{host}:{port}"
 
     def hosts(self) -> frozenset[str]:
         """Return the names, in lower case, that requests may give as Host, besides addresses."""
@@ -78,31 +84,47 @@ class RestSettings:
     @classmethod
     def of(
         cls,
-        address: str | None,
-        advertised_url: str | None,
-        user: str | None,
-        password: str | None,
+        option: str,
+        address: str,
+        *,
+        user: str | None = None,
+        password: str | None = None,
         allowed_hosts: str | None = None,
-    ) -> Self | None:
-        """Read options; None: it is not to answer to HTTP.
+        advertised_url: str | None = None,
+    ) -> Self:
+        """Read the options of a command.
+
+        Args:
+            option: the option that names the address, such as "--rest"; the others begin with it.
+            address: "host:port"; without a host, 127.0.0.1.
+            user: who may use it.
+            password: the user's.
+            allowed_hosts: names, separated by commas.
+            advertised_url: where others reach it.
 
         Raises:
-            ConfigError: one is wrong.
+            ConfigError: one is wrong, or others could reach it without a password.
         """
-        if address is None:
-            return None
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65_535:
             raise ConfigError(
-                f"--rest must be host:port, for example 127.0.0.1:8083, not {address!r}"
-            )
-        if advertised_url is not None and not advertised_url.startswith(("http://", "https://")):
-            raise ConfigError(
-                f"--rest-advertised-url must be http://host:port, not {advertised_url!r}"
+                f"{option} must be HOST:PORT, such as 127.0.0.1:8080, not {address!r}"
             )
         host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+        if advertised_url is not None and not advertised_url.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"{option}-advertised-url must be http://host:port, not {advertised_url!r}"
+            )
         allowed = tuple(each.strip() for each in (allowed_hosts or "").split(",") if each.strip())
-        return cls(host, int(port), user, password, advertised_url, allowed)
+        return cls(
+            host=host,
+            port=int(port),
+            user=user,
+            password=password,
+            advertised_url=advertised_url,
+            allowed_hosts=allowed,
+            option=option,
+        )
 
 
 def is_loopback(host: str) -> bool:

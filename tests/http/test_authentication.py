@@ -2,16 +2,16 @@
 
 from types import SimpleNamespace
 
-from groupsdk.connect.rest.authentication import PasswordBrake
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.rest.api import RestServer
+from groupsdk.http.access import PasswordBrake
+from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
 from tests.connect.workers import standalone
 
 
 def test_only_who_knows_the_password_gets_in() -> None:
     with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0, user="alice", password="pass"))
+        server = RestServer(worker, HttpSettings(port=0, user="alice", password="pass"))
         server.start()
         ask = Client(server)
         assert ask("GET", "/connectors")[0] == 401
@@ -23,7 +23,7 @@ def test_only_who_knows_the_password_gets_in() -> None:
 
 def test_a_probe_needs_no_password_and_learns_no_reason() -> None:
     with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0, user="alice", password="pass"))
+        server = RestServer(worker, HttpSettings(port=0, user="alice", password="pass"))
         server.start()
         ask = Client(server)
         for path in ("/health", "/health/live"):
@@ -40,7 +40,7 @@ def test_a_probe_needs_no_password_and_learns_no_reason() -> None:
 def test_guesses_have_to_wait_and_the_right_password_does_not_show() -> None:
     right, wrong = "Basic YWxpY2U6cGFzcw==", "Basic YWxpY2U6d3Jvbmc="
     with standalone() as worker:
-        server = RestServer(worker, RestSettings(port=0, user="alice", password="pass"))
+        server = RestServer(worker, HttpSettings(port=0, user="alice", password="pass"))
         server.start()
         ask = Client(server)
         for _ in range(4):

@@ -1,0 +1,211 @@
+"""Answer what is asked besides connectors: levels of loggers, states of tasks, classes of connectors.
+
+Loggers have the paths and shapes of KIP-495 and KIP-976. States have those of KIP-875: what Connect calls a partition
+is a task here, `{"task": "its id"}`, and what it calls an offset is the task's state. Classes are described in the
+shapes of `ConfigInfos`; they say which keys they need and no more, so every key is a string without a default.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from groupsdk.connect.admin import ConnectorAdmin
+from groupsdk.connect.connector_config import check_config
+from groupsdk.connect.errors import ConnectorConfigError, UnknownConnectorError
+from groupsdk.connect.rest.messages import BadRequestError, Handler, done, json_object
+from groupsdk.connect.secrets import NO_PROVIDERS, ConfigProviders, masked
+from groupsdk.connect.task import CLASS_KEY, Connector, TaskState
+
+
+logger = logging.getLogger(__name__)
+
+
+class LoggerRequests:
+    """The routes for loggers.
+
+    Args:
+        worker: who is asked.
+    """
+
+    def __init__(self, worker: ConnectorAdmin) -> None:
+        self._worker = worker
+
+    def routes(self) -> list[tuple[str, str, Handler]]:
+        """Return method, path and handler of each."""
+        return [
+            ("GET", "/admin/loggers", self.list_loggers),
+            ("GET", "/admin/loggers/{logger}", self.show),
+            ("PUT", "/admin/loggers/{logger}", self.put),
+        ]
+
+    async def list_loggers(self, request: Request) -> Response:
+        """Show the levels of all loggers of this worker's process."""
+        return JSONResponse(self._worker.loggers.all())
+
+    async def show(self, request: Request) -> Response:
+        """Show the level of a logger."""
+        return JSONResponse(self._worker.loggers.show(request.path_params["logger"]))
+
+    async def put(self, request: Request) -> Response:
+        """Set a level: here, or with `?scope=cluster` on all workers that run at present."""
+        name, level = request.path_params["logger"], (await json_object(request)).get("level")
+        if not isinstance(level, str | int | float):
+            raise BadRequestError(f"level: must be a string, not {level!r}")
+        scope = request.query_params.get("scope", "worker").lower()
+        if scope == "cluster":
+            await done(self._worker.set_logger_level(name, str(level)))
+            return Response(status_code=204)
+        if scope != "worker":
+            # as Kafka's worker does
+            logger.warning("scope %r is neither worker nor cluster: taken for worker", scope[:100])
+        return JSONResponse(self._worker.loggers.set(name, str(level)))
+
+
+_PATH: Final = "/connectors/{name}/offsets"
+
+
+class OffsetRequests:
+    """The routes for the states of tasks.
+
+    Args:
+        worker: who is asked.
+    """
+
+    def __init__(self, worker: ConnectorAdmin) -> None:
+        self._worker = worker
+
+    def routes(self) -> list[tuple[str, str, Handler]]:
+        """Return method, path and handler of each."""
+        return [
+            ("GET", _PATH, self.show),
+            ("PATCH", _PATH, self.alter),
+            ("DELETE", _PATH, self.reset),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        """Show what a connector's tasks have committed, those that are not planned any more as well."""
+        states = self._worker.task_states(request.path_params["name"])
+        offsets = [{"partition": {"task": task}, "offset": states[task]} for task in sorted(states)]
+        return JSONResponse({"offsets": offsets})
+
+    async def alter(self, request: Request) -> Response:
+        """Set what some tasks of a stopped connector have committed; null forgets it."""
+        states = _states((await json_object(request)).get("offsets"))
+        return await self._set(request, states)
+
+    async def reset(self, request: Request) -> Response:
+        """Forget what the tasks of a stopped connector have committed."""
+        return await self._set(request, None)
+
+    async def _set(self, request: Request, states: dict[str, TaskState | None] | None) -> Response:
+        name = request.path_params["name"]
+        count = await done(self._worker.set_task_states(name, states))
+        now = "forgotten" if states is None else "set"
+        return JSONResponse({"message": f"the states of {count} tasks of {name!r} are {now}"})
+
+
+def _states(value: object) -> dict[str, TaskState | None]:
+    if not isinstance(value, list) or not value:
+        raise BadRequestError(
+            'offsets: must be a list, as [{"partition": {"task": "its id"}, "offset": {...}}]'
+        )
+    found: dict[str, TaskState | None] = {}
+    for each in value:
+        partition: Any = each.get("partition") if isinstance(each, dict) else None
+        task = partition.get("task") if isinstance(partition, dict) else None
+        if not isinstance(task, str) or not task or len(partition) != 1:
+            raise BadRequestError('partition: must be {"task": "its id"}')
+        state = each.get("offset")
+        if state is not None and not isinstance(state, dict):
+            raise BadRequestError(f"offset: of {task!r} must be a JSON object, or null")
+        if task in found:
+            raise BadRequestError(f"offsets: {task!r} is there twice")
+        found[task] = state
+    return found
+
+
+_GROUP: Final = "Common"
+
+
+def listed(classes: Mapping[str, type[Connector]]) -> list[dict[str, Any]]:
+    """Return all classes that configurations may name."""
+    return [
+        {"class": name, "type": classes[name].kind, "version": classes[name].version}
+        for name in sorted(classes)
+    ]
+
+
+def definitions(classes: Mapping[str, type[Connector]], name: str) -> list[dict[str, Any]]:
+    """Return the keys that a class needs.
+
+    Raises:
+        UnknownConnectorError: there is no such class.
+    """
+    return [_definition(key, True, order) for order, key in enumerate(_needed(classes, name), 1)]
+
+
+def validated(
+    classes: Mapping[str, type[Connector]],
+    name: str,
+    config: Mapping[str, str],
+    providers: ConfigProviders = NO_PROVIDERS,
+) -> dict[str, Any]:
+    """Return what a class says of a configuration, key by key.
+
+    Raises:
+        UnknownConnectorError: there is no such class.
+    """
+    needed = _needed(classes, name)
+    errors: dict[str, list[str]] = {}
+    if config.get(CLASS_KEY, name) != name:
+        errors[CLASS_KEY] = [f"must be {name!r}, as in the path, not {config[CLASS_KEY]!r}"]
+    try:
+        check_config(classes[name], {CLASS_KEY: name, **config}, providers)
+    except ConnectorConfigError as error:
+        errors.setdefault(error.field, []).append(error.reason)
+    shown = masked(config, classes[name].secrets)
+    keys = dict.fromkeys([*needed, *config, *errors])
+    return {
+        "name": name,
+        "error_count": sum(map(len, errors.values())),
+        "groups": [_GROUP],
+        "configs": [
+            {
+                "definition": _definition(key, key in needed, order),
+                "value": {
+                    "name": key,
+                    "value": shown.get(key),
+                    "recommended_values": [],
+                    "errors": errors.get(key, []),
+                    "visible": True,
+                },
+            }
+            for order, key in enumerate(keys, 1)
+        ],
+    }
+
+
+def _needed(classes: Mapping[str, type[Connector]], name: str) -> list[str]:
+    kind = classes.get(name)
+    if kind is None:
+        raise UnknownConnectorError(f"there is no class {name!r}, only: {', '.join(classes)}")
+    return [CLASS_KEY, *kind.required]
+
+
+def _definition(key: str, required: bool, order: int) -> dict[str, Any]:
+    return {
+        "name": key,
+        "type": "STRING",
+        "required": required,
+        "default_value": None,
+        "importance": "HIGH" if required else "LOW",
+        "documentation": "",
+        "group": _GROUP,
+        "order": order,
+        "width": "NONE",
+        "display_name": key,
+        "dependents": [],
+    }
