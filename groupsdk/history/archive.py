@@ -7,11 +7,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from groupsdk.history.schemas import TABLES
+from groupsdk.history.sources.archive_files import RAW as RAW
 from groupsdk.history.sources.topic import FORMAT, TopicDataSource
 from groupsdk.history.tables.shape import shaped
 
 
-RAW: Final = "raw_records"
 CHECKPOINT: Final = "_checkpoint"
 TRIGGER: Final = "30 seconds"
 

@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from groupsdk.history.kernel.rows import from_arrow
-from groupsdk.history.reading import Made, Reader
+from groupsdk.history.reading import made_of
 from groupsdk.history.sources.kinds import Reading, given, land_frame
 from groupsdk.history.tables.shape import shaped
 
@@ -26,19 +24,3 @@ def read_raw(raw: DataFrame) -> Reading:
         return land_frame(records, run)
 
     return read
-
-
-def made_of(batches: Iterable[Any]) -> Made:
-    """Read raw records by the rules of `groupsdk.history.reading`.
-
-    Args:
-        batches: of the schema `kernel.rows.RAW`, in any order.
-    """
-    reader = Reader(has_holes=True)
-    for batch in batches:
-        # partitions may be mixed: as a rule they are not
-        for partition in pc.unique(batch.column("src_partition")).to_pylist():
-            mine = batch.filter(pc.equal(batch.column("src_partition"), partition))
-            mine = mine.sort_by("src_offset")
-            yield from reader.take(from_arrow(mine), partition, f"partition {partition}")
-    yield from reader.close()

@@ -9,6 +9,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from groupsdk.errors import ConfigError
+from groupsdk.history import overall, table_formats
 from groupsdk.history.groups.explaining import SIZES, Context
 from groupsdk.history.groups.families import BY_TYPE
 from groupsdk.history.groups.table_rows import (
@@ -38,11 +39,15 @@ from groupsdk.history.stage_files import (
     schema_of,
 )
 from groupsdk.history.stage_tables import FOLDERS, MADE, Staged, StageTables, highest
+from groupsdk.history.table_formats import PARQUET
 from groupsdk.history.tables.lag import lower_bounds, sampled
 
 
 __all__ = ["Inputs", "Options", "SparkEngine", "create_views", "read_tables", "run"]
 
+DRIVER_ROWS: Final = 1_000_000
+"""Up to so many commit spans are compared on the driver, where they take some 100 MB: planning and compiling a job of
+Spark's costs more than it does."""
 WALK_TABLES: Final = (*GROUP_TABLES, TALLY)
 """What the walk over the groups makes."""
 
@@ -94,21 +99,22 @@ def run(
     """
     options = options or Options()
     options.check()
+    table_formats.check(spark, options.format)
     store = Store(spark, out)
     begin(store, MADE)
     engine = SparkEngine(spark, inputs, f"{store.root}/{STAGING}")
     try:
         make_tables(engine, options, engine.topics, progress)
         engine.fill()
-        if options.format == "parquet":
+        if options.format == PARQUET:
             publish(store, MADE)
         else:
             for name in MADE:
-                made = _load(spark, name, "parquet", engine.root)
-                _save(made, TABLES[name], options.format, f"{store.root}/{name}")
+                made = table_formats.load(spark, name, PARQUET, engine.root)
+                table_formats.save(spark, made, TABLES[name], options.format, store)
     finally:
         store.delete(STAGING)
-    return {name: _load(spark, name, options.format, store.root) for name in MADE}
+    return {name: table_formats.load(spark, name, options.format, store.root) for name in MADE}
 
 
 class SparkEngine:
@@ -173,11 +179,21 @@ class SparkEngine:
 
     def lag(self) -> None:
         """Compare the groups' commits."""
+        tables = self._tables
+        if (
+            tables is not None
+            and self._inputs.end_offsets is None
+            and tables.count("commit_spans") <= DRIVER_ROWS
+        ):
+            tables.write(
+                "lag", overall.lower_bounds(tables.read("commit_spans", overall.LAG_COLUMNS))
+            )
+            return
         behind = lower_bounds(self._stage("commit_spans"))
         if self._inputs.end_offsets is not None:
-            commits = _load(self._spark, "offset_commits", "parquet", self.root)
+            commits = table_formats.load(self._spark, "offset_commits", PARQUET, self.root)
             behind = behind.unionByName(commits.transform(sampled(self._inputs.end_offsets)))
-        _save(behind, TABLES["lag"], "parquet", f"{self.root}/lag")
+        _save(behind, TABLES["lag"], f"{self.root}/lag")
 
     def fill(self) -> None:
         """Give the tables that have no rows a file, so that other tools find their columns."""
@@ -256,7 +272,7 @@ class _SparkTables:
         """Write a table that was made on the driver."""
         rows = [tuple(map(_plain, row.values())) for row in table.to_pylist()]
         frame = self._spark.createDataFrame(rows, TABLES[name].ddl)
-        _save(frame, TABLES[name], "parquet", f"{self._root}/{name}")
+        _save(frame, TABLES[name], f"{self._root}/{name}")
 
     def _frame(self, name: str) -> DataFrame:
         reader = self._spark.read.schema(spark_ddl(schema_of(name)))
@@ -286,29 +302,19 @@ def _told_rows(told: DataFrame) -> DataFrame:
     )
 
 
-def _save(frame: DataFrame, table: Table, table_format: str, path: str) -> None:
+def _save(frame: DataFrame, table: Table, path: str) -> None:
     # days that are no longer there have to go as well
-    writer = frame.write.mode("overwrite").format(table_format)
-    writer = writer.option("partitionOverwriteMode", "static")
+    writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
     if table.partition_by:
         writer = writer.partitionBy(*table.partition_by)
-    writer.save(path)
+    writer.parquet(path)
 
 
-def _load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFrame:
-    reader = spark.read.format(table_format)
-    if table_format == "parquet":
-        reader = reader.schema(TABLES[name].ddl)
-    return reader.load(f"{root}/{name}")
-
-
-def read_tables(
-    spark: SparkSession, out: str, *, table_format: str = "parquet"
-) -> dict[str, DataFrame]:
-    """Read the tables that a run has written.
+def read_tables(spark: SparkSession, out: str) -> dict[str, DataFrame]:
+    """Read the tables that a run has written, in whichever format.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: there are none, or the session does not know their format.
     """
     store = Store(spark, out)
     finish(store, MADE)
@@ -316,7 +322,8 @@ def read_tables(
         raise ConfigError(
             f"{out} has no tables of a history: make them with `groupsdk history run`"
         )
-    return {name: _load(spark, name, table_format, store.root) for name in MADE}
+    found = table_formats.format_of(store)
+    return {name: table_formats.load(spark, name, found, store.root) for name in MADE}
 
 
 def create_views(tables: Mapping[str, DataFrame]) -> None:

@@ -1,7 +1,8 @@
 """Make the tables without Spark and without a JDK: the same functions, in processes of this machine."""
 
+import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -12,12 +13,12 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.groups.explaining import Context
-from groupsdk.history.groups.table_rows import sizes_of, tables_of
-from groupsdk.history.overall import lower_bounds
+from groupsdk.history.groups.explaining import Context, ToldOfGroup
+from groupsdk.history.groups.table_rows import TOLD_PARTITION, sizes_of, tables_of
+from groupsdk.history.overall import LAG_COLUMNS, lower_bounds
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.publishing import STAGING, begin, publish
-from groupsdk.history.reading import DEFERRED, RECORDS, Made, settle
+from groupsdk.history.reading import DEFERRED, RECORD_ROWS, RECORDS, Made, settle
 from groupsdk.history.sources.places import Store
 from groupsdk.history.stage_files import StageFiles
 from groupsdk.history.stage_tables import MADE, StageTables
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 BUCKET_BYTES: Final = 64 * 1024 * 1024
 """How much of a log goes into one bucket: the groups of a bucket are sorted, and held, together."""
+HELD_BYTES: Final = 192 * 1024 * 1024
+"""Up to so many bytes of a bucket are held at once, before they are compressed; of more, one piece after the other."""
 SMALL_BYTES: Final = 24 * 1024 * 1024
 """Up to so many bytes one process is sooner done than others are started."""
 WALK_ROWS: Final = 20_000
@@ -53,19 +56,22 @@ def run(
     options: Options | None = None,
     *,
     names: Iterable[tuple[str, str]] = (),
+    told: Sequence[ToldOfGroup] = (),
     processes: int | None = None,
     progress: Progress = silent,
 ) -> None:
     """Make every table and write it below `out`, in the place of what is there: the tables that Spark would make.
 
-    Memory: a process holds one bucket, the group records and sums of commits of some 64 MiB of a log; those of one
-    group are never in two. Tables that are there stay as they are until all are made.
+    Memory: a process holds one bucket, the group records and sums of commits of some 64 MiB of a log. Those of one
+    group are never in two; where that makes a bucket larger it is read piece by piece. Tables that are there stay as they are until all are made.
 
     Args:
-        tasks: what to read, such as `segment_tasks`.
+        tasks: what to read: `sources.segment_files.segment_tasks`, `sources.topic_ranges.topic_tasks` or
+            `sources.archive_files.archive_tasks`.
         out: a directory of this machine.
         options: what to do differently.
         names: ids and names of topics, as asked from a cluster.
+        told: what brokers' logs say, of `sources.broker_log_lines`.
         processes: how many; None: one for each core where there is enough to do.
         progress: told of each step.
 
@@ -80,7 +86,7 @@ def run(
         )
     store = Store(None, out)
     begin(store, MADE)
-    engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes)
+    engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, told)
     try:
         make_tables(engine, options, lambda: names, progress)
         engine.tables.fill()
@@ -96,10 +102,18 @@ class LocalEngine:
         tasks: what to read.
         root: the directory of the run.
         processes: how many; None: as many as there are cores, but one for a small log.
+        told: what brokers' logs say.
     """
 
-    def __init__(self, tasks: Sequence[ReadTask], root: str, processes: int | None) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[ReadTask],
+        root: str,
+        processes: int | None,
+        told: Sequence[ToldOfGroup] = (),
+    ) -> None:
         self._tasks = tasks
+        self._told = told
         self._root = root
         size = sum(task.size for task in tasks)
         cores = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
@@ -114,6 +128,9 @@ class LocalEngine:
         """Read the log, each task by itself."""
         place = _Place(self._root, self._buckets)
         self._each(_read, [(task, place) for task in self._tasks])
+        if self._told:
+            files = StageFiles(fs.LocalFileSystem(), self._root, "told", buckets=self._buckets)
+            files.write([(RECORDS, told_rows(self._told))])
 
     def settle(self) -> None:
         """Tell what became of commits within transactions."""
@@ -132,8 +149,7 @@ class LocalEngine:
 
     def lag(self) -> None:
         """Compare the groups' commits."""
-        columns = ("group_id", "topic", "partition", "last_commit_ts", "last_offset")
-        self.tables.write("lag", lower_bounds(self.tables.read("commit_spans", columns)))
+        self.tables.write("lag", lower_bounds(self.tables.read("commit_spans", LAG_COLUMNS)))
 
     def _walk(self, context: Context, *, learning: bool) -> None:
         place = _Place(self._root, self._buckets)
@@ -171,11 +187,76 @@ def _walk(item: tuple[_Place, int, Context, bool]) -> None:
     files = [
         each for each in tables.files(RECORDS) if place.buckets == 1 or f"/bucket={bucket}/" in each
     ]
-    records = tables.read(RECORDS, files=files)
-    batches = _in_order(records).to_batches(max_chunksize=WALK_ROWS)
+    batches = (
+        batch
+        for records in _in_pieces(tables, files)
+        for batch in records.to_batches(max_chunksize=WALK_ROWS)
+    )
     follow = sizes_of if learning else tables_of
     name = f"part-{bucket:05}-{'learnt' if learning else 'walked'}"
     StageFiles(fs.LocalFileSystem(), place.root, name).write(follow(batches, context))
+
+
+def _in_pieces(tables: StageTables, files: Sequence[str]) -> Iterator[Any]:
+    """Read the rows of a bucket in their order, piece by piece where they are too many to hold them all."""
+    count, size = tables.sizes(files)
+    if size <= HELD_BYTES:
+        yield _in_order(tables.read(RECORDS, files=files))
+        return
+    limit = max(1, count * HELD_BYTES // size)
+    keys = tables.read(RECORDS, ("group_id", "src_partition", "src_offset"), files=files)
+    names = pc.fill_null(keys.column("group_id"), pa.scalar(""))
+    band: list[str | None] = []
+    held = 0
+    for each in pc.value_counts(names).to_pylist():
+        group, rows = each["values"], each["counts"]
+        if rows > limit and group:
+            yield from _of_group(tables, files, group, keys.filter(pc.equal(names, group)), limit)
+            continue
+        if band and held + rows > limit:
+            yield _in_order(tables.read(RECORDS, groups=band, files=files))
+            band, held = [], 0
+        # rows without a name count as those of a group named ""
+        band += [group] if group else [group, None]
+        held += rows
+    if band:
+        yield _in_order(tables.read(RECORDS, groups=band, files=files))
+
+
+def _of_group(
+    tables: StageTables, files: Sequence[str], group: str, keys: Any, limit: int
+) -> Iterator[Any]:
+    """Read the rows of one group in their order, about so many of them at a time."""
+    places = keys.select(["src_partition", "src_offset"]).sort_by(
+        [("src_partition", "ascending"), ("src_offset", "ascending")]
+    )
+    partitions, offsets = (column.to_numpy() for column in places.columns)
+    start = 0
+    while start < len(offsets):
+        stop = min(start + limit, len(offsets)) - 1
+        last = int(partitions[stop]), int(offsets[stop])
+        # one that stands in the log several times stays in one piece
+        while stop + 1 < len(offsets) and (partitions[stop + 1], offsets[stop + 1]) == last:
+            stop += 1
+        first = int(partitions[start]), int(offsets[start])
+        yield _in_order(tables.read_range(RECORDS, group, first, last, files))
+        start = stop + 1
+
+
+def told_rows(told: Iterable[ToldOfGroup]) -> Any:
+    """Lay what brokers' logs say out as rows that stand before the records of their groups; see `table_rows.told_of`."""
+    said = [(each.group_id, one._asdict()) for each in told for one in each.reasons]
+    said += [(each.group_id, one._asdict()) for each in told for one in each.ends]
+    rows = [
+        {
+            "group_id": group_id,
+            "src_partition": TOLD_PARTITION,
+            "src_offset": 0,
+            "value": json.dumps(fields).encode(),
+        }
+        for group_id, fields in said
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_ROWS)
 
 
 def _in_order(records: Any) -> Any:

@@ -23,6 +23,9 @@ LOWER_BOUND: Final = "lower_bound"
 SAMPLED: Final = "sampled"
 """Against the ends of the partitions, as they were asked for at the time."""
 
+LAG_COLUMNS: Final = ("group_id", "topic", "partition", "last_commit_ts", "last_offset")
+"""The columns of `commit_spans` that `lower_bounds` takes."""
+
 Committed = Callable[[Collection[str]], Mapping[tuple[str, str], int]]
 """Takes groups, and returns the highest partition that each has committed of each topic."""
 

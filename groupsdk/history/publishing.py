@@ -8,6 +8,8 @@ from groupsdk.history.sources.places import Store
 
 STAGING: Final = "_run"
 """The directory of a run that goes on; what a run that failed has left there is of no use."""
+FOLLOWED: Final = "_followed"
+"""The directory of `following.ledger`, whose tables a run replaces."""
 _COMPLETE: Final = f"{STAGING}/_COMPLETE"
 _OLD: Final = f"{STAGING}/_old"
 
@@ -28,6 +30,8 @@ def finish(store: Store, names: Iterable[str]) -> None:
     """Go on with what `publish` began, wherever it was ended; does nothing where it ended well, or never began."""
     if not store.exists(_COMPLETE):
         return
+    # its files are about to go
+    store.delete(FOLLOWED)
     for name in names:
         made = f"{STAGING}/{name}"
         if not store.exists(made):

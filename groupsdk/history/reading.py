@@ -17,7 +17,7 @@ from groupsdk.history.groups.explaining import SIZES, UNDECODABLE
 from groupsdk.history.groups.families import BY_TYPE, topic_id_text
 from groupsdk.history.groups.naming import TELLING, Told, names_in, told_by
 from groupsdk.history.kernel.batches import Records
-from groupsdk.history.kernel.columns import LAST_MS, Flags, Longs, timestamps
+from groupsdk.history.kernel.columns import LAST_MS, Flags, Longs, micros, timestamps
 from groupsdk.history.kernel.commits import Commits, key_of, read_commits, value_of
 from groupsdk.history.kernel.files import arrow_schema
 from groupsdk.history.kernel.rows import (
@@ -255,6 +255,22 @@ class Reader:
             yield TOLD, _told_rows(new)
 
 
+def made_of(batches: Iterable[Any]) -> Made:
+    """Read records that stand in Arrow batches, such as those of an archive.
+
+    Args:
+        batches: of the schema `kernel.rows.RAW`, in any order.
+    """
+    reader = Reader(has_holes=True)
+    for batch in batches:
+        # partitions may be mixed: as a rule they are not
+        for partition in pc.unique(batch.column("src_partition")).to_pylist():
+            mine = batch.filter(pc.equal(batch.column("src_partition"), partition))
+            mine = mine.sort_by("src_offset")
+            yield from reader.take(from_arrow(mine), partition, f"partition {partition}")
+    yield from reader.close()
+
+
 _MODERN: Final = np.array(sorted(BY_TYPE))
 _NAMING: Final = np.array(sorted({_PARTITION_METADATA, *TELLING}))
 
@@ -465,9 +481,9 @@ def _coverage(covered: dict[tuple[int, int], _Covered]) -> Any:
             "first_offset": each.first_offset,
             "last_offset": each.last_offset,
             "records": each.records,
-            "first_ts": _micros(each.first_ms),
-            "last_ts": _micros(each.last_ms),
-            "since": _micros(each.since_ms),
+            "first_ts": micros(each.first_ms),
+            "last_ts": micros(each.last_ms),
+            "since": micros(each.since_ms),
             "commits": each.commits,
             "deferred": each.deferred,
             "modern": each.modern,
@@ -475,10 +491,6 @@ def _coverage(covered: dict[tuple[int, int], _Covered]) -> Any:
         for (partition, epoch), each in covered.items()
     ]
     return pa.RecordBatch.from_pylist(rows, schema=STAGED[COVERAGE])
-
-
-def _micros(milliseconds: int) -> int | None:
-    return 1000 * milliseconds if 0 <= milliseconds <= LAST_MS else None
 
 
 def tally_rows(tally: dict[tuple[int, str], int]) -> Any:

@@ -189,6 +189,28 @@ _EVERY: Final = (
         ("group_id", "seq", "topic", "partition"),
     ),
     Table(
+        "payloads",
+        "what a member of a group that is not of consumers joined with and was given, in a generation",
+        {
+            "group_id": "string",
+            "seq": "bigint",
+            "generation": "int",
+            "ts": "timestamp",
+            "protocol_type": "string",
+            "member_id": "string",
+            "client_id": "string",
+            "url": "string",
+            "config_offset": "bigint",
+            "delay_ms": "int",
+            "metadata_bytes": "int",
+            "metadata_digest": "string",
+            "assignment_bytes": "int",
+            "assignment_digest": "string",
+            **_SOURCE,
+        },
+        ("group_id", "seq", "member_id"),
+    ),
+    Table(
         "commit_spans",
         "the commits of a partition while a generation lasted",
         {

@@ -1,6 +1,8 @@
 """Write what one task makes, table by table, as Parquet files that are seen when the task is done."""
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 from zlib import crc32
 
@@ -21,7 +23,10 @@ MAX_OPEN: Final = 16
 """How many days are written at a time: a task sees one or two, unless a clock went astray."""
 WIDE_ROWS: Final = 50_000
 """How many rows of group records stand in memory until they are written: one may take a megabyte."""
-WIDE_BYTES: Final = 32 * 1024 * 1024
+WIDE_BYTES: Final = 16 * 1024 * 1024
+
+_COLLECT_AFTER: Final = 50_000
+"""After how many new objects Python looks for cycles of them; 700 otherwise."""
 
 _DICTIONARIES: Final = (
     *("group_id", "topic", "metadata", "topic_id", "state", "partition", "offset_leader_epoch"),
@@ -67,8 +72,9 @@ class StageFiles:
     def write(self, made: Iterable[tuple[str, Any]]) -> None:
         """Write all batches, each with the name of its table; where that fails there are no files."""
         try:
-            for name, batch in made:
-                self.add(name, batch)
+            with _few_collections():
+                for name, batch in made:
+                    self.add(name, batch)
             self.close()
         finally:
             self.abandon()
@@ -119,6 +125,21 @@ class StageFiles:
                 group_bytes=WIDE_BYTES,
             )
         return self._open[folder]
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let Python look for reference cycles less often, in the whole process.
+
+    Rows wait by the thousand until they are written, and none of them is in a cycle: going through them again and
+    again takes a quarter of the walk's time.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], _COLLECT_AFTER) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _options(schema: Any) -> Mapping[str, Any]:

@@ -18,6 +18,10 @@ FOLDERS: Final = (*MADE, *map(folder_of, STAGED))
 """The folders of a run."""
 
 
+Place = tuple[int, int]
+"""A partition of the log, and an offset."""
+
+
 class Staged(Protocol):
     """The tables and stages of a run that goes on; for the driver."""
 
@@ -62,7 +66,7 @@ class StageTables:
         name: str,
         columns: Sequence[str] | None = None,
         *,
-        groups: Collection[str] | None = None,
+        groups: Collection[str | None] | None = None,
         files: Sequence[str] | None = None,
     ) -> Any:
         """Read a table or stage, or a part of it, as an Arrow table.
@@ -92,6 +96,44 @@ class StageTables:
             return table
         wanted = pa.array(list(groups), type=pa.string())
         return table.filter(pc.is_in(table.column("group_id"), wanted))
+
+    def read_range(
+        self, name: str, group: str, first: "Place", last: "Place", files: Sequence[str]
+    ) -> Any:
+        """Read the rows of one group from a place in the log up to another, which is among them, in any order."""
+        schema = schema_of(name)
+        found = [schema.empty_table()]
+        for path in files:
+            with self._system.open_input_file(path) as opened:
+                file = parquet.ParquetFile(opened)
+                for number in _row_groups(file.metadata, (group,)):
+                    if not _may_have(file.metadata.row_group(number), first, last):
+                        continue
+                    rows = file.read_row_group(number, columns=schema.names).select(schema.names)
+                    rows = rows.cast(schema)
+                    partitions, offsets = rows.column("src_partition"), rows.column("src_offset")
+                    mine = pc.and_(
+                        pc.equal(rows.column("group_id"), group),
+                        pc.and_(
+                            pc.invert(_before(partitions, offsets, first)),
+                            pc.invert(_after(partitions, offsets, last)),
+                        ),
+                    )
+                    found.append(rows.filter(mine))
+        return pa.concat_tables(found)
+
+    def sizes(self, files: Sequence[str]) -> tuple[int, int]:
+        """Return how many rows some files have, and about how many bytes those take in memory."""
+        rows = size = 0
+        for path in files:
+            with self._system.open_input_file(path) as opened:
+                metadata = parquet.ParquetFile(opened).metadata
+            rows += metadata.num_rows
+            size += sum(
+                metadata.row_group(number).total_byte_size
+                for number in range(metadata.num_row_groups)
+            )
+        return rows, size
 
     def count(self, name: str) -> int:
         """Count the rows of a table or stage."""
@@ -129,10 +171,32 @@ class StageTables:
             )
 
 
-def _row_groups(metadata: Any, groups: Collection[str] | None) -> list[int]:
+def _before(partitions: Any, offsets: Any, place: Place) -> Any:
+    same = pc.and_(pc.equal(partitions, place[0]), pc.less(offsets, place[1]))
+    return pc.or_(pc.less(partitions, place[0]), same)
+
+
+def _after(partitions: Any, offsets: Any, place: Place) -> Any:
+    same = pc.and_(pc.equal(partitions, place[0]), pc.greater(offsets, place[1]))
+    return pc.or_(pc.greater(partitions, place[0]), same)
+
+
+def _may_have(row_group: Any, first: Place, last: Place) -> bool:
+    """Tell whether a row group may have rows between two places; of one partition its offsets tell."""
+    if first[0] != last[0]:
+        return True
+    for number in range(row_group.num_columns):
+        column = row_group.column(number)
+        known = column.statistics
+        if column.path_in_schema == "src_offset" and known is not None and known.has_min_max:
+            return bool(known.min <= last[1] and known.max >= first[1])
+    return True
+
+
+def _row_groups(metadata: Any, groups: Collection[str | None] | None) -> list[int]:
     """Return the row groups of a file that may have rows of some groups: the files of the walk are sorted by them."""
     every = list(range(metadata.num_row_groups))
-    if groups is None:
+    if groups is None or None in groups:
         return every
     place = next(
         (
@@ -150,7 +214,7 @@ def _row_groups(metadata: Any, groups: Collection[str] | None) -> list[int]:
         if (
             known is None
             or not known.has_min_max
-            or any(known.min <= each <= known.max for each in groups)
+            or any(each is not None and known.min <= each <= known.max for each in groups)
         ):
             found.append(number)
     return found

@@ -32,6 +32,21 @@ def test_several_processes_make_the_same_tables(tmp_path: Path) -> None:
     assert digests(tmp_path / "1") == digests(tmp_path / "2")
 
 
+@pytest.mark.parametrize("name", ["sample", "protocols", "transactions"])
+def test_groups_that_are_too_large_are_read_piece_by_piece(
+    name: str, tmp_path: Path, mocker: MockerFixture
+) -> None:
+    mocker.patch.object(local, "HELD_BYTES", 4_000)
+    pieces = mocker.spy(local, "_in_order")
+    of_group = mocker.spy(local, "_of_group")
+    root = tmp_path / name
+    root.mkdir()
+    run(segment_tasks(str(LOGS[name](root))), str(root / "out"))
+    assert digests(root / "out") == expected()[name]
+    assert of_group.call_count > 0
+    assert pieces.call_count > of_group.call_count + 2
+
+
 def test_a_run_takes_the_place_of_the_one_before_and_tells_of_its_steps(tmp_path: Path) -> None:
     steps: list[tuple[str, int, int]] = []
     out = tmp_path / "out"

@@ -51,7 +51,7 @@ def test_segments_tables_and_report_may_be_where_spark_alone_can_go(
         # the paths of files are in what could not be read alone
         *sorted(map(str, read_segments(spark, str(root / "data"))(None).collect())),
     ]
-    monkeypatch.setattr(history, "_session", lambda *_, **__: spark)
+    monkeypatch.setattr(history, "start_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     assert not main(
         [
@@ -77,9 +77,9 @@ def test_segments_tables_and_report_may_be_where_spark_alone_can_go(
     )
     # a URI of this machine is the same as its path
     assert read_tables(spark, (root / "out").as_uri())["generations"].count() == 2
-    history._write_report(
+    history.write_report(
         history.HistoryOptions(out=f"file:{root}/out", title="by its URI"),
-        history._Progress(quiet=True),
+        history.Progress(quiet=True),
         SparkTables(tables),
         spark,
     )

@@ -1,16 +1,19 @@
 """Brokers' logs and the rows of Spark's own connector, brought into the shapes of the history."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.functions import date_format
+from pyspark.sql.functions import date_format, unix_millis
 
 from groupsdk.history.schemas import TABLES
-from groupsdk.history.sources.broker_log import ends, read_broker_log, reasons
+from groupsdk.history.sources.broker_log import ends, read_broker_log, read_ends, reasons
+from groupsdk.history.sources.broker_log_lines import read_told
 from groupsdk.history.sources.connector import from_connector
-from tests.history.sample import BROKER_LOG, expected_generations
+from tests.history.sample import BROKER_LOG, DATA, expected_generations
 from tests.spark.reading import plain
+from tests.support.cases import each_case
 
 
 LINE = (
@@ -29,6 +32,28 @@ def read(spark: Any, *lines: str, zone: str = "UTC") -> Any:
     """Take the reasons from lines."""
     return spark.createDataFrame([(line,) for line in lines], "value string").transform(
         lambda frame: reasons(frame, zone=zone)
+    )
+
+
+@each_case("path", sorted(DATA.rglob("coordinator-log.txt.gz")))
+def test_spark_reads_in_a_log_what_is_read_without_it(path: Path, spark: Any) -> None:
+    told = read_told(str(path))
+    assert told
+    assert sorted(
+        (row.group_id, row.generation, row.ms, row.reason, row.cause, row.compatible)
+        for row in read_broker_log(spark, str(path))
+        .select("*", unix_millis("ts").alias("ms"))
+        .collect()
+    ) == sorted(
+        (each.group_id, one.generation, one.ts_ms, one.reason, one.cause, one.compatible)
+        for each in told
+        for one in each.reasons
+    )
+    assert sorted(
+        (row.group_id, row.member_id, row.ms, row.reason)
+        for row in read_ends(spark, str(path)).select("*", unix_millis("ts").alias("ms")).collect()
+    ) == sorted(
+        (each.group_id, one.member_id, one.ts_ms, one.reason) for each in told for one in each.ends
     )
 
 

@@ -1,10 +1,11 @@
 """Say what would have spared a group rebalances, by going through its own timeline once more with the change made."""
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final, NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, Final, NamedTuple
 
 from groupsdk.history.groups.causes import Cause
 
@@ -121,7 +122,7 @@ def advise(
         actual: what happened, as `groups.replaying` counts it; None: it was not replayed.
         choices: what assignors would have made of it.
     """
-    returns = list(_returns(visits))
+    returns = list(returns_of(visits))
     session = "session.timeout.ms" if classic else "group.consumer.session.timeout.ms"
     found = [
         _spared(STATIC_MEMBERSHIP, steps, _static(steps, visits, returns, session)),
@@ -154,25 +155,36 @@ def _spared(
     )
 
 
-def _returns(visits: Sequence[Visit]) -> Iterator[_Return]:
+def returns_of(visits: Sequence[Visit]) -> Iterator[_Return]:
     """Find the clients that came back: each stay that ended with the next one of the same client and host."""
     of_client: defaultdict[tuple[str, str], list[Visit]] = defaultdict(list)
     for visit in visits:
         of_client[visit.client_id, visit.client_host].append(visit)
     for mine in of_client.values():
         begun = sorted(mine, key=lambda each: each.first_seq)
-        ended = sorted((each for each in mine if each.end_ms >= 0), key=lambda each: each.end_seq)
-        taken: set[int] = set()
-        for visit in ended:
+        numbers = [each.first_seq for each in begun]
+        latest = list(accumulate((each.start_ms for each in begun), max))
+        # from each place, the next one that is not taken, or nearer to it
+        free = list(range(len(begun) + 1))
+        for visit in sorted((each for each in mine if each.end_ms >= 0), key=lambda v: v.end_seq):
             heard_ms = visit.end_ms - visit.silent_ms
-            for place, again in enumerate(begun):
-                # one that crashed may be back before its session is over
-                if again is visit or place in taken or again.first_seq <= visit.first_seq:
-                    continue
-                if again.start_ms >= heard_ms:
-                    taken.add(place)
-                    yield _Return(visit, again, max(0, again.start_ms - heard_ms))
-                    break
+            # one that crashed may be back before its session is over
+            place = max(bisect_right(numbers, visit.first_seq), bisect_left(latest, heard_ms))
+            place = _next_free(free, place)
+            while place < len(begun) and begun[place].start_ms < heard_ms:
+                place = _next_free(free, place + 1)
+            if place < len(begun):
+                free[place] = place + 1
+                again = begun[place]
+                yield _Return(visit, again, max(0, again.start_ms - heard_ms))
+
+
+def _next_free(free: list[int], place: int) -> int:
+    while free[place] != place:
+        # halves the way for those that come after
+        free[place] = free[free[place]]
+        place = free[place]
+    return place
 
 
 def _untouched(
@@ -223,11 +235,7 @@ def _static(
 ) -> tuple[str, frozenset[int]] | None:
     """Replay with group.instance.id: who comes back within its session has what it had, without a rebalance."""
     mine = [each for each in returns if not each.visit.instance_id]
-    spared = {
-        session_ms: _untouched(steps, visits, [each for each in mine if each.away_ms < session_ms])
-        for session_ms in SESSIONS_MS
-    }
-    found = _least_of(SESSIONS_MS, spared)
+    found = _least_of(SESSIONS_MS, _by_session(steps, visits, mine))
     if found is None:
         return None
     return f"group.instance.id, one for each client; {session}={found[0]}", found[1]
@@ -238,12 +246,23 @@ def _longer(
 ) -> tuple[str, frozenset[int]] | None:
     """Replay with a session that outlasts the silence of those that were expelled and came back."""
     mine = [each for each in returns if each.visit.end_reason == Cause.EXPIRY]
-    spared = {
-        session_ms: _untouched(steps, visits, [each for each in mine if each.away_ms < session_ms])
-        for session_ms in SESSIONS_MS
-    }
-    found = _least_of(SESSIONS_MS, spared)
+    found = _least_of(SESSIONS_MS, _by_session(steps, visits, mine))
     return None if found is None else (f"{session}={found[0]}", found[1])
+
+
+def _by_session(
+    steps: Sequence[Step], visits: Sequence[Visit], returns: Sequence[_Return]
+) -> dict[int, frozenset[int]]:
+    """Find what is spared by each session timeout: the generations of those that are back within it."""
+    spared: dict[int, frozenset[int]] = {}
+    # a session that brings back nobody more spares the same as the one before
+    by_count: dict[int, frozenset[int]] = {0: frozenset()}
+    for session_ms in SESSIONS_MS:
+        back = [each for each in returns if each.away_ms < session_ms]
+        if len(back) not in by_count:
+            by_count[len(back)] = _untouched(steps, visits, back)
+        spared[session_ms] = by_count[len(back)]
+    return spared
 
 
 def _delayed(steps: Sequence[Step], visits: Sequence[Visit]) -> tuple[str, frozenset[int]] | None:
@@ -345,4 +364,19 @@ def _instead(advice: str, steps: Sequence[Step], actual: Choice, other: Choice) 
         max(0, actual.revoked - other.revoked),
         0,
         tuple(step.seq for step in steps if step.n_members),
+    )
+
+
+def advice_row(group_id: str, advice: Advice, counted: int) -> tuple[Any, ...]:
+    """Lay advice out as a row of its table; `counted` is how many rebalances there were."""
+    return (
+        group_id,
+        advice.advice,
+        advice.setting,
+        advice.rebalances,
+        advice.moves,
+        advice.revoked,
+        advice.downtime_ms,
+        counted,
+        advice.evidence,
     )

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from groupsdk.history.groups.causes import Cause, Changes, compare, in_order
 from groupsdk.history.groups.course import Course, Handover
-from groupsdk.history.groups.loads import deviation
 from groupsdk.history.groups.member import (
     CONSUMER,
     Member,
     Partitions,
+    deviation,
     read_assignment,
     read_subscription,
 )
@@ -22,6 +22,7 @@ from groupsdk.history.groups.rows import (
     Row,
 )
 from groupsdk.history.groups.stays import LastSeen
+from groupsdk.history.groups.worker_protocols import CONNECT, COOPERATIVE_CONNECT, work_of
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 
 
@@ -44,6 +45,7 @@ class ClassicGroup:
         self._members: dict[str, Member] = {}
         self._before: dict[str, Member] = {}
         self._known = False
+        self._protocol_type = ""
         self._changes = Changes()
         self._last_seen: Mapping[str, LastSeen] = {}
         self._seen: dict[str, int] = {}
@@ -90,6 +92,7 @@ class ClassicGroup:
         self, record: GroupRecord, value: GroupMetadataValue, members: dict[str, Member]
     ) -> None:
         self._before, self._members = self._members, members
+        self._protocol_type = value.protocol_type
         is_first = not self._known
         missing = 0 if is_first else max(0, value.generation - self._last_generation - 1)
         causes, changes = self._compare(value)
@@ -160,7 +163,7 @@ class ClassicGroup:
 
     def _compare(self, value: GroupMetadataValue) -> tuple[tuple[Cause, ...], Changes]:
         grown = self._grown(self._members)
-        cooperative = "cooperative" in (value.protocol or "")
+        cooperative = is_cooperative(value.protocol_type, value.protocol)
         changes = compare(self._before, self._members, grown=grown, cooperative=cooperative)
         return changes.causes, changes
 
@@ -168,11 +171,14 @@ class ClassicGroup:
         """Note the partitions; tells whether a topic that was known, or at least wanted, has more of them."""
         grown = False
         wanted = {topic for member in self._before.values() for topic in member.topics}
+        connects = self._protocol_type == CONNECT
         for member in members.values():
             for topic, numbers in member.assigned:
                 seen, highest = self._seen.get(topic), numbers[-1] if numbers else -1
                 if seen is None or highest > seen:
-                    grown = grown or seen is not None or topic in wanted
+                    # the workers of Connect want whatever connectors there are
+                    known = seen is not None or topic in wanted or (connects and self._known)
+                    grown = grown or known
                     self._seen[topic] = highest
         return grown
 
@@ -245,6 +251,13 @@ class ClassicGroup:
             )
 
 
+def is_cooperative(protocol_type: str, protocol: str | None) -> bool:
+    """Return whether the members of a classic group keep what does not move."""
+    if protocol_type == CONNECT:
+        return protocol in COOPERATIVE_CONNECT
+    return "cooperative" in (protocol or "")
+
+
 def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
     """Return the generation as of a later record: for what begins and ends within it."""
     return row._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
@@ -257,12 +270,15 @@ def members_of(value: GroupMetadataValue) -> Iterator[Member]:
         topics: tuple[str, ...] = ()
         owned: Partitions = ()
         assigned: Partitions = ()
-        rack_id, problem = None, None
+        rack_id, problem, payload = None, None, None
         if is_consumer:
             wants = read_subscription(each.subscription)
             topics, owned, rack_id = wants.topics, wants.owned, wants.rack_id
             assigned, problem = read_assignment(each.assignment)
             problem = wants.problem or problem
+        else:
+            work = work_of(value.protocol_type, each.member_id, each.subscription, each.assignment)
+            owned, assigned, payload, problem = work
         timeout = each.rebalance_timeout
         yield Member(
             each.member_id,
@@ -277,4 +293,5 @@ def members_of(value: GroupMetadataValue) -> Iterator[Member]:
             rack_id,
             value.protocol,
             problem,
+            payload,
         )

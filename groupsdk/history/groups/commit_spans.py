@@ -1,6 +1,6 @@
 """Sum up what a group committed of each partition while each of its generations lasted."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Mapping
 from math import floor
 from typing import Final, NamedTuple
 
@@ -111,19 +111,20 @@ class CommitSpans:
                 found.append(span.first_ms - known[-1][1])
         return found
 
-    def close(self, seq: int) -> Iterator[tuple[Place, Span]]:
-        """End the newest generation; gives its spans.
+    def close(self, seq: int) -> ItemsView[Place, Span]:
+        """End the newest generation; returns its spans.
 
         When a partition was last committed is kept for the last generations that committed it: it moves from whoever
         had it in one of those.
         """
-        yield from self.now.items()
         for place, span in self.now.items():
             kept = self._last.setdefault(place, [])
             kept.append((seq, span.last_ms))
             if len(kept) > _KEPT:
                 del kept[0]
-        self.before, self.now = self.now, {}
+        closed = self.before = self.now
+        self.now = {}
+        return closed.items()
 
 
 def median(values: list[int]) -> int | None:

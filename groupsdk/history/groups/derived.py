@@ -7,11 +7,11 @@ from groupsdk.history.groups.member import CONSUMER, Partitions
 from groupsdk.history.groups.owners import OWNED, AssignmentRow, MoveRow, Owners, named
 from groupsdk.history.groups.replaying import (
     AssignorLike,
+    Candidate,
     GroupReplay,
     Joined,
     PastGeneration,
     ReplayRow,
-    resolve,
 )
 from groupsdk.history.groups.rows import GenerationRow, MemberRow, Row
 
@@ -39,21 +39,22 @@ def derive(
     Raises:
         ConfigError: an assignor is not known.
     """
-    for assignor in assignors:
-        resolve(assignor)
+    candidates = [Candidate(each) for each in assignors]
     group: Consequences | None = None
     for row in rows:
         if isinstance(row, GenerationRow):
             if group is not None:
                 yield from group.close()
             if group is None or group.group_id != row.group_id:
-                group = Consequences(row.group_id, names, assignors)
+                group = Consequences(row.group_id, names, candidates)
             group.begin(row)
             yield row
         elif isinstance(row, MemberRow):
             # members always follow their generation
             assert group is not None
-            yield from group.take(row)
+            moves: list[MoveRow] = []
+            yield group.take(row, moves)
+            yield from moves
         else:
             yield row
     if group is not None:
@@ -64,11 +65,11 @@ class Consequences:
     """What follows of the generations of one group; holds one of them, and who had each partition last."""
 
     def __init__(
-        self, group_id: str, names: Mapping[str, str], assignors: Sequence[AssignorLike]
+        self, group_id: str, names: Mapping[str, str], candidates: Sequence[Candidate]
     ) -> None:
         self.group_id = group_id
         self._names = names
-        self._assignors = assignors
+        self._candidates = candidates
         self._owners = Owners()
         self._replay: GroupReplay | None = None
         self._generation: GenerationRow | None = None
@@ -80,15 +81,16 @@ class Consequences:
         self._generation = generation
         self._joined = []
 
-    def take(self, row: MemberRow) -> Iterator[AssignmentRow | MoveRow]:
-        """Take a member of the generation."""
+    def take(self, row: MemberRow, moves: list[MoveRow]) -> AssignmentRow:
+        """Take a member of the generation; returns what it has, and adds to `moves` what has moved to it."""
         share = AssignmentRow(row, named(row.member.assigned, row.protocol, self._names))
-        yield share
-        yield from self._owners.take(share)
-        generation = self._generation
-        assert generation is not None
-        if generation.protocol_type == CONSUMER and row.phase in OWNED:
-            self._joined.append(self._member(row, share.assigned))
+        if row.phase in OWNED:
+            self._owners.take(share, moves)
+            generation = self._generation
+            assert generation is not None
+            if generation.protocol_type == CONSUMER:
+                self._joined.append(self._member(row, share.assigned))
+        return share
 
     def close(self) -> Iterator[ReplayRow]:
         """End the generation."""
@@ -96,7 +98,7 @@ class Consequences:
         if generation is None or not self._joined:
             return
         if self._replay is None:
-            self._replay = GroupReplay(self.group_id, self._assignors)
+            self._replay = GroupReplay(self.group_id, self._candidates)
         cooperative = generation.protocol != "classic" or _COOPERATIVE in (
             generation.assignor or ""
         )

@@ -1,12 +1,13 @@
 """Make every table of a group in one walk over its records and the sums of its commits."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from groupsdk.history.groups.advice import Advice, Choice, Step, Visit, advise
-from groupsdk.history.groups.causes import CONFIDENCE, Cause
+from groupsdk.history.groups.advice import Advice, Choice, Step, Visit, advice_row, advise
+from groupsdk.history.groups.causes import Cause
+from groupsdk.history.groups.classic import is_cooperative
 from groupsdk.history.groups.commit_spans import (
     BEFORE,
     CommitPart,
@@ -25,12 +26,13 @@ from groupsdk.history.groups.departing import (
     told_end,
 )
 from groupsdk.history.groups.derived import Consequences
+from groupsdk.history.groups.member import CONSUMER
 from groupsdk.history.groups.owners import CLASSIC, MoveRow
 from groupsdk.history.groups.replaying import (
     ACTUAL,
     AssignorLike,
+    Candidate,
     ReplaySums,
-    cooperative_names,
 )
 from groupsdk.history.groups.rows import (
     DepartureRow,
@@ -41,23 +43,25 @@ from groupsdk.history.groups.rows import (
     RejectRow,
     Row,
 )
-from groupsdk.history.groups.storms import Rebalance, Stay, Storm, storms
-from groupsdk.history.groups.verdicts import ToldReason, reason_of, verdict_of, with_reason
+from groupsdk.history.groups.storms import Rebalance, Stay, Storm, storm_row, storms
+from groupsdk.history.groups.verdicts import (
+    ToldReason,
+    lost_coordinator,
+    reason_of,
+    verdict_of,
+    with_reason,
+)
 from groupsdk.history.groups.walk import KNOWN_TYPES, Group
-from groupsdk.history.kernel.columns import LAST_MS
+from groupsdk.history.kernel.columns import micros, valid_ms
 
 
 STORM_GENERATIONS: Final = 5
 """So many generations..."""
 STORM_WINDOW_MS: Final = 300_000
 """...within so long make a storm."""
-RECOVERY_MS: Final = 120_000
-"""Within so long after another coordinator took over, clients that had lost their places are back."""
-WORKING_MS: Final = 60_000
-"""A group that commits for so long under the new coordinator has got over it: one commit may be the last of old members."""
-_ALONE: Final = 0.5
-"""The confidence where nothing else in the log tells when the coordinator took over."""
-
+HELD: Final = 50_000
+"""So many generations and stays of one group are held at a time: storms are looked for within them, and advice is drawn
+from the last ones."""
 _OF_MEMBERS: Final = frozenset(
     str(cause)
     for cause in (
@@ -109,79 +113,96 @@ class Context:
     storm_window_ms: int = STORM_WINDOW_MS
 
 
-TableRow = tuple[str, Any]
-"""The name of a table, and one row of it: its columns in their order; an `AssignmentRow` of `assignments`."""
+TableRows = defaultdict[str, list[Any]]
+"""Rows by the names of their tables: of each its columns in their order; an `AssignmentRow` of `assignments`."""
 
 
 def explain(
     entries: Iterable[Entry], context: Context, tally: Counter[tuple[int, str]]
-) -> Iterator[TableRow]:
+) -> Iterator[TableRows]:
     """Make the rows of all tables that are of one group each.
 
     Holds one group at a time: one generation of it, when each of its partitions was last committed, and a few numbers
-    for each generation and stay, which storms are found in.
+    for each of its last `HELD` generations and stays, which storms are found in and advice is drawn from.
 
     Args:
         entries: of the groups, one group after the other.
         context: what is known besides.
         tally: how much is missing or cannot be decoded, by partition of the log; filled in place.
 
+    Returns:
+        The rows made so far, again and again the same lists: clear those that you have taken.
+
     Raises:
         ConfigError: an assignor is not known.
     """
-    for group in _groups(entries, context, tally):
-        yield from group
+    return _follow(entries, context, tally, learning=False)
 
 
-def learn(entries: Iterable[Entry], context: Context) -> Iterator[TableRow]:
+def learn(entries: Iterable[Entry], context: Context) -> Iterator[TableRows]:
     """Give what the silences of members tell of how long sessions last: see `departing.learnt_timeout`."""
-    for group in _groups(entries, context, Counter(), learning=True):
-        yield from (row for row in group if row[0] == SIZES)
+    return _follow(entries, context, Counter(), learning=True)
 
 
-def _groups(
+def _follow(
     entries: Iterable[Entry],
     context: Context,
     tally: Counter[tuple[int, str]],
     *,
-    learning: bool = False,
-) -> Iterator[Iterator[TableRow]]:
+    learning: bool,
+) -> Iterator[TableRows]:
+    made: TableRows = defaultdict(list)
     group: ExplainedGroup | None = None
-    cooperative = cooperative_names(context.assignors)
+    candidates = [Candidate(each) for each in context.assignors]
     for entry in entries:
         if group is None or entry.group_id != group.group_id:
             if group is not None:
-                yield group.close()
+                group.close()
+                yield made
             group = ExplainedGroup(
-                entry.group_id, context, tally, cooperative=cooperative, learning=learning
+                entry.group_id, context, made, tally, candidates, learning=learning
             )
-        yield group.take(entry)
+        if group.take(entry):
+            yield made
     if group is not None:
-        yield group.close()
+        group.close()
+        yield made
 
 
 class ExplainedGroup:
-    """One group on its way through the log."""
+    """One group on its way through the log.
+
+    Args:
+        group_id: its name.
+        context: what is known of the whole log.
+        made: the rows of all tables, which it adds its own to.
+        tally: how much is missing or cannot be decoded, by partition of the log; filled in place.
+        candidates: the assignors that are replayed.
+        learning: only the rows of `SIZES` are wanted.
+    """
 
     def __init__(
         self,
         group_id: str,
         context: Context,
+        made: TableRows,
         tally: Counter[tuple[int, str]],
+        candidates: Sequence[Candidate] = (),
         *,
-        cooperative: Set[str] = frozenset(),
         learning: bool = False,
     ) -> None:
         self.group_id = group_id
         self._context = context
-        self._cooperative = cooperative
+        self._made = made
+        self._cooperative = {each.name for each in candidates if each.is_cooperative}
         self._tally = tally
         self._learning = learning
         self._group = Group()
         self._spans = CommitSpans()
-        self._consequences = Consequences(group_id, context.names, context.assignors)
+        self._consequences = Consequences(group_id, context.names, candidates)
         self._sums = ReplaySums(group_id)
-        self._told = ToldOfGroup(group_id, (), ())
+        self._reasons: defaultdict[int, list[ToldReason]] = defaultdict(list)
+        self._ends: defaultdict[str, list[ToldEnd]] = defaultdict(list)
         self._rows: list[Row] = []
         self._seq = BEFORE
         self._place = (-1, -1)
@@ -192,38 +213,47 @@ class ExplainedGroup:
         self._is_classic = True
         self._is_cooperative = False
 
-    def take(self, entry: Entry) -> Iterator[TableRow]:
-        """Take what comes next in the log; gives what it completes."""
+    def take(self, entry: Entry) -> bool:
+        """Take what comes next in the log; returns whether that completed a generation."""
         if isinstance(entry, CommitPart):
             self._spans.take(entry)
         elif isinstance(entry, ToldOfGroup):
-            told = self._told
-            self._told = ToldOfGroup(
-                entry.group_id, [*told.reasons, *entry.reasons], [*told.ends, *entry.ends]
-            )
+            for reason in entry.reasons:
+                self._reasons[reason.generation].append(reason)
+            for end in entry.ends:
+                self._ends[end.member_id].append(end)
         elif (entry.partition, entry.offset) != self._place:
             # one that stands in the log twice, as from two copies of a segment, counts once
             self._place = entry.partition, entry.offset
             for row in self._group.take(entry):
                 if isinstance(row, RejectRow):
-                    yield self._reject(row, entry)
+                    self._reject(row, entry)
                 else:
                     self._rows.append(row)
             if self._group.generations > self._seq + 1:
-                yield from self._finish()
+                if len(self._steps) + len(self._visits) >= HELD:
+                    self._find_storms()
+                    self._steps.clear()
+                    self._visits.clear()
+                self._finish()
                 self._seq += 1
+                return True
+        return False
 
-    def close(self) -> Iterator[TableRow]:
+    def close(self) -> None:
         """End the group."""
         self._rows += self._group.close()
-        yield from self._finish()
+        self._finish()
         if self._learning:
             return
-        yield from (("replay_summary", row) for row in self._sums.rows())
-        yield from (("storms", _storm_row(self.group_id, each)) for each in self._storms())
+        made = self._made
+        made["replay_summary"] += self._sums.rows()
+        self._find_storms()
         counted = sum(step.cause != Cause.CREATED for step in self._steps)
-        for each in self._advice():
-            yield "advice", _advice_row(self.group_id, each, counted)
+        made["advice"] += [advice_row(self.group_id, each, counted) for each in self._advice()]
+
+    def _find_storms(self) -> None:
+        self._made["storms"] += [storm_row(self.group_id, each) for each in self._storms()]
 
     def _storms(self) -> Iterator[Storm]:
         options = self._context
@@ -265,57 +295,63 @@ class ExplainedGroup:
             ],
         )
 
-    def _finish(self) -> Iterator[TableRow]:
+    def _finish(self) -> None:
         """Make the rows of a generation whose commits are all known, as the next one begins."""
+        made = self._made
         rows, self._rows = self._rows, []
         generation = next((row for row in rows if isinstance(row, GenerationRow)), None)
         silences = list(self._silences(rows, generation))
         if self._learning:
-            yield from ((SIZES, size) for size in map(size_of, silences) if size is not None)
+            made[SIZES] += [size for size in map(size_of, silences) if size is not None]
             self._end(generation)
             return
         departures = [self._departure(each) for each in silences]
-        yield from (
-            ("departures", _departure_row(each.row, departure))
+        made["departures"] += [
+            _departure_row(each.row, departure)
             for each, departure in zip(silences, departures, strict=True)
-        )
-        lost = None if generation is None else self._lost_coordinator(generation)
+        ]
+        lost = None
+        if generation is not None:
+            lost = lost_coordinator(generation, self._context.took_over, self._spans.working)
         ended = {each.member_id: each for each in departures}
-        for row in rows:
-            if isinstance(row, MembershipRow):
-                yield "memberships", self._membership(row, ended, lost)
+        made["memberships"] += [
+            self._membership(row, ended, lost) for row in rows if isinstance(row, MembershipRow)
+        ]
         if generation is not None:
-            moved = 0
-            for name, row in self._followed(rows, generation):
-                moved += name == "moves"
-                yield name, row
-            yield "generations", self._generation(generation, departures, moved, lost)
-        for place, span in self._end(generation):
-            yield "commit_spans", _span_row(self.group_id, self._seq, place, span)
+            moved = self._followed(rows, generation)
+            made["generations"].append(self._generation(generation, departures, moved, lost))
+        group_id, seq = self.group_id, self._seq
+        made["commit_spans"] += [
+            _span_row(group_id, seq, place, span) for place, span in self._end(generation)
+        ]
 
-    def _followed(self, rows: Sequence[Row], generation: GenerationRow) -> Iterator[TableRow]:
-        """Make the rows of who had what, what moved, and what assignors would have made of it."""
+    def _followed(self, rows: Sequence[Row], generation: GenerationRow) -> int:
+        """Make the rows of who had what, what moved, and what assignors would have made of it; returns how many moved."""
+        made, take = self._made, self._consequences.take
+        moves: list[MoveRow] = []
         self._consequences.begin(generation)
-        for row in rows:
-            if not isinstance(row, MemberRow):
-                continue
-            for derived in self._consequences.take(row):
-                if isinstance(derived, MoveRow):
-                    yield "moves", self._move(derived)
-                else:
-                    yield "assignments", derived
-        for replayed in self._consequences.close():
-            self._sums.add(replayed)
-            yield "replay", replayed
+        made["assignments"] += [take(row, moves) for row in rows if isinstance(row, MemberRow)]
+        made["moves"] += map(self._move, moves)
+        if generation.protocol_type != CONSUMER:
+            made["payloads"] += [
+                _payload_row(generation, row)
+                for row in rows
+                if isinstance(row, MemberRow) and row.member.payload is not None
+            ]
+        replayed = list(self._consequences.close())
+        for each in replayed:
+            self._sums.add(each)
+        made["replay"] += replayed
+        return len(moves)
 
-    def _end(self, generation: GenerationRow | None) -> list[tuple[Place, Span]]:
+    def _end(self, generation: GenerationRow | None) -> Iterable[tuple[Place, Span]]:
         if generation is not None:
-            self._previous_ms = _valid(generation.ts_ms)
-            state_ms = _valid(generation.state_ts_ms)
+            self._previous_ms = valid_ms(generation.ts_ms)
+            state_ms = valid_ms(generation.state_ts_ms)
             times = [each for each in (state_ms, self._previous_ms) if each is not None]
             # the timers run since the members had all joined, which is a little before the record was written
             self._began_ms = min(times, default=None)
-        return list(self._spans.close(self._seq))
+        return self._spans.close(self._seq)
 
     def _silences(self, rows: Sequence[Row], generation: GenerationRow | None) -> Iterator[Silence]:
         interrupted = generation is not None and generation.coordinator_changed
@@ -335,26 +371,7 @@ class ExplainedGroup:
             session_timeout_ms=self._context.session_timeout_ms,
             learnt_ms=self._context.learnt_ms,
         )
-        return told_end(departure, silence, self._told.ends)
-
-    def _lost_coordinator(self, row: GenerationRow) -> float | None:
-        """Tell whether clients came again for want of a coordinator; returns how sure that is.
-
-        A client that cannot reach its coordinator for as long as its session lasts gives its place up, and comes with
-        another member id when the coordinator is back. In the log that looks as if it had started again. It did not
-        where the coordinator had just changed, and the group had not gone on committing under the new one.
-        """
-        ts_ms = _valid(row.ts_ms)
-        if not row.coordinator_changed or Cause.CLIENT_RESTART not in row.causes or ts_ms is None:
-            return None
-        place = row.partition, row.leader_epoch
-        since = self._context.took_over.get(place)
-        working = self._spans.working.get(place)
-        if since is None or ts_ms - since > RECOVERY_MS:
-            return None
-        if working is not None and ts_ms - working >= WORKING_MS:
-            return None
-        return _ALONE if since >= ts_ms else CONFIDENCE[Cause.COORDINATOR_RESTART]
+        return told_end(departure, silence, self._ends.get(departure.member_id, ()))
 
     def _membership(
         self, row: MembershipRow, ended: Mapping[str, Departure], lost: float | None
@@ -366,7 +383,7 @@ class ExplainedGroup:
             reason = departure.reason
         if reason == Cause.CLIENT_RESTART and lost is not None:
             reason = str(Cause.COORDINATOR_RESTART)
-        start_ms, end_ms = _valid(row.start_ms), _valid(row.end_ms)
+        start_ms, end_ms = valid_ms(row.start_ms), valid_ms(row.end_ms)
         stay_ms = None if start_ms is None or end_ms is None else end_ms - start_ms
         silent_ms = 0
         if departure is not None and departure.reason == Cause.EXPIRY:
@@ -396,8 +413,8 @@ class ExplainedGroup:
             row.last_seq,
             row.first_generation,
             row.last_generation,
-            _micros(row.start_ms),
-            _micros(row.end_ms),
+            micros(row.start_ms),
+            micros(row.end_ms),
             stay_ms,
             reason,
             member.session_timeout_ms,
@@ -421,7 +438,7 @@ class ExplainedGroup:
             of.group_id,
             of.seq,
             of.generation,
-            _micros(of.ts_ms),
+            micros(of.ts_ms),
             row.topic,
             row.partition,
             row.from_member,
@@ -442,7 +459,7 @@ class ExplainedGroup:
         moved: int,
         lost: float | None,
     ) -> tuple[Any, ...]:
-        ts_ms = _valid(row.ts_ms)
+        ts_ms = valid_ms(row.ts_ms)
         causes = {
             Cause.COORDINATOR_RESTART
             if lost is not None and cause == Cause.CLIENT_RESTART
@@ -452,7 +469,9 @@ class ExplainedGroup:
         causes |= {Cause(each.reason) for each in departures}
         told = None
         if ts_ms is not None:
-            told = reason_of(self._told.reasons, row.generation, ts_ms, self._previous_ms)
+            told = reason_of(
+                self._reasons.get(row.generation, ()), row.generation, ts_ms, self._previous_ms
+            )
         verdict = verdict_of(causes, departures, lost, has_hole=row.missing_before > 0)
         if told is not None:
             verdict = with_reason(verdict, told)
@@ -476,7 +495,9 @@ class ExplainedGroup:
                 )
             )
         self._is_classic = row.protocol == CLASSIC
-        self._is_cooperative = not self._is_classic or "cooperative" in (row.assignor or "")
+        self._is_cooperative = not self._is_classic or is_cooperative(
+            row.protocol_type, row.assignor
+        )
         return (
             row.group_id,
             row.protocol,
@@ -484,9 +505,9 @@ class ExplainedGroup:
             row.incarnation,
             row.seq,
             row.generation,
-            _micros(row.ts_ms),
-            _micros(row.state_ts_ms),
-            _micros(row.converged_ms),
+            micros(row.ts_ms),
+            micros(row.state_ts_ms),
+            micros(row.converged_ms),
             row.assignor,
             row.leader,
             row.n_members,
@@ -511,56 +532,32 @@ class ExplainedGroup:
             row.offset,
         )
 
-    def _reject(self, row: RejectRow, record: GroupRecord) -> TableRow:
+    def _reject(self, row: RejectRow, record: GroupRecord) -> None:
         known = row.record_type in KNOWN_TYPES
         what = UNDECODABLE if known else f"{UNKNOWN}{row.record_type}"
         self._tally[row.partition, what] += 1
-        return (
-            "rejects",
+        self._made["rejects"].append(
             (
                 *(row.partition, row.offset, row.group_id, row.record_type, row.reason),
                 *(None, 1, record.key, record.value),
-            ),
+            )
         )
-
-
-def _storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:
-    return (
-        group_id,
-        _micros(storm.start_ms),
-        _micros(storm.end_ms),
-        storm.first_seq,
-        storm.last_seq,
-        storm.generations,
-        storm.moves,
-        list(storm.causes.items()),
-        storm.culprit_client,
-        storm.culprit_changes,
-        storm.culprit_clients,
-        storm.culprit_host,
-        storm.downtime_ms,
-    )
-
-
-def _advice_row(group_id: str, advice: Advice, counted: int) -> tuple[Any, ...]:
-    return (
-        group_id,
-        advice.advice,
-        advice.setting,
-        advice.rebalances,
-        advice.moves,
-        advice.revoked,
-        advice.downtime_ms,
-        counted,
-        advice.evidence,
-    )
 
 
 def _departure_row(row: DepartureRow, departure: Departure) -> tuple[Any, ...]:
     return (
-        *(row.group_id, row.seq, row.generation, _micros(row.ts_ms)),
+        *(row.group_id, row.seq, row.generation, micros(row.ts_ms)),
         *(departure.member_id, departure.client_id),
         *(departure.reason, departure.confidence, departure.silence_ms),
+    )
+
+
+def _payload_row(generation: GenerationRow, row: MemberRow) -> tuple[Any, ...]:
+    return (
+        *(row.group_id, row.seq, row.generation, micros(row.ts_ms), generation.protocol_type),
+        *(row.member.member_id, row.member.client_id),
+        *(row.member.payload or ()),
+        *(row.partition, row.offset),
     )
 
 
@@ -576,11 +573,3 @@ def _span_row(group_id: str, seq: int, place: Place, span: Span) -> tuple[Any, .
         span.src_partition,
         span.src_offset,
     )
-
-
-def _valid(milliseconds: int) -> int | None:
-    return milliseconds if 0 <= milliseconds <= LAST_MS else None
-
-
-def _micros(milliseconds: int) -> int | None:
-    return 1000 * milliseconds if 0 <= milliseconds <= LAST_MS else None

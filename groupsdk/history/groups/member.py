@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from math import sqrt
+from typing import Any, Final
 
 from groupsdk.errors import DecodeError
 from groupsdk.wire.consumer_protocol import ConsumerProtocolDecoder
@@ -37,6 +38,8 @@ class Member:
     assignor_offered: str | None = None
     problem: str | None = field(default=None, compare=False)
     """Why its subscription or assignment could not be read."""
+    payload: tuple[Any, ...] | None = field(default=None, compare=False)
+    """A `worker_protocols.Payload`; None in a group of consumers."""
 
     @property
     def client(self) -> tuple[str, str]:
@@ -87,3 +90,16 @@ def read_assignment(data: bytes) -> tuple[Partitions, str | None]:
 def in_order(partitions: Iterable[tuple[str, Sequence[int]]]) -> Partitions:
     """Sort topics, and the partitions of each."""
     return tuple((topic, tuple(sorted(numbers))) for topic, numbers in sorted(partitions))
+
+
+def deviation(loads: Sequence[int]) -> float:
+    """Return the standard deviation of members' loads; 0 where there are no members.
+
+    `statistics.pstdev` comes to the same by way of fractions, which takes longer than to assign.
+    """
+    count = len(loads)
+    if not count:
+        return 0.0
+    total = sum(loads)
+    # exact in integers, so that equal loads give 0 and nothing near it
+    return sqrt(count * sum([load * load for load in loads]) - total * total) / count

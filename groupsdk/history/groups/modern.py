@@ -13,8 +13,7 @@ from groupsdk.history.groups.families import (
     revoking_of,
     target_of,
 )
-from groupsdk.history.groups.loads import deviation
-from groupsdk.history.groups.member import Member, Partitions
+from groupsdk.history.groups.member import Member, Partitions, deviation
 from groupsdk.history.groups.rows import GenerationRow, GroupRecord, MemberRow, Row
 from groupsdk.history.groups.stays import LastSeen
 

@@ -1,6 +1,6 @@
 """Keep who has which partition of a group, and tell which went from one member to another."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from groupsdk.history.groups.member import Partitions
@@ -69,8 +69,8 @@ class Owners:
         self._before: dict[str, _Holding] = {}
         self._seq = -1
 
-    def take(self, row: AssignmentRow) -> Iterator[MoveRow]:
-        """Take what a member has in the newest generation; gives what has moved to it."""
+    def take(self, row: AssignmentRow, moves: list[MoveRow]) -> None:
+        """Take what a member has in the newest generation; adds to `moves` what has moved to it."""
         of = row.of
         if of.phase not in OWNED or of.protocol == SHARE:
             return
@@ -94,4 +94,6 @@ class Owners:
                     continue
                 if before.seq == of.seq:
                     before.disputed = mine.disputed = True
-                yield MoveRow(of, topic, number, before.member_id, before.client_id, before.seq)
+                moves.append(
+                    MoveRow(of, topic, number, before.member_id, before.client_id, before.seq)
+                )

@@ -14,8 +14,7 @@ from groupsdk.assignment import (
     Subscription,
     resolve_assignor,
 )
-from groupsdk.history.groups.loads import deviation
-from groupsdk.history.groups.member import Partitions
+from groupsdk.history.groups.member import Partitions, deviation
 
 
 ACTUAL: Final = "actual"
@@ -80,7 +79,7 @@ class ReplayRow(NamedTuple):
 
 
 def resolve(assignor: AssignorLike) -> PartitionAssignor:
-    """Return an assignor of its own for each call; names are for the installed registry to find.
+    """Return an assignor of its own for each call; the installed registry finds names.
 
     Raises:
         ConfigError: nothing is known under the name, or what is meant is no assignor.
@@ -89,16 +88,25 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
     return copy.deepcopy(resolved) if resolved is assignor else resolved
 
 
-def cooperative_names(assignors: Iterable[AssignorLike]) -> frozenset[str]:
-    """Return the names of those assignors whose members keep what does not move.
+class Candidate:
+    """An assignor that is replayed, found once: each group, and each member of it, gets a copy.
+
+    Looking an assignor up takes longer than it takes to assign.
 
     Raises:
-        ConfigError: an assignor is not known.
+        ConfigError: it is not known.
     """
-    found = map(resolve, assignors)
-    return frozenset(
-        each.name for each in found if RebalanceProtocol.COOPERATIVE in each.supported_protocols
-    )
+
+    def __init__(self, assignor: AssignorLike) -> None:
+        self._unused = resolve(assignor)
+        self._copied = _plain_copy if _is_plain(self._unused) else copy.deepcopy
+        self.name = self._unused.name
+        self.is_cooperative = RebalanceProtocol.COOPERATIVE in self._unused.supported_protocols
+        """Whether its members keep what does not move."""
+
+    def copy(self) -> PartitionAssignor:
+        """Return an assignor that nobody has used."""
+        return self._copied(self._unused)
 
 
 def replay(
@@ -115,12 +123,11 @@ def replay(
     Raises:
         ConfigError: an assignor is not known.
     """
-    for assignor in assignors:
-        resolve(assignor)
+    candidates = [Candidate(assignor) for assignor in assignors]
     group: GroupReplay | None = None
     for generation in generations:
         if group is None or group.group_id != generation.group_id:
-            group = GroupReplay(generation.group_id, assignors)
+            group = GroupReplay(generation.group_id, candidates)
         yield from group.take(generation)
 
 
@@ -225,13 +232,11 @@ class _Owners:
 class _Contender:
     """One assignor's way through the generations of a group."""
 
-    def __init__(self, assignor: AssignorLike) -> None:
-        self._leader = resolve(assignor)
-        # each member gets a copy of it: looking the assignor up again takes longer than it takes to assign
-        self._unused = resolve(assignor)
-        self._copied = _plain_copy if _is_plain(self._unused) else copy.deepcopy
-        self.name = self._leader.name
-        self._cooperative = RebalanceProtocol.COOPERATIVE in self._leader.supported_protocols
+    def __init__(self, candidate: Candidate) -> None:
+        self._copy = candidate.copy
+        self._leader = candidate.copy()
+        self.name = candidate.name
+        self._cooperative = candidate.is_cooperative
         self._members: dict[str, PartitionAssignor] = {}
         self._shares: dict[str, Assignment] = {}
         self._owners = _Owners()
@@ -254,7 +259,7 @@ class _Contender:
         """
         members = self._members
         self._members = {
-            member_id: members[member_id] if member_id in members else self._copied(self._unused)
+            member_id: members[member_id] if member_id in members else self._copy()
             for member_id in joining
         }
         try:
@@ -274,10 +279,11 @@ class _Contender:
         for _ in range(MAX_ROUNDS):
             plan = self._leader.assign(cluster, self._joining(joining))
             self._rounds += 1
-            shares = self._shares = {}
+            rounds, shares = self._rounds, {}
             for member_id, assignor in self._members.items():
                 shares[member_id] = share = plan.get(member_id, _NOTHING)
-                assignor.on_assignment(share, self._rounds)
+                assignor.on_assignment(share, rounds)
+            self._shares = shares
             # what moves is withheld until its owner has given it up, in a rebalance after this one
             if not self._cooperative or sum(map(len, plan.values())) >= total:
                 break
@@ -286,20 +292,25 @@ class _Contender:
     def _joining(self, joining: Mapping[str, Subscription]) -> Mapping[str, Subscription]:
         """Add what the assignor tells its leader, and what members keep."""
         with_own = dict(joining)
-        shares = self._shares if self._cooperative else {}
-        for (member_id, assignor), plain in zip(
-            self._members.items(), joining.values(), strict=True
+        shares, rounds = self._shares if self._cooperative else {}, self._rounds
+        # the members are those that join, in the same order
+        for (member_id, plain), assignor in zip(
+            joining.items(), self._members.values(), strict=True
         ):
-            share = shares.get(member_id) if shares else None
+            share = shares.get(member_id)
             user_data = assignor.subscription_user_data(plain.topics)
-            if share is not None or user_data is not None:
+            if share is not None:
                 with_own[member_id] = Subscription(
                     plain.topics,
                     user_data,
-                    _NONE if share is None else share.partitions,
-                    -1 if share is None else self._rounds,
+                    share.partitions,
+                    rounds,
                     plain.rack_id,
                     plain.group_instance_id,
+                )
+            elif user_data is not None:
+                with_own[member_id] = Subscription(
+                    plain.topics, user_data, _NONE, -1, plain.rack_id, plain.group_instance_id
                 )
         return with_own
 
@@ -325,15 +336,11 @@ def _plain_copy(assignor: PartitionAssignor) -> PartitionAssignor:
 
 
 class GroupReplay:
-    """One group, taken through its generations by each assignor.
+    """One group, taken through its generations by each assignor."""
 
-    Raises:
-        ConfigError: an assignor is not known.
-    """
-
-    def __init__(self, group_id: str, assignors: Sequence[AssignorLike]) -> None:
+    def __init__(self, group_id: str, candidates: Iterable[Candidate]) -> None:
         self.group_id = group_id
-        self._contenders = [_Contender(assignor) for assignor in assignors]
+        self._contenders = [_Contender(each) for each in candidates]
         self._actual = _Owners()
         self._counts: dict[str, int] = {}
         # what the last generation had; most of it is the same in the next one

@@ -2,12 +2,16 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from groupsdk.history.groups.causes import Cause
+from groupsdk.history.kernel.columns import Longs, micros
 
 
 _HABIT: Final = 4
@@ -98,6 +102,7 @@ def storms(
     short = [each for each in stays if 0 <= each.stay_ms < short_ms]
     restless = {seq for each in short for seq in _changes(each)}
     restless |= {each.seq for each in counted if each.cause == str(Cause.REJOIN)}
+    of_short, of_all = _Changes(short), _Changes(stays)
     for run in _dense(counted, generations, window_ms):
         lasted_ms = max(run[-1].ts_ms - run[0].ts_ms, 1)
         others, others_ms = len(counted) - len(run), life_ms - lasted_ms
@@ -107,7 +112,7 @@ def storms(
             and others_ms > 0
         )
         if unusual or 2 * sum(each.seq in restless for each in run) > len(run):
-            yield _storm(run, stays, short)
+            yield _storm(run, of_all, of_short)
 
 
 def _changes(stay: Stay) -> tuple[int, ...]:
@@ -147,9 +152,40 @@ def _cut(run: Sequence[Rebalance], many: int, window_ms: int) -> Iterator[Sequen
             start = place
 
 
-def _storm(run: Sequence[Rebalance], stays: Sequence[Stay], short: Sequence[Stay]) -> Storm:
+class _Changes:
+    """Finds who came and went in a run of generations, without a look at all stays for each run."""
+
+    def __init__(self, stays: Sequence[Stay]) -> None:
+        self._stays = stays
+        self._seqs: Longs | None = None
+        self._order: list[int] = []
+
+    def within(self, seqs: Set[int]) -> Iterator[Stay]:
+        """Give the stay of each coming and going that is the client's doing; a stay may come twice."""
+        if self._seqs is None:
+            changes = [
+                (seq, place)
+                for place, stay in enumerate(self._stays)
+                for seq in (
+                    _changes(stay) if stay.end_reason not in _NOT_THEIRS else (stay.first_seq,)
+                )
+            ]
+            changes.sort()
+            self._seqs = np.array([seq for seq, _ in changes], dtype=np.int64)
+            self._order = [place for _, place in changes]
+        first, last = np.searchsorted(self._seqs, [min(seqs), max(seqs) + 1]).tolist()
+        for seq, place in zip(
+            self._seqs[first:last].tolist(), self._order[first:last], strict=True
+        ):
+            if seq in seqs:
+                yield self._stays[place]
+
+
+def _storm(run: Sequence[Rebalance], stays: _Changes, short: _Changes) -> Storm:
     within = {each.seq for each in run}
-    name, changes, clients, host = _culprit(short, within) or _culprit(stays, within) or _NOBODY
+    name, changes, clients, host = (
+        _culprit(short.within(within)) or _culprit(stays.within(within)) or _NOBODY
+    )
     return Storm(
         run[0].ts_ms,
         run[-1].ts_ms,
@@ -170,16 +206,14 @@ _Culprit = tuple[str | None, int | None, int | None, str | None]
 _NOBODY: Final[_Culprit] = (None, None, None, None)
 
 
-def _culprit(stays: Sequence[Stay], within: set[int]) -> _Culprit | None:
+def _culprit(changing: Iterable[Stay]) -> _Culprit | None:
     """Find the client whose members came and went most often."""
     found: defaultdict[tuple[str, str], list[Stay]] = defaultdict(list)
-    for stay in stays:
-        own = _changes(stay) if stay.end_reason not in _NOT_THEIRS else (stay.first_seq,)
+    for stay in changing:
         pattern = pattern_of(stay.client_id)
         # ids that have nothing in common are told by where they come from
-        who = (pattern, stay.client_host if pattern == _ANY else "")
-        found[who] += [stay] * len(within.intersection(own))
-    if not any(found.values()):
+        found[pattern, stay.client_host if pattern == _ANY else ""].append(stay)
+    if not found:
         return None
     # the name decides between two that did the same, so that a second run says the same
     (pattern, _), changes = max(found.items(), key=lambda each: (len(each[1]), each[0]))
@@ -192,6 +226,26 @@ def _culprit(stays: Sequence[Stay], within: set[int]) -> _Culprit | None:
     return pattern, len(changes), len(ids), host
 
 
+def storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:
+    """Lay a storm out as a row of its table."""
+    return (
+        group_id,
+        micros(storm.start_ms),
+        micros(storm.end_ms),
+        storm.first_seq,
+        storm.last_seq,
+        storm.generations,
+        storm.moves,
+        list(storm.causes.items()),
+        storm.culprit_client,
+        storm.culprit_changes,
+        storm.culprit_clients,
+        storm.culprit_host,
+        storm.downtime_ms,
+    )
+
+
+@lru_cache(maxsize=4096)
 def pattern_of(client_id: str) -> str:
     """Return what stays of a client's id that has something new in it each time, with `*` for that.
 

@@ -15,7 +15,7 @@ from groupsdk.history.groups.explaining import (
     SIZES,
     Context,
     Entry,
-    TableRow,
+    TableRows,
     ToldOfGroup,
     explain,
     learn,
@@ -34,7 +34,7 @@ TOLD_PARTITION: Final = -1
 """The place, before all partitions of the log, of what brokers' logs say of a group, as JSON."""
 GROUP_TABLES: Final = (
     *("generations", "memberships", "departures", "assignments", "moves", "commit_spans"),
-    *("storms", "advice", "replay", "replay_summary", "rejects"),
+    *("payloads", "storms", "advice", "replay", "replay_summary", "rejects"),
 )
 """The tables that one walk over the groups makes."""
 SIZE_ROWS: Final = pa.schema([("size", pa.int32()), ("length", pa.int64())])
@@ -70,7 +70,7 @@ def sizes_of(batches: Iterable[Any], context: Context) -> Iterator[tuple[str, An
 
 def entries(batches: Iterable[Any]) -> Iterator[Entry]:
     """Take group records, sums of commits and what is told out of batches, in their order."""
-    for batch in batches:
+    for batch in (each.slice(at, ROWS) for each in batches for at in range(0, len(each), ROWS)):
         columns = [batch.column(name).to_pylist() for name in _TEXTS]
         times = [batch.column(name).cast(pa.int64()).to_pylist() for name in _TIMES]
         for row in zip(*columns, *times, strict=True):
@@ -141,18 +141,15 @@ _SCHEMAS: Final = {
 }
 
 
-def to_batches(rows: Iterable[TableRow], size: int = ROWS) -> Iterator[tuple[str, Any]]:
-    """Gather rows by their tables, and give a record batch with its table's name for each `size` of them."""
-    waiting: dict[str, list[Any]] = {}
-    for name, row in rows:
-        mine = waiting.get(name)
-        if mine is None:
-            mine = waiting[name] = []
-        mine.append(row)
-        if len(mine) >= size:
-            yield name, _batch(name, mine)
-            mine.clear()
-    for name, left in waiting.items():
+def to_batches(rows: Iterable[TableRows], size: int = ROWS) -> Iterator[tuple[str, Any]]:
+    """Take rows out of their tables' lists as they come, and give a record batch for each `size` of them or some more."""
+    made: TableRows | None = None
+    for made in rows:
+        for name, waiting in made.items():
+            if len(waiting) >= size:
+                yield name, _batch(name, waiting)
+                waiting.clear()
+    for name, left in () if made is None else made.items():
         if left:
             yield name, _batch(name, left)
 

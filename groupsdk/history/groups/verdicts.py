@@ -1,10 +1,12 @@
 """Say why a generation came and how sure that is, from the records and from what the brokers' logs say."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from groupsdk.history.groups.causes import CONFIDENCE, MISSING_FACTOR, Cause, in_order
 from groupsdk.history.groups.departing import SKEW_MS, Departure
+from groupsdk.history.groups.rows import GenerationRow
+from groupsdk.history.kernel.columns import valid_ms
 
 
 LOG: Final = "log"
@@ -12,6 +14,12 @@ LOG: Final = "log"
 BROKER_LOG: Final = "broker_log"
 """Evidence: the reason that the coordinator gave in its log."""
 _FULL: Final = 1.0
+RECOVERY_MS: Final = 120_000
+"""Within so long after another coordinator took over, clients that had lost their places are back."""
+WORKING_MS: Final = 60_000
+"""A group that commits for so long under the new coordinator has got over it: one commit may be the last of old members."""
+_ALONE: Final = 0.5
+"""The confidence where nothing else in the log tells when the coordinator took over."""
 
 
 class ToldReason(NamedTuple):
@@ -33,6 +41,34 @@ class Verdict(NamedTuple):
     causes: list[str]
     confidence: float | None
     evidence: str
+
+
+def lost_coordinator(
+    row: GenerationRow,
+    took_over: Mapping[tuple[int, int], int],
+    working: Mapping[tuple[int, int], int],
+) -> float | None:
+    """Tell whether clients came again for want of a coordinator; returns how sure that is, None if they did not.
+
+    A client that cannot reach its coordinator for as long as its session lasts gives its place up, and comes with
+    another member id when the coordinator is back. In the log that looks as if it had started again. It did not
+    where the coordinator had just changed, and the group had not gone on committing under the new one.
+
+    Args:
+        row: the generation.
+        took_over: when the leader of a partition of the log took over, in milliseconds, by partition and leader epoch.
+        working: since when the group commits under it, in milliseconds.
+    """
+    ts_ms = valid_ms(row.ts_ms)
+    if not row.coordinator_changed or Cause.CLIENT_RESTART not in row.causes or ts_ms is None:
+        return None
+    place = row.partition, row.leader_epoch
+    since, first_ms = took_over.get(place), working.get(place)
+    if since is None or ts_ms - since > RECOVERY_MS:
+        return None
+    if first_ms is not None and ts_ms - first_ms >= WORKING_MS:
+        return None
+    return _ALONE if since >= ts_ms else CONFIDENCE[Cause.COORDINATOR_RESTART]
 
 
 def verdict_of(

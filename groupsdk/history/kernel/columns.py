@@ -120,3 +120,13 @@ def days(milliseconds: Longs) -> Any:
     wrong = (milliseconds < 0) | (milliseconds > LAST_MS)
     whole = (np.where(wrong, 0, milliseconds) // _MS_A_DAY).astype(np.int32)
     return pa.array(whole, type=pa.date32(), mask=wrong)
+
+
+def valid_ms(milliseconds: int) -> int | None:
+    """Return a time, or None where there is none (-1) or none of this era."""
+    return milliseconds if 0 <= milliseconds <= LAST_MS else None
+
+
+def micros(milliseconds: int) -> int | None:
+    """Return a time in microseconds, as the tables have it; None as in `valid_ms`."""
+    return 1000 * milliseconds if 0 <= milliseconds <= LAST_MS else None

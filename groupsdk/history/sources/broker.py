@@ -126,6 +126,16 @@ class TopicReader:
         found = self._run(lambda: self._metadata([topic]))
         return sorted(each.partition_index for each in found[0].partitions)
 
+    def cluster_id(self) -> str:
+        """Return the id of the cluster; "" where the broker does not say it.
+
+        Raises:
+            NetworkError: no broker can be reached.
+        """
+        request = MetadataRequest((), allow_auto_topic_creation=False)
+        answer = self._run(lambda: self._ask_any(request, _METADATA_VERSION))
+        return answer.cluster_id or ""
+
     def topic_ids(self) -> dict[str, str]:
         """Map the ids of all topics, in the text that Kafka's tools have, to their names.
 

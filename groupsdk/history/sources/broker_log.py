@@ -1,133 +1,22 @@
 """Read from a broker's log why its coordinator rebalanced groups: the exact reasons, with what clients said (KIP-800)."""
 
-from typing import Final
-
 from pyspark.sql import Column, DataFrame, SparkSession, Window, functions as f
 
-from groupsdk.history.groups.causes import Cause
-
-
-_PREPARING: Final = (
-    # brokers before 4.0 put the partition before the reason, and their class behind it
-    r"Preparing to rebalance group (.+?) in state \S+ with old generation (\d+)"
-    r"(?: \(__consumer_offsets-\d+\))? \(reason: (.*?)\)(?:\.|$| \(kafka\.)"
+from groupsdk.history.sources.broker_log_lines import (
+    BUMPED,
+    CAME_BACK,
+    CHANGED,
+    ENDS,
+    JOINED,
+    LOGGER,
+    OF_MODERN,
+    PREPARING,
+    RANKS,
+    REASONS,
+    REQUEST_MS,
+    SAID,
+    TIME,
 )
-_TIME: Final = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
-_LOGGER: Final = r"\s*(?:\(org\.apache\.kafka\.[\w.$]+\))?\s*$"
-"""The class that Kafka's usual layout puts behind each line."""
-_OF_MODERN: Final = r"\[GroupId ([^\]]+)\](?:\[MemberId ([^\]]+)\])? "
-_BUMPED: Final = _OF_MODERN + r"Bumped (?:streams )?group epoch to (\d+) with"
-_INSTANCE: Final = r"(?:with instance id \S+ )?"
-_ENDED: Final = "ended"
-_JOINED: Final = "joined"
-_CHANGED: Final = "changed"
-_TOPICS: Final = "topics"
-_CAME_BACK: Final = "came back"
-_SAID: Final = (
-    (rf"(?:(?:Static|Dynamic) member|Member) (\S+) {_INSTANCE}left the \w+ group", _ENDED),
-    (
-        rf"(?:Static|Dynamic) member (\S+) {_INSTANCE}has left group through explicit `LeaveGroup`",
-        _ENDED,
-    ),
-    (r"(?:Member|Streams member) (\S+) fenced from the group because", _ENDED),
-    (
-        r"Static member with instance id \S+ re-joins the \w+ group .*new member (\S+) to",
-        _CAME_BACK,
-    ),
-    (rf"(?:Member|Static member) (?:(\S+) )?{_INSTANCE}joins the \w+ group", _JOINED),
-    (r"Member (?:(\S+) )?updated its (?:subscribed|member metadata)", _CHANGED),
-    (r"Member initialized the topology()", _CHANGED),
-    (r"Received updated regular expressions()", _TOPICS),
-    (r"Computed new metadata hash()", _TOPICS),
-)
-"""What the coordinator says of groups of the newer protocols before it gives them another epoch; what that is."""
-_RANKS: Final = (_ENDED, _JOINED, _CHANGED, _TOPICS, _CAME_BACK)
-"""Of several lines of one request the first of these is what it was about."""
-_REQUEST_MS: Final = 1_000
-"""The lines of one request are written together: what stands further ahead is of another one, which made no epoch."""
-
-_RESTARTS: Final = (Cause.COORDINATOR_RESTART, Cause.CLIENT_RESTART)
-REASONS: Final[tuple[tuple[str, Cause, tuple[Cause, ...]], ...]] = (
-    (
-        r"(?i)heartbeat expiration|sync expiration|session (?:has )?expired|fenced from the group|pending sync request",
-        Cause.EXPIRY,
-        (Cause.EXPIRY, *_RESTARTS),
-    ),
-    (
-        # the last member of the newer protocol is gone, in whichever way
-        r"(?i)downgrade group \S+ from \w+ to classic for member leaving",
-        Cause.LEAVE,
-        (Cause.LEAVE, Cause.EXPIRY, *_RESTARTS),
-    ),
-    (
-        r"(?i)leavegroup|leave group|left the",
-        Cause.LEAVE,
-        (Cause.LEAVE, *_RESTARTS),
-    ),
-    (
-        r"(?i)client reason: need to revoke partitions",
-        Cause.COOPERATIVE_FOLLOWUP,
-        (Cause.COOPERATIVE_FOLLOWUP,),
-    ),
-    (
-        r"(?i)client reason: subscription has changed|updated its |initialized the topology",
-        Cause.SUBSCRIPTION_CHANGE,
-        (Cause.SUBSCRIPTION_CHANGE,),
-    ),
-    (
-        r"(?i)client reason: cached metadata has changed|new metadata hash|updated regular expressions",
-        Cause.TOPIC_GROWTH,
-        (Cause.TOPIC_GROWTH, Cause.SUBSCRIPTION_CHANGE),
-    ),
-    (
-        r"(?i)with stale assignment|(?:for|because) static member|instance id (?!null)\S+.*(?:replac|re-?join)",
-        Cause.STATIC_REPLACED,
-        (Cause.STATIC_REPLACED, Cause.SUBSCRIPTION_CHANGE),
-    ),
-    (
-        r"(?i)adding new member|joins the \w+ group",
-        Cause.JOIN,
-        (Cause.JOIN, *_RESTARTS, Cause.STATIC_REPLACED),
-    ),
-    (
-        r"(?i)leader \S+ re-?joining|updating metadata for member",
-        Cause.REJOIN,
-        (
-            *(Cause.REJOIN, Cause.SUBSCRIPTION_CHANGE, Cause.TOPIC_GROWTH),
-            *(Cause.COOPERATIVE_FOLLOWUP, Cause.STATIC_REPLACED),
-        ),
-    ),
-)
-"""How a reason reads, which cause it names, and which causes agree with it as they say more."""
-
-_ENDS: Final = (
-    (r"Member (\S+) in group (.+?) has failed, removing it from the group", 2, 1, Cause.EXPIRY),
-    (r"Group (.+?) removed dynamic members who haven't joined: (.*)$", 1, 2, Cause.EXPIRY),
-    (
-        r"Group (.+?) removed members who haven't sent their sync requests: (.*)$",
-        1,
-        2,
-        Cause.EXPIRY,
-    ),
-    (
-        rf"\[Group (.+?)\] (?:Static member|Member) (\S+) {_INSTANCE}has left group through explicit",
-        *(1, 2),
-        Cause.LEAVE,
-    ),
-    (
-        _OF_MODERN + r"(?:Member|Streams member) (\S+) fenced from the group because",
-        1,
-        3,
-        Cause.EXPIRY,
-    ),
-    (
-        _OF_MODERN + rf"(?:(?:Static|Dynamic) member|Member) (\S+) {_INSTANCE}"
-        r"(?:left the \w+ group|has left group through explicit)",
-        *(1, 3),
-        Cause.LEAVE,
-    ),
-)
-"""What the coordinator says of members that go: where the group and they stand in it, and why they went."""
 
 
 def read_broker_log(spark: SparkSession, path: str, *, zone: str = "UTC") -> DataFrame:
@@ -170,11 +59,11 @@ def reasons(lines: DataFrame, *, zone: str = "UTC") -> DataFrame:
         it. The cause is null where the reason is none that is known.
     """
     at = _at(zone).alias("ts")
-    classic = lines.filter(f.col("value").rlike(_PREPARING)).select(
-        f.regexp_extract("value", _PREPARING, 1).alias("group_id"),
-        (f.regexp_extract("value", _PREPARING, 2).cast("int") + 1).alias("generation"),
+    classic = lines.filter(f.col("value").rlike(PREPARING)).select(
+        f.regexp_extract("value", PREPARING, 1).alias("group_id"),
+        (f.regexp_extract("value", PREPARING, 2).cast("int") + 1).alias("generation"),
         at,
-        f.regexp_extract("value", _PREPARING, 3).alias("reason"),
+        f.regexp_extract("value", PREPARING, 3).alias("reason"),
     )
     return (
         classic.unionByName(_modern_reasons(lines, at))
@@ -203,7 +92,7 @@ def ends(lines: DataFrame, *, zone: str = "UTC") -> DataFrame:
             _at(zone).alias("ts"),
             f.lit(str(cause)).alias("reason"),
         )
-        for pattern, group, member, cause in _ENDS
+        for pattern, group, member, cause in ENDS
     ]
     together = found[0]
     for each in found[1:]:
@@ -212,27 +101,27 @@ def ends(lines: DataFrame, *, zone: str = "UTC") -> DataFrame:
 
 
 def _at(zone: str) -> Column:
-    time = f.to_timestamp(f.regexp_extract("value", _TIME, 1), "yyyy-MM-dd HH:mm:ss,SSS")
+    time = f.to_timestamp(f.regexp_extract("value", TIME, 1), "yyyy-MM-dd HH:mm:ss,SSS")
     return f.to_utc_timestamp(time, zone)
 
 
 def _modern_reasons(lines: DataFrame, at: Column) -> DataFrame:
-    text = f.regexp_replace(f.regexp_replace("value", rf"^.*?{_OF_MODERN}", ""), _LOGGER, "")
-    said = lines.filter(f.col("value").rlike(_OF_MODERN)).select(
+    text = f.regexp_replace(f.regexp_replace("value", rf"^.*?{OF_MODERN}", ""), LOGGER, "")
+    said = lines.filter(f.col("value").rlike(OF_MODERN)).select(
         at,
         # the lines of a file keep their order: several are often of one millisecond
         f.monotonically_increasing_id().alias("place"),
-        f.regexp_extract("value", _OF_MODERN, 1).alias("group_id"),
-        f.nullif(f.regexp_extract("value", _BUMPED, 3), f.lit("")).cast("int").alias("epoch"),
+        f.regexp_extract("value", OF_MODERN, 1).alias("group_id"),
+        f.nullif(f.regexp_extract("value", BUMPED, 3), f.lit("")).cast("int").alias("epoch"),
         text.alias("reason"),
         f.coalesce(
-            *(f.when(text.rlike(f"^{pattern}"), f.lit(what)) for pattern, what in _SAID)
+            *(f.when(text.rlike(f"^{pattern}"), f.lit(what)) for pattern, what in SAID)
         ).alias("what"),
         f.coalesce(
-            _part(_OF_MODERN, 2),
+            _part(OF_MODERN, 2),
             *(
                 f.when(text.rlike(f"^{pattern}"), f.regexp_extract(text, pattern, 1))
-                for pattern, _ in _SAID
+                for pattern, _ in SAID
             ),
         ).alias("member_id"),
     )
@@ -242,11 +131,11 @@ def _modern_reasons(lines: DataFrame, at: Column) -> DataFrame:
     of_group = Window.partitionBy("group_id").orderBy(*order)
     onward = of_group.rowsBetween(Window.currentRow, Window.unboundedFollowing)
     # a classic member of such a group joins again and again, for what it gives up and gets
-    again = (f.col("what") == _JOINED) & f.coalesce(
-        f.lag("what").over(of_member).isin(_JOINED, _CHANGED, _CAME_BACK), f.lit(False)
+    again = (f.col("what") == JOINED) & f.coalesce(
+        f.lag("what").over(of_member).isin(JOINED, CHANGED, CAME_BACK), f.lit(False)
     )
     of_epoch = Window.partitionBy("group_id", "bump").orderBy(
-        f.array_position(f.array(*map(f.lit, _RANKS)), f.col("what")),
+        f.array_position(f.array(*map(f.lit, RANKS)), f.col("what")),
         f.col("ts").desc(),
         f.col("place").desc(),
     )
@@ -258,7 +147,7 @@ def _modern_reasons(lines: DataFrame, at: Column) -> DataFrame:
             f.first(f.when(f.col("epoch").isNotNull(), bump), ignorenulls=True).over(onward),
         )
         .filter(f.col("epoch").isNull() & f.col("bump").isNotNull() & ~f.col("again"))
-        .filter(f.unix_millis("bump.ts") - f.unix_millis("ts") <= _REQUEST_MS)
+        .filter(f.unix_millis("bump.ts") - f.unix_millis("ts") <= REQUEST_MS)
         .withColumn("nth", f.row_number().over(of_epoch))
         .filter(f.col("nth") == 1)
         .select("group_id", f.col("bump.epoch").alias("generation"), "ts", "reason")

@@ -1,6 +1,5 @@
 """Read a live `__consumer_offsets` with Spark, as a batch or as a stream: the Data Source "groupsdk-topic"."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -13,16 +12,6 @@ from pyspark.sql.datasource import (
 )
 from typing_extensions import override
 
-from groupsdk.errors import ConfigError
-from groupsdk.history.kernel.batches import Records
-from groupsdk.history.kernel.rows import Reject, raw_rows
-from groupsdk.history.reading import Made, Reader
-from groupsdk.history.sources.admission import (
-    SupportsTriggerAvailableNow,
-    is_limited,
-    limit_of,
-)
-from groupsdk.history.sources.broker import FETCH_BYTES, Fetched, Span, TopicReader
 from groupsdk.history.sources.kinds import (
     READ_KIND,
     Reading,
@@ -31,35 +20,22 @@ from groupsdk.history.sources.kinds import (
     shape_of,
     spark_ddl,
 )
-from groupsdk.history.sources.segment_files import TOPIC
+from groupsdk.history.sources.read_limits import (
+    SupportsTriggerAvailableNow,
+    is_limited,
+    limit_of,
+)
+from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
 
 
 FORMAT: Final = "groupsdk-topic"
-_OWN: Final = frozenset(
-    {
-        "topic",
-        "kind",
-        "land",
-        "partitions",
-        "startingoffsets",
-        "endingoffsets",
-        "fetch_bytes",
-        "max_offsets",
-        "path",
-    }
-)
-_KAFKA: Final = "kafka."
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
 
 
-class TopicRange(InputPartition):
-    """The offsets of a partition that one task reads: from `start` up to `end`, which is not among them."""
+class TopicPart(InputPartition):
+    """The offsets of a partition that one task reads."""
 
-    def __init__(self, partition: int, start: int, end: int) -> None:
-        self.partition = partition
-        self.start = start
-        self.end = end
+    def __init__(self, part: TopicRange) -> None:
+        self.range = part
 
 
 class TopicDataSource(DataSource):
@@ -104,110 +80,27 @@ class TopicDataSource(DataSource):
         return TopicStreamReader(dict(self.options))
 
 
-class _Settings:
-    """The options of one source, checked."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        own = {key.lower(): value for key, value in options.items()}
-        self.topic = own.get("topic", TOPIC)
-        self.kind = kind_of(own)
-        self.land = own.get("land")
-        self.only = _numbers(own.get("partitions"))
-        self.starting = own.get("startingoffsets", EARLIEST)
-        self.ending = own.get("endingoffsets", LATEST)
-        self.fetch_bytes = int(own.get("fetch_bytes", str(FETCH_BYTES)))
-        limit = own.get("max_offsets")
-        self.max_offsets = None if limit is None else int(limit)
-        if self.max_offsets is not None and self.max_offsets < 1:
-            raise ConfigError(f"max_offsets is {limit}; at least one has to be read at once")
-        self.kafka = {
-            key.removeprefix(_KAFKA): value for key, value in own.items() if key not in _OWN
-        }
-        if "bootstrap.servers" not in self.kafka and "bootstrap_servers" not in self.kafka:
-            raise ConfigError(f'{FORMAT} needs the option "bootstrap.servers": "host:port"')
-
-    def open(self) -> TopicReader:
-        return TopicReader(self.kafka)
-
-    def spans(self) -> dict[int, Span]:
-        """Look up the partitions that are to be read, and their offsets."""
-        with self.open() as reader:
-            there = reader.partitions(self.topic)
-            unknown = self.only - set(there)
-            if unknown:
-                raise ConfigError(
-                    f"{self.topic} has no partitions {sorted(unknown)}: they are 0 to {len(there) - 1}"
-                )
-            return reader.spans(self.topic, sorted(self.only) or there)
-
-    def starts(self, spans: Mapping[int, Span]) -> dict[int, int]:
-        return {
-            partition: _place(self.starting, partition, span, span.start, "startingOffsets")
-            for partition, span in spans.items()
-        }
-
-    def ends(self, spans: Mapping[int, Span]) -> dict[int, int]:
-        return {
-            partition: _place(self.ending, partition, span, span.end, "endingOffsets")
-            for partition, span in spans.items()
-        }
-
-    def read(self, part: TopicRange) -> Iterator[Any]:
-        if self.kind == READ_KIND:
-            name = f"part-{part.partition:05}-{part.start:020}"
-            return given(self.made(part), self.land, name)
-        return self.raw(part)
-
-    def raw(self, part: TopicRange) -> Iterator[Any]:
-        """Give the records as they stand in the log."""
-        for fetched in self._fetched(part):
-            records = within(fetched.records, part)
-            if len(records):
-                yield raw_rows(records, part.partition)
-
-    def made(self, part: TopicRange) -> Made:
-        """Read the records by the rules of `groupsdk.history.reading`."""
-        place = f"{self.topic}-{part.partition}"
-        reader = Reader()
-        for fetched in self._fetched(part):
-            yield from reader.take(within(fetched.records, part), part.partition, place)
-            rejects = [
-                Reject(bad.base_offset, place, bad.reason, bad.records_count)
-                for bad in fetched.records.bad
-            ]
-            yield from reader.refuse(rejects, part.partition)
-        yield from reader.close()
-
-    def _fetched(self, part: TopicRange) -> Iterator[Fetched]:
-        with self.open() as reader:
-            yield from reader.read(
-                self.topic, part.partition, part.start, part.end, fetch_bytes=self.fetch_bytes
-            )
-
-
 class TopicBatchReader(DataSourceReader):
     """Read what is there now."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._settings = _Settings(options)
+        self._settings = TopicSettings(FORMAT, options)
 
     @override
     def partitions(self) -> Sequence[InputPartition]:
-        spans = self._settings.spans()
-        starts, ends = self._settings.starts(spans), self._settings.ends(spans)
-        return [TopicRange(each, starts[each], ends[each]) for each in sorted(spans)]
+        return [TopicPart(each) for each in self._settings.ranges()]
 
     @override
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, TopicRange)
-        return self._settings.read(partition)
+        assert isinstance(partition, TopicPart)
+        return _read(self._settings, partition.range)
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Read on and on; an offset of the stream is the next offset of each partition."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._settings = _Settings(options)
+        self._settings = TopicSettings(FORMAT, options)
         self._target: dict[int, int] | None = None
 
     @override
@@ -242,25 +135,25 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @override
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         return [
-            TopicRange(int(partition), start.get(partition, 0), stop)
+            TopicPart(TopicRange(int(partition), start.get(partition, 0), stop))
             for partition, stop in end.items()
             if stop > start.get(partition, 0)
         ]
 
     @override
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, TopicRange)
-        return self._settings.read(partition)
+        assert isinstance(partition, TopicPart)
+        return _read(self._settings, partition.range)
 
     @override
     def commit(self, end: dict[str, int]) -> None:
         """Commit nothing: Spark's checkpoint holds how far the stream is."""
 
 
-def within(records: Records, part: TopicRange) -> Records:
-    """Keep the records of the range: batches are fetched as a whole."""
-    chosen = (records.offsets >= part.start) & (records.offsets < part.end)
-    return records if chosen.all() else records.take(chosen)
+def _read(settings: TopicSettings, part: TopicRange) -> Iterator[Any]:
+    if settings.kind != READ_KIND:
+        return settings.raw(part)
+    return given(settings.made(part), settings.land, part.name)
 
 
 def read_topic(spark: SparkSession, options: Mapping[str, str]) -> Reading:
@@ -276,25 +169,3 @@ def read_topic(spark: SparkSession, options: Mapping[str, str]) -> Reading:
 
 def _texts(offsets: Mapping[int, int]) -> dict[str, int]:
     return {str(partition): offset for partition, offset in sorted(offsets.items())}
-
-
-def _numbers(text: str | None) -> frozenset[int]:
-    try:
-        return frozenset(int(each) for each in (text or "").split(",") if each.strip())
-    except ValueError:
-        raise ConfigError(f'partitions is {text!r}; say their numbers, such as "0,7"') from None
-
-
-def _place(text: str, partition: int, span: Span, otherwise: int, option: str) -> int:
-    if text == EARLIEST:
-        return span.start
-    if text == LATEST:
-        return span.end
-    try:
-        given = json.loads(text)
-        found = int(given.get(str(partition), otherwise))
-    except (ValueError, AttributeError, TypeError):
-        raise ConfigError(
-            f'{option} is {text!r}; say "earliest", "latest", or offsets as JSON: {{"7": 120}}'
-        ) from None
-    return min(max(found, span.start), span.end)

@@ -1,8 +1,9 @@
 """Advice: a group's timeline gone through once more, with a change made."""
 
 from collections.abc import Sequence
+from random import Random
 
-from groupsdk.history.groups.advice import Advice, Choice, Step, Visit, advise
+from groupsdk.history.groups.advice import Advice, Choice, Step, Visit, advise, returns_of
 from groupsdk.history.groups.causes import Cause
 
 
@@ -192,3 +193,34 @@ def test_assignors_are_compared_by_what_they_would_have_moved() -> None:
 def test_a_group_to_which_nothing_happened_gets_no_advice() -> None:
     assert told([], []) == {}
     assert told([step(0, 0, Cause.JOIN)], [visit("a", 0)]) == {}
+
+
+def test_each_client_that_went_comes_back_once_and_the_nearest_time() -> None:
+    random = Random(7)
+    for _ in range(200):
+        visits = []
+        for _ in range(random.randrange(1, 12)):
+            first = random.randrange(8)
+            end = random.choice([-1, first + random.randrange(1, 5)])
+            since = random.randrange(10)
+            until = -0.001 if end < 0 else since + random.randrange(5)
+            visits.append(visit("c", first, end, since=since, until=until, silent=random.random()))
+        got = [(each.visit, each.again, each.away_ms) for each in returns_of(visits)]
+        assert [(id(one), id(other), away) for one, other, away in got] == [
+            (id(one), id(other), away) for one, other, away in looked_at_one_by_one(visits)
+        ]
+
+
+def looked_at_one_by_one(visits: Sequence[Visit]) -> list[tuple[Visit, Visit, int]]:
+    """Find the returns of one client by comparing every stay with every other."""
+    begun = sorted(visits, key=lambda each: each.first_seq)
+    found, taken = [], set()
+    for one in sorted((each for each in visits if each.end_ms >= 0), key=lambda v: v.end_seq):
+        heard_ms = one.end_ms - one.silent_ms
+        for place, again in enumerate(begun):
+            if place in taken or again.first_seq <= one.first_seq or again.start_ms < heard_ms:
+                continue
+            taken.add(place)
+            found.append((one, again, max(0, again.start_ms - heard_ms)))
+            break
+    return found

@@ -171,11 +171,11 @@ def test_a_cooperative_group_comes_twice() -> None:
     assert causes(rows) == [["join"], ["join"], ["cooperative_followup"]]
 
 
-def test_members_of_another_kind_have_no_partitions() -> None:
+def test_members_of_an_unknown_kind_have_no_partitions() -> None:
     member = MemberMetadata("w", None, "connect", "/h", 60_000, 10_000, b"\0\1what", b"\0\2")
-    value = GroupMetadataValue("connect", 1, "sessioned", "w", 0, (member,))
+    value = GroupMetadataValue("of ours", 1, "v1", "w", 0, (member,))
     rows = walked(write(GroupMetadataKey("g"), value))
-    assert generations(rows)[0].protocol_type == "connect"
+    assert generations(rows)[0].protocol_type == "of ours"
     assert members(rows)[0].member.assigned == ()
     assert rejects(rows) == []
 

@@ -1,14 +1,20 @@
 """The tables of a group, out of one walk over its records and the sums of its commits."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
+from pytest_mock import MockerFixture
+
 from examples.history_log import Pair, Seat, deletion, generation
+from groupsdk.history.groups import explaining
 from groupsdk.history.groups.commit_spans import CommitPart, CommitSpans, median
 from groupsdk.history.groups.departing import ToldEnd
 from groupsdk.history.groups.explaining import (
     Context,
     Entry,
+    TableRows,
     ToldOfGroup,
     explain,
 )
@@ -43,12 +49,19 @@ def part(
 def tables(*entries: Entry, context: Context | None = None) -> dict[str, list[dict[str, Any]]]:
     """Make the tables."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for name, row in explain(entries, context or Context(), Counter()):
-        if name in ("assignments", "replay"):
-            continue
-        columns = dict(zip(TABLES[name].columns, row, strict=True))
-        found.setdefault(name, []).append(columns)
+    for name, rows in made(entries, Counter(), context).items():
+        if rows and name not in ("assignments", "replay"):
+            columns = TABLES[name].columns
+            found[name] = [dict(zip(columns, row, strict=True)) for row in rows]
     return found
+
+
+def made(
+    entries: Iterable[Entry], tally: Counter[tuple[int, str]], context: Context | None = None
+) -> TableRows:
+    """Make the rows of all tables."""
+    *_, rows = explain(entries, context or Context(), tally)
+    return rows
 
 
 ONE = {"a1": Seat("a", {"t": [0]}), "b1": Seat("b", {"t": [1]})}
@@ -164,11 +177,8 @@ def test_what_cannot_be_decoded_has_its_record_and_is_counted() -> None:
     tally: Counter[tuple[int, str]] = Counter()
     pair = (b"\0\x63\0\1g", b"\0\0")
     damaged = (b"\0\2\0\1g", b"\0\x63")
-    made = list(
-        explain([record(1, pair), record(2, damaged), record(2, damaged)], Context(), tally)
-    )
-    rejects = [row for name, row in made if name == "rejects"]
-    assert [(row[1], row[3], row[7], row[8]) for row in rejects] == [
+    rows = made([record(1, pair), record(2, damaged), record(2, damaged)], tally)
+    assert [(row[1], row[3], row[7], row[8]) for row in rows["rejects"]] == [
         (1, 99, *pair),
         (2, 2, *damaged),
     ]
@@ -177,13 +187,7 @@ def test_what_cannot_be_decoded_has_its_record_and_is_counted() -> None:
 
 def test_generations_that_are_missing_are_counted() -> None:
     tally: Counter[tuple[int, str]] = Counter()
-    list(
-        explain(
-            [record(1, generation("g", 1, ONE)), record(2, generation("g", 5, ONE))],
-            Context(),
-            tally,
-        )
-    )
+    made([record(1, generation("g", 1, ONE)), record(2, generation("g", 5, ONE))], tally)
     assert tally == {(3, "missing_generations"): 3}
 
 
@@ -195,6 +199,27 @@ def test_the_last_commit_of_a_partition_is_known_for_some_generations() -> None:
     spans = CommitSpans()
     for seq in range(3):
         spans.take(part(seq, 0, seq, seq, seq))
-        list(spans.close(seq))
+        spans.close(seq)
     assert [spans.last_commit(("t", 0), seq) for seq in (0, 1, 5)] == [0, 1_000, None]
     assert spans.last_commit(("t", 9), 0) is None
+
+
+def test_a_long_history_is_held_in_pieces(mocker: MockerFixture) -> None:
+    mocker.patch.object(explaining, "HELD", 40)
+    flaps = [
+        record(n, generation("g", n, {f"m{n}": Seat("c", {"t": [0]})}), second=n)
+        for n in range(1, 101)
+    ]
+    group = explaining.ExplainedGroup("g", Context(), defaultdict(list), Counter())
+    held = 0
+    for each in flaps:
+        group.take(each)
+        held = max(held, len(group._steps) + len(group._visits))
+    assert held <= 42
+    found = tables(*flaps)
+    assert [row["seq"] for row in found["generations"]] == [*range(100)]
+    # each piece has a storm, and together they leave none of it out
+    spans = [(row["first_seq"], row["last_seq"]) for row in found["storms"]]
+    assert spans[0][0] == 0
+    assert spans[-1][1] == 99
+    assert all(after[0] == before[1] + 1 for before, after in pairwise(spans))

@@ -1,8 +1,17 @@
 """What members say and get, decoded once and never with a failure."""
 
+from statistics import pstdev
+
+import pytest
 from hypothesis import given, strategies as st
 
-from groupsdk.history.groups.member import Member, Wants, read_assignment, read_subscription
+from groupsdk.history.groups.member import (
+    Member,
+    Wants,
+    deviation,
+    read_assignment,
+    read_subscription,
+)
 
 
 SUBSCRIPTION = bytes.fromhex(
@@ -42,3 +51,13 @@ def test_a_member_counts_its_partitions() -> None:
     member = Member("a", None, "c", "/h", 1, 2, assigned=(("t", (0, 1)), ("u", (5,))))
     assert member.n_partitions == 3
     assert member.client == ("c", "/h")
+
+
+@given(st.lists(st.integers(0, 100_000), min_size=1, max_size=50))
+def test_how_uneven_loads_are_is_their_standard_deviation(loads: list[int]) -> None:
+    assert deviation(loads) == pytest.approx(pstdev(loads), rel=1e-12, abs=1e-9)
+
+
+@pytest.mark.parametrize("loads", [[], [0], [7], [5] * 13])
+def test_equal_loads_deviate_by_nothing(loads: list[int]) -> None:
+    assert deviation(loads) == 0.0

@@ -25,7 +25,9 @@ def has(
 def moves(*rows: AssignmentRow) -> list[tuple[int, int, str, str, int]]:
     """Tell what moved: generation, partition, from whom to whom, and when that one had it last."""
     owners = Owners()
-    found: list[MoveRow] = [move for row in rows for move in owners.take(row)]
+    found: list[MoveRow] = []
+    for row in rows:
+        owners.take(row, found)
     return [
         (each.of.seq, each.partition, each.from_member, each.of.member.member_id, each.from_seq)
         for each in found

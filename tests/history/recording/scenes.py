@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -88,6 +89,18 @@ class Stage:
         peer.thaw()
         self.there[name] = peer
         self.settle()
+
+    def hinder(self, name: str, deed: Callable[[], None]) -> None:
+        """Do something while a member is stopped for half of its session, which it survives."""
+        self.deeds.tell(self.group, "stop for a while", name)
+        peer = self.there[name]
+        peer.freeze()
+        thaw = threading.Timer(SESSION_MS / 2000, peer.thaw)
+        thaw.start()
+        try:
+            deed()
+        finally:
+            thaw.join()
 
     def settle(self) -> None:
         """Wait until the group has the members that it should have, and let them work a little."""
@@ -192,6 +205,19 @@ def part(stage: Stage, protocol: str) -> Iterator[None]:
     stage.leave("five")
 
 
+def dawdle(stage: Stage, protocol: str) -> Iterator[None]:
+    """Let a member be slow whenever others come or go: it is stopped for half of its session, as by a long callback."""
+    for name in ("quick", "slow-1"):
+        stage.join(name, protocol)
+    for number in range(3):
+        stage.hinder("slow-1", partial(stage.join, f"late-{number}", protocol))
+    yield
+    stage.settle()
+    stage.hinder("slow-1", partial(stage.leave, "late-1"))
+    stage.hinder("slow-1", partial(stage.kill, "late-2"))
+    stage.hinder("slow-1", partial(stage.join, "late-3", protocol))
+
+
 def rest(stage: Stage, protocol: str) -> Iterator[None]:
     """Do nothing."""
     for name in ("calm-1", "calm-2", "calm-3"):
@@ -208,6 +234,8 @@ SCENES: Final[dict[str, tuple[Scene, bool, bool]]] = {
     "flapping-modern": (lambda stage: flap(stage, CONSUMER), False, True),
     "parting": (lambda stage: part(stage, CLASSIC), False, True),
     "parting-modern": (lambda stage: part(stage, CONSUMER), False, True),
+    "dawdling": (lambda stage: dawdle(stage, CLASSIC), False, True),
+    "dawdling-modern": (lambda stage: dawdle(stage, CONSUMER), False, True),
     "calm": (lambda stage: rest(stage, CLASSIC), False, True),
     "calm-unnamed": (lambda stage: rest(stage, CLASSIC), False, False),
     "calm-modern": (lambda stage: rest(stage, CONSUMER), False, True),

@@ -1,0 +1,209 @@
+"""What `groupsdk history follow`, and `run` of an archive, do: keep the tables and the report of a directory up to date."""
+
+import sys
+from collections.abc import Callable, Iterable
+from threading import Event
+from typing import TYPE_CHECKING
+
+from groupsdk.cli.history import (
+    HistoryOptions,
+    Progress,
+    chosen_options,
+    kafka_settings,
+    names_in,
+    start_session,
+    storm_of,
+    write_report,
+)
+from groupsdk.clock import WallClock
+from groupsdk.history.following.alerting import (
+    Alerting,
+    Rules,
+    command_sink,
+    find,
+    line_sink,
+    webhook_sink,
+)
+from groupsdk.history.following.updater import Updater
+from groupsdk.history.publishing import FOLLOWED
+from groupsdk.history.report.tables import ParquetTables
+from groupsdk.history.sources.broker import TopicReader
+from groupsdk.history.sources.places import file_system, local_path
+from groupsdk.history.sources.topic_ranges import TopicSettings
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ALERTS = f"{FOLLOWED}/alerts.json"
+"""What stands out and was told of."""
+
+Names = Callable[[], Iterable[tuple[str, str]]]
+
+
+def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession") -> None:
+    """Add to the tables what an archive has got since they were last made."""
+    from groupsdk.history.following.stream import catch_up as add, in_tasks
+
+    assert options.archive is not None
+    updater = Updater(
+        options.out,
+        _archive_name(options.archive),
+        chosen_options(options),
+        each=in_tasks(spark),
+        names=_given_names(options),
+        # a run makes the tables of what it is told to read, whatever was there
+        replace_other=True,
+    )
+    add(spark, options.archive, updater, progress=progress.step)
+    if not options.no_report:
+        write_report(options, progress, ParquetTables(options.out), spark)
+
+
+def follow(options: HistoryOptions, progress: Progress) -> None:
+    """Keep the tables and the report up to date, until Ctrl-C unless `once` is asked for."""
+
+    def after(updater: Updater, spark: "SparkSession | None") -> None:
+        progress.say(f"update {updater.state.update} is in {options.out}")
+        if not options.no_report:
+            write_report(options, progress, ParquetTables(options.out), spark)
+
+    _follow(options, progress, after=after)
+
+
+def alert(options: HistoryOptions, progress: Progress) -> None:
+    """Keep the tables up to date, and tell of what stands out in them."""
+    many, window_s = storm_of(options.rebalances or "2/3600", "--rebalances")
+    chosen = chosen_options(options)
+    rules = Rules(
+        storm_window_ms=chosen.storm_window_ms,
+        rebalances=many if options.rebalances else None,
+        rebalances_window_ms=1000 * window_s,
+        lag=options.lag,
+    )
+    sinks = [
+        line_sink(_write_line),
+        *map(webhook_sink, options.webhook),
+        *map(command_sink, options.command),
+    ]
+    clock = WallClock()
+    system, root = file_system(options.out)
+    alerting = Alerting(system, f"{root}/{ALERTS}", sinks)
+
+    def look(*_: object) -> None:
+        now_ms = clock.now_ms()
+        alerting.look(find(ParquetTables(options.out), rules, now_ms), now_ms)
+
+    _follow(options, progress, each_round=look)
+
+
+def _write_line(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+def _nothing(*_: object) -> None:
+    """Do nothing after an update."""
+
+
+def _follow(
+    options: HistoryOptions,
+    progress: Progress,
+    *,
+    after: Callable[[Updater, "SparkSession | None"], None] = _nothing,
+    each_round: Callable[[], None] = _nothing,
+) -> None:
+    """Keep tables up to date; `after` is called with each update, `each_round` however often there was a look for more."""
+    if options.engine == "local":
+        _follow_locally(options, progress, after, each_round)
+        return
+    from groupsdk.history.following.stream import follow as start, in_tasks
+
+    spark = start_session(options, progress)
+    try:
+        source, names, stream = _source(options, spark)
+        updater = Updater(
+            options.out, source, chosen_options(options), each=in_tasks(spark), names=names
+        )
+        query = start(
+            stream,
+            updater,
+            trigger=None if options.once else f"{options.every} seconds",
+            after=lambda: after(updater, spark),
+        )
+        progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
+        try:
+            while not query.awaitTermination(options.every):
+                if updater.state.update:
+                    each_round()
+            if updater.state.update:
+                each_round()
+        except KeyboardInterrupt:
+            # an update that is not complete leaves nothing behind
+            query.stop()
+    finally:
+        spark.stop()
+
+
+def _follow_locally(
+    options: HistoryOptions,
+    progress: Progress,
+    after: Callable[[Updater, "SparkSession | None"], None],
+    each_round: Callable[[], None],
+) -> None:
+    from groupsdk.history.following.live_topic import catch_up as read_on
+
+    settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
+    source, names = _cluster(options)
+    updater = Updater(options.out, source, chosen_options(options), names=names)
+    progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
+    waiting = Event()
+    try:
+        while True:
+            read_on(
+                TopicSettings("the history", settings),
+                updater,
+                after=lambda: after(updater, None),
+            )
+            each_round()
+            if options.once or waiting.wait(options.every):
+                return
+    except KeyboardInterrupt:
+        return
+
+
+def _source(options: HistoryOptions, spark: "SparkSession") -> tuple[str, Names, "DataFrame"]:
+    """Return what is followed: its name, its topics' names, and the stream."""
+    from groupsdk.history.archive import read_stream
+    from groupsdk.history.following.stream import read_archive_stream
+
+    if options.archive is not None:
+        stream = read_archive_stream(spark, options.archive)
+        return _archive_name(options.archive), _given_names(options), stream
+    settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
+    return *_cluster(options), read_stream(spark, settings)
+
+
+def _cluster(options: HistoryOptions) -> tuple[str, Names]:
+    settings = kafka_settings(options)
+    with TopicReader(settings) as reader:
+        # a cluster is the same one whichever of its brokers is asked
+        cluster = reader.cluster_id() or settings["bootstrap.servers"]
+
+    def names() -> list[tuple[str, str]]:
+        if options.topics:
+            return names_in(options.topics)
+        with TopicReader(settings) as live:
+            return sorted(live.topic_ids().items())
+
+    return f"the cluster {cluster}", names
+
+
+def _given_names(options: HistoryOptions) -> Names:
+    given = names_in(options.topics) if options.topics else []
+    return lambda: given
+
+
+def _archive_name(path: str) -> str:
+    local = local_path(path)
+    return f"the archive {path.rstrip('/') if local is None else local}"

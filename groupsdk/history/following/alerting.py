@@ -1,0 +1,287 @@
+"""Say what stands out in tables that are kept up to date, once as it begins and once as it ends."""
+
+import json
+import logging
+import shlex
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Protocol
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pyarrow.compute as pc
+from pyarrow import fs
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.report.tables import ReadsTables
+
+
+logger = logging.getLogger(__name__)
+
+STORM: Final = "storm"
+NO_OWNER: Final = "no_owner"
+REBALANCES: Final = "rebalances"
+LAG: Final = "lag"
+_TIMEOUT_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is worth an alert.
+
+    Attributes:
+        storm_window_ms: a storm is over when it is quiet for so long.
+        rebalances: so many rebalances of a group...
+        rebalances_window_ms: ...within so long; None: any number is right.
+        lag: a group that is further behind than this, in records of one partition; None: any lag is right.
+    """
+
+    storm_window_ms: int = 300_000
+    rebalances: int | None = None
+    rebalances_window_ms: int = 3_600_000
+    lag: int | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """Something that stands out.
+
+    Attributes:
+        rule: "storm", "no_owner", "rebalances" or "lag".
+        group_id: of whom.
+        text: a sentence for people; its numbers may change while the finding lasts.
+    """
+
+    rule: str
+    group_id: str
+    text: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it has in common with the same finding at another time."""
+        return self.rule, self.group_id
+
+
+def find(tables: ReadsTables, rules: Rules, now_ms: int) -> list[Finding]:
+    """Look for what stands out now.
+
+    Args:
+        tables: up to date.
+        rules: what counts.
+        now_ms: in the time of the log.
+    """
+    found = [*_storms(tables, rules, now_ms), *_without_members(tables)]
+    if rules.rebalances is not None:
+        found += _rebalances(tables, rules.rebalances, rules.rebalances_window_ms, now_ms)
+    if rules.lag is not None:
+        found += _lag(tables, rules.lag)
+    return sorted(found)
+
+
+def _storms(tables: ReadsTables, rules: Rules, now_ms: int) -> Iterator[Finding]:
+    rows = tables.read("storms", ("group_id", "end_ts", "generations", "culprit_client"))
+    rows = _since(rows, "end_ts", now_ms - rules.storm_window_ms)
+    for row in rows.to_pylist():
+        client = row["culprit_client"]
+        behind = f", most of them of client {client}" if client else ""
+        text = f"group {row['group_id']} is in a storm of {row['generations']} rebalances{behind}"
+        yield Finding(STORM, row["group_id"], text)
+
+
+def _without_members(tables: ReadsTables) -> Iterator[Finding]:
+    """Find the groups that committed offsets, and have no members now."""
+    rows = tables.read("generations", ("group_id", "seq", "n_members"))
+    last = rows.group_by("group_id").aggregate([("seq", "max")])
+    empty = {
+        (row["group_id"], row["seq"])
+        for row in rows.filter(pc.equal(rows.column("n_members"), 0)).to_pylist()
+    }
+    alone = {
+        row["group_id"] for row in last.to_pylist() if (row["group_id"], row["seq_max"]) in empty
+    }
+    if not alone:
+        return
+    spans = tables.read("commit_spans", ("group_id", "topic", "partition"), sorted(alone))
+    counts = spans.group_by(["group_id", "topic", "partition"]).aggregate([])
+    by_group = counts.group_by("group_id").aggregate([("partition", "count")])
+    for row in by_group.to_pylist():
+        text = f"group {row['group_id']} has no members; it has committed {row['partition_count']} partitions"
+        yield Finding(NO_OWNER, row["group_id"], text)
+
+
+def _rebalances(tables: ReadsTables, most: int, window_ms: int, now_ms: int) -> Iterator[Finding]:
+    rows = _since(tables.read("generations", ("group_id", "ts")), "ts", now_ms - window_ms)
+    for row in rows.group_by("group_id").aggregate([("ts", "count")]).to_pylist():
+        if row["ts_count"] >= most:
+            text = (
+                f"group {row['group_id']} had {row['ts_count']} rebalances in {window_ms // 1000} s"
+            )
+            yield Finding(REBALANCES, row["group_id"], text)
+
+
+def _lag(tables: ReadsTables, most: int) -> Iterator[Finding]:
+    rows = tables.read("lag", ("group_id", "topic", "partition", "ts", "lag"))
+    newest: dict[tuple[str, str, int], tuple[Any, int]] = {}
+    for row in rows.filter(pc.is_valid(rows.column("lag"))).sort_by("ts").to_pylist():
+        newest[row["group_id"], row["topic"], row["partition"]] = row["ts"], row["lag"]
+    behind: dict[str, tuple[int, str]] = {}
+    for (group_id, topic, partition), (_, lag) in newest.items():
+        if lag > most:
+            behind[group_id] = max(behind.get(group_id, (0, "")), (lag, f"{topic}-{partition}"))
+    for group_id, (lag, place) in behind.items():
+        yield Finding(LAG, group_id, f"group {group_id} is {lag} records behind in {place}")
+
+
+def _since(rows: Any, column: str, begin_ms: int) -> Any:
+    times = pc.cast(rows.column(column), "int64")
+    return rows.filter(pc.greater_equal(times, begin_ms * 1000))
+
+
+class Sink(Protocol):
+    """Takes alerts."""
+
+    def __call__(self, alert: "Alert", /) -> None:
+        """Deliver an alert.
+
+        Raises:
+            OSError: it could not be delivered; it comes again with the next look.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A finding that began or ended.
+
+    Attributes:
+        state: "begun" or "over".
+        rule: see `Finding`.
+        group_id: of whom.
+        text: a sentence for people.
+        ts_ms: when that was seen.
+    """
+
+    state: str
+    rule: str
+    group_id: str
+    text: str
+    ts_ms: int
+
+    def to_json(self) -> str:
+        """Write it as one line."""
+        return json.dumps(asdict(self))
+
+
+BEGUN: Final = "begun"
+OVER: Final = "over"
+
+
+class Alerting:
+    """Compares what stands out with what did at the look before, and delivers the difference.
+
+    What was delivered stands in a file, so that a process that starts again repeats nothing. One that is killed between a
+    delivery and the file delivers that alert again.
+
+    Args:
+        system: pyarrow's file system.
+        path: of the file.
+        sinks: all of them get each alert.
+    """
+
+    def __init__(self, system: Any, path: str, sinks: Sequence[Sink]) -> None:
+        self._system = system
+        self._path = path
+        self._sinks = sinks
+        self._active = {(each.rule, each.group_id): each for each in self._load()}
+
+    def look(self, found: Iterable[Finding], now_ms: int) -> list[Alert]:
+        """Deliver what has begun or ended since the look before; returns what was delivered."""
+        now = {each.key: each for each in found}
+        alerts = [
+            Alert(BEGUN, each.rule, each.group_id, each.text, now_ms)
+            for key, each in now.items()
+            if key not in self._active
+        ]
+        alerts += [
+            Alert(OVER, each.rule, each.group_id, each.text, now_ms)
+            for key, each in self._active.items()
+            if key not in now
+        ]
+        told = [each for each in alerts if self._deliver(each)]
+        for each in told:
+            key = each.rule, each.group_id
+            if each.state == BEGUN:
+                self._active[key] = now[key]
+            else:
+                del self._active[key]
+        if told:
+            self._save()
+        return told
+
+    def _deliver(self, alert: Alert) -> bool:
+        for sink in self._sinks:
+            try:
+                sink(alert)
+            except (OSError, URLError, subprocess.SubprocessError) as error:
+                logger.warning("[group %s] alert not delivered: %s", alert.group_id, error)
+                return False
+        return True
+
+    def _load(self) -> list[Finding]:
+        if self._system.get_file_info(self._path).type == fs.FileType.NotFound:
+            return []
+        with self._system.open_input_stream(self._path) as file:
+            return [Finding(**each) for each in json.loads(file.read())]
+
+    def _save(self) -> None:
+        self._system.create_dir(self._path.rpartition("/")[0], recursive=True)
+        with self._system.open_output_stream(f"{self._path}.new") as file:
+            file.write(json.dumps([asdict(each) for each in self._active.values()]).encode())
+        self._system.move(f"{self._path}.new", self._path)
+
+
+def line_sink(write: Callable[[str], object]) -> Sink:
+    """Return what writes each alert as one line of JSON."""
+
+    def sink(alert: Alert, /) -> None:
+        write(f"{alert.to_json()}\n")
+
+    return sink
+
+
+def webhook_sink(url: str) -> Sink:
+    """Return what posts each alert as JSON.
+
+    Raises:
+        ConfigError: the URL is not one of http or https.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"a webhook is an http:// or https:// URL, not {url!r}")
+
+    def sink(alert: Alert, /) -> None:
+        request = Request(
+            url, alert.to_json().encode(), {"Content-Type": "application/json"}, method="POST"
+        )
+        with urlopen(request, timeout=_TIMEOUT_S):
+            return
+
+    return sink
+
+
+def command_sink(command: str) -> Sink:
+    """Return what runs a command for each alert, which gets it as JSON on its standard input.
+
+    Raises:
+        ConfigError: the command is empty, or its quotes do not match.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"command {command!r} cannot be read: {error}") from error
+    if not words:
+        raise ConfigError("command must name a program")
+
+    def sink(alert: Alert, /) -> None:
+        subprocess.run(words, input=alert.to_json(), text=True, check=True, timeout=_TIMEOUT_S)
+
+    return sink

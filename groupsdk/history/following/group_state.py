@@ -1,0 +1,192 @@
+"""Keep the walk over one group as bytes between two updates, so that it goes on from where it stopped."""
+
+import pickle
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from types import MethodType
+from typing import Any, Final
+
+from typing_extensions import override
+
+from groupsdk.errors import DecodeError
+from groupsdk.history.groups.departing import Silence, size_of
+from groupsdk.history.groups.explaining import Context, ExplainedGroup, TableRows
+from groupsdk.history.groups.replaying import AssignorLike, Candidate
+from groupsdk.history.groups.rows import GenerationRow, Row
+
+
+_OWN: Final = ("groupsdk.", "assignors.")
+_PLAIN: Final = frozenset(
+    {
+        *(("builtins", each) for each in ("set", "frozenset", "bytearray", "list", "dict")),
+        *(("collections", each) for each in ("Counter", "defaultdict", "deque", "OrderedDict")),
+    }
+)
+_MADE: Final = "made"
+_COPY: Final = ".copy"
+_UNREADABLE: Final = (
+    *(pickle.UnpicklingError, EOFError, AttributeError, ImportError),
+    *(IndexError, KeyError, TypeError, ValueError),
+)
+
+
+class Walking:
+    """What the groups of one update are walked with.
+
+    Attributes:
+        context: what is known of the whole log, and what the user wants.
+        candidates: the assignors that are replayed.
+
+    Args:
+        context: likewise.
+
+    Raises:
+        ConfigError: an assignor is not known.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.candidates = [Candidate(each) for each in context.assignors]
+        self._parts = {
+            "context": context,
+            "names": context.names,
+            **{f"candidate {place}": each for place, each in enumerate(self.candidates)},
+            **{
+                f"candidate {place}{_COPY}": each.copy for place, each in enumerate(self.candidates)
+            },
+        }
+        self._names = {id(each): name for name, each in self._parts.items()}
+        self._packages = (*_OWN, *(f"{each}." for each in _packages(context.assignors)))
+
+    def group(self, group_id: str) -> "FollowedGroup":
+        """Begin with a group."""
+        return FollowedGroup(group_id, self)
+
+    def dump(self, group: "FollowedGroup") -> bytes | None:
+        """Write a group's walk as bytes.
+
+        What is known of the whole log does not go with it, as the next update knows more; nor do the rows made.
+
+        Args:
+            group: between two records.
+
+        Returns:
+            The bytes; None where an assignor of the user's keeps what cannot be pickled. The group then has to be
+            walked from its first record again.
+        """
+        file = BytesIO()
+        writer = _Writer(file, {**self._names, id(group.made): _MADE})
+        try:
+            writer.dump(group)
+        except (pickle.PicklingError, TypeError, AttributeError):
+            return None
+        return file.getvalue()
+
+    def load(self, data: bytes) -> "FollowedGroup":
+        """Read a group's walk, which goes on with what is known of the log now.
+
+        Only classes of this package, of `assignors`, and of the packages that the context's assignors are in are made.
+
+        Raises:
+            DecodeError: the bytes hold something else.
+        """
+        made: TableRows = defaultdict(list)
+        reader = _Reader(BytesIO(data), {**self._parts, _MADE: made}, self._packages)
+        try:
+            found = reader.load()
+        except _UNREADABLE as error:
+            raise DecodeError(f"the kept state of a group cannot be read: {error}") from error
+        if not isinstance(found, FollowedGroup):
+            raise DecodeError(f"the kept state of a group is a {type(found).__name__}")
+        return found
+
+
+class FollowedGroup(ExplainedGroup):
+    """One group on its way through a log that goes on.
+
+    Args:
+        group_id: its name.
+        walking: what it is walked with.
+
+    Attributes:
+        made: the rows of all tables that it has made; take them out.
+        tally: how much of this group is missing or cannot be decoded.
+        sizes: what silences have told of how long sessions last; take them out.
+    """
+
+    def __init__(self, group_id: str, walking: Walking) -> None:
+        self.made: TableRows = defaultdict(list)
+        self.tally: Counter[tuple[int, str]] = Counter()
+        self.sizes: list[tuple[int, int]] = []
+        super().__init__(group_id, walking.context, self.made, self.tally, walking.candidates)
+
+    @override
+    def _silences(self, rows: Sequence[Row], generation: GenerationRow | None) -> Iterator[Silence]:
+        for each in super()._silences(rows, generation):
+            size = size_of(each)
+            if size is not None:
+                self.sizes.append(size)
+            yield each
+
+
+class _Writer(pickle.Pickler):
+    def __init__(self, file: BytesIO, known: Mapping[int, str]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._known = known
+
+    @override
+    def persistent_id(self, obj: Any) -> str | None:
+        if type(obj) is MethodType:
+            # each is made as it is asked for; to read it as a method would take `getattr`, and so anything
+            of_what = self._known.get(id(obj.__self__))
+            return f"{of_what}{_COPY}" if of_what and obj.__name__ == "copy" else None
+        return self._known.get(id(obj))
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(self, file: BytesIO, known: Mapping[str, Any], packages: tuple[str, ...]) -> None:
+        super().__init__(file)
+        self._known = known
+        self._packages = packages
+
+    @override
+    def persistent_load(self, pid: Any) -> Any:
+        return self._known[pid]
+
+    @override
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        if (module_name, global_name) in _PLAIN:
+            return super().find_class(module_name, global_name)
+        if f"{module_name}.".startswith(self._packages) and "." not in global_name:
+            found = super().find_class(module_name, global_name)
+            # and not what the module has imported
+            if getattr(found, "__module__", None) == module_name:
+                return found
+        raise pickle.UnpicklingError(f"{module_name}.{global_name} does not belong there")
+
+
+def _packages(assignors: Sequence[AssignorLike]) -> Iterator[str]:
+    """Name the top packages of the assignors that are not known by a plain name."""
+    for each in assignors:
+        if isinstance(each, str):
+            module, colon, _ = each.partition(":")
+            if colon:
+                yield module.partition(".")[0]
+            continue
+        kind = each if isinstance(each, type) else type(each)
+        yield kind.__module__.partition(".")[0]
+
+
+@cache
+def fingerprint() -> str:
+    """Return what changes with the code of the walk: states of other code are of no use, nor are its tables."""
+    digest = sha256()
+    history = Path(__file__).parents[1]
+    for folder in (history / "groups", history / "kernel", Path(__file__).parent):
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]

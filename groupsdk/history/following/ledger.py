@@ -1,0 +1,290 @@
+"""Keep account of the files that make the tables, and change them all at once: what an update wrote counts, or does not.
+
+Tables are directories of files, which no file system changes together. So an update writes into a directory of its own,
+and then one file that says what is to be moved and deleted. From then on it counts: whoever opens the ledger next carries
+out what is left of it. Before that it does not, and what it wrote is deleted.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+from uuid import uuid4
+
+from pyarrow import fs
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.publishing import FOLLOWED
+from groupsdk.history.stage_tables import MADE
+
+
+CURRENT: Final = f"{FOLLOWED}/ledger.json"
+NEXT: Final = f"{FOLLOWED}/next.json"
+"""What an update is to change; it counts as soon as this file is there."""
+STORE: Final = f"{FOLLOWED}/kept"
+"""What is kept besides the tables: the groups' records, their states, sums."""
+_ATTEMPT: Final = "update-"
+_CHECKPOINT: Final = "checkpoint-"
+_FORMAT: Final = 1
+
+CLOSED: Final = "closed"
+"""Rows that later records do not change."""
+OPEN: Final = "open"
+"""Rows that the next update of the same bucket replaces: of generations that still last, and of open transactions."""
+EMPTY: Final = "empty"
+"""No rows: the file shows other tools the columns of a table."""
+
+NO_BUCKET: Final = -1
+"""The bucket of rows that are not of one group."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LiveFile:
+    """A file that counts.
+
+    Attributes:
+        table: the table, or what is kept.
+        path: below the directory of the tables.
+        kind: `CLOSED`, `OPEN` or `EMPTY`.
+        bucket: which groups are in it; `NO_BUCKET`: any.
+        size: in bytes.
+    """
+
+    table: str
+    path: str
+    kind: str = CLOSED
+    bucket: int = NO_BUCKET
+    size: int = 0
+
+    @property
+    def folder(self) -> str:
+        """The directory that it is in."""
+        return self.path.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known after an update.
+
+    Attributes:
+        source: what is followed, as a text that tells it from others.
+        code: of the walk, see `group_state.fingerprint`.
+        settings: of the walk, as text.
+        buckets: into how many parts the groups are split.
+        update: counts the updates; 0 before the first.
+        batch: the last batch of the stream that counts; -1 before the first.
+        positions: up to where each partition of the log was read, where no stream keeps that.
+        names: of topics, by their ids.
+        took_over: partition, leader epoch, and when that leader took over.
+        learnt_ms: how long sessions last, as far as the log told.
+        settled: the last offset that was looked at for the ends of transactions, by partition.
+        checkpoint: the name of the directory of the stream's checkpoint.
+        files: those that count.
+    """
+
+    source: str
+    code: str
+    settings: str
+    buckets: int
+    update: int = 0
+    batch: int = -1
+    positions: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    took_over: Sequence[tuple[int, int, int]] = ()
+    learnt_ms: int | None = None
+    settled: Mapping[str, int] = field(default_factory=dict)
+    checkpoint: str = ""
+    files: Sequence[LiveFile] = ()
+
+    def of(
+        self, table: str, *, kind: str | None = None, bucket: int | None = None
+    ) -> list[LiveFile]:
+        """List the files of a table, or some of them."""
+        return [
+            each
+            for each in self.files
+            if each.table == table
+            if kind is None or each.kind == kind
+            if bucket is None or each.bucket == bucket
+        ]
+
+
+@dataclass(slots=True)
+class Change:
+    """What one update changes; filled while it goes on.
+
+    Attributes:
+        folder: into which it writes, below the directory of the tables.
+        added: where a file stands in `folder`, and what it becomes.
+        removed: paths of files that no longer count.
+    """
+
+    folder: str
+    added: list[tuple[str, LiveFile]] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
+
+    def merge(self, added: Iterable[tuple[str, LiveFile]], removed: Iterable[str]) -> None:
+        """Take what a task has changed."""
+        self.added += added
+        self.removed |= set(removed)
+
+
+class Ledger:
+    """The files of one directory of tables; for the driver, and one at a time.
+
+    Args:
+        system: pyarrow's file system.
+        root: the directory of the tables.
+    """
+
+    def __init__(self, system: Any, root: str) -> None:
+        self.system = system
+        self.root = root
+
+    def open(self) -> State | None:
+        """Carry out what an update has left, delete what another has, and return where things stand.
+
+        Returns:
+            None where nothing is followed in this directory.
+
+        Raises:
+            ConfigError: the ledger is of another format.
+        """
+        pending = self._read(NEXT)
+        if pending is not None:
+            self._carry_out(pending)
+        state = self._state()
+        for each in self._list(FOLLOWED):
+            name = each.base_name
+            stale = name.startswith(_CHECKPOINT) and (state is None or name != state.checkpoint)
+            if name.startswith(_ATTEMPT) or stale:
+                self.system.delete_dir(each.path)
+        return state
+
+    def create(self, state: State) -> State:
+        """Begin with nothing: what is followed there, and all tables, count no more when the first update does.
+
+        The checkpoint of the stream has a name of its own, so that one of a former ledger is never taken for it.
+        """
+        # first what names the other files
+        self._delete_file(CURRENT)
+        self._delete_dir(FOLLOWED)
+        created = replace(state, update=0, batch=-1, checkpoint=f"{_CHECKPOINT}{uuid4().hex[:12]}")
+        self._write(CURRENT, _to_json(created))
+        return created
+
+    def begin(self) -> Change:
+        """Make a directory for an update; no other one ever has the same, so a task that outlives its driver harms none."""
+        folder = f"{FOLLOWED}/{_ATTEMPT}{uuid4().hex[:12]}"
+        self.system.create_dir(f"{self.root}/{folder}", recursive=True)
+        return Change(folder)
+
+    def abandon(self, change: Change) -> None:
+        """Delete what an update has written that is not to count."""
+        self._delete_dir(change.folder)
+
+    def commit(self, state: State, change: Change) -> State:
+        """Let an update count.
+
+        Args:
+            state: as it is to be, with the files that were there before.
+            change: of `begin`.
+
+        Returns:
+            The state with the files that count now.
+        """
+        removed = set(change.removed)
+        if state.update <= 1:
+            # of runs before, which nobody accounted for
+            removed |= self._strangers(state)
+        files = [each for each in state.files if each.path not in removed]
+        files += [file for _, file in change.added]
+        after = replace(state, files=tuple(sorted(files)))
+        todo = {
+            "state": _plain(after),
+            "folder": change.folder,
+            "moves": [[source, file.path] for source, file in change.added],
+            "removed": sorted(removed - {each.path for each in files}),
+        }
+        self._write(NEXT, json.dumps(todo).encode())
+        self._carry_out(todo)
+        return after
+
+    def _strangers(self, state: State) -> set[str]:
+        known = {each.path for each in state.files}
+        found = set()
+        for name in MADE:
+            for each in self._list(name, recursive=True):
+                path = each.path.removeprefix(f"{self.root}/")
+                if each.type == fs.FileType.File and path not in known:
+                    found.add(path)
+        return found
+
+    def _carry_out(self, todo: Mapping[str, Any]) -> None:
+        """Do what is left of an update; what was done before is passed over."""
+        for path in todo["removed"]:
+            self._delete_file(path)
+        folders = {path.rpartition("/")[0] for _, path in todo["moves"]}
+        for each in sorted(folders):
+            self.system.create_dir(f"{self.root}/{each}", recursive=True)
+        for source, path in todo["moves"]:
+            place = f"{self.root}/{todo['folder']}/{source}"
+            if self._exists(place):
+                self.system.move(place, f"{self.root}/{path}")
+        self._write(CURRENT, json.dumps(todo["state"]).encode())
+        self.system.delete_file(f"{self.root}/{NEXT}")
+        self._delete_dir(todo["folder"])
+
+    def _state(self) -> State | None:
+        found = self._read(CURRENT)
+        if found is None:
+            return None
+        if found.pop("format", None) != _FORMAT:
+            raise ConfigError(
+                f"{self.root}/{CURRENT} is of another version of groupsdk: delete {self.root}/{FOLLOWED} to begin again"
+            )
+        found["files"] = tuple(LiveFile(**each) for each in found["files"])
+        found["took_over"] = tuple(tuple(each) for each in found["took_over"])
+        return State(**found)
+
+    def _exists(self, path: str) -> bool:
+        return bool(self.system.get_file_info(path).type != fs.FileType.NotFound)
+
+    def _list(self, folder: str, *, recursive: bool = False) -> list[Any]:
+        chosen = fs.FileSelector(f"{self.root}/{folder}", recursive=recursive, allow_not_found=True)
+        return list(self.system.get_file_info(chosen))
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        path = f"{self.root}/{name}"
+        if not self._exists(path):
+            return None
+        with self.system.open_input_stream(path) as file:
+            found: dict[str, Any] = json.loads(file.read())
+        return found
+
+    def _write(self, name: str, data: bytes) -> None:
+        """Write a file that is there as a whole or not at all."""
+        path = f"{self.root}/{name}"
+        self.system.create_dir(path.rpartition("/")[0], recursive=True)
+        hidden = f"{path}.{uuid4().hex[:12]}"
+        with self.system.open_output_stream(hidden) as file:
+            file.write(data)
+        self.system.move(hidden, path)
+
+    def _delete_file(self, name: str) -> None:
+        path = f"{self.root}/{name}"
+        if self._exists(path):
+            self.system.delete_file(path)
+
+    def _delete_dir(self, name: str) -> None:
+        path = f"{self.root}/{name}"
+        if self._exists(path):
+            self.system.delete_dir(path)
+
+
+def _plain(state: State) -> dict[str, Any]:
+    return {"format": _FORMAT, **asdict(state)}
+
+
+def _to_json(state: State) -> bytes:
+    return json.dumps(_plain(state)).encode()

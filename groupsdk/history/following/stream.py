@@ -1,0 +1,147 @@
+"""Follow a log with a structured stream of Spark: each of its batches is one update of all tables.
+
+Spark's checkpoint says which records a batch has, and the ledger beside the tables whether it counts: a batch that comes
+again after a crash is passed over, or made again as if it had never been begun. What is known of each group lies in
+files of the ledger and not in Spark's own state store (`transformWithState`), for three reasons: an operator with state is
+told once, as its query starts, what its closure holds, but a group is explained with what the whole log tells up to this
+batch; tables, states and progress are committed together, by one file; and the local engine goes the same way.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from groupsdk.history.archive import RAW
+from groupsdk.history.following.folding import LateTransactionError
+from groupsdk.history.following.update import Each, R, T
+from groupsdk.history.following.updater import Landing, Updater
+from groupsdk.history.pipeline import Progress, silent
+from groupsdk.history.reading import made_of
+from groupsdk.history.schemas import TABLES
+from groupsdk.history.sources.kinds import land_frame
+from groupsdk.history.tables.shape import shaped
+
+
+logger = logging.getLogger(__name__)
+
+TRIGGER_BYTES: Final = 1024 * 1024 * 1024
+"""So many bytes of an archive's files are read at once, unless the user says otherwise."""
+
+
+def in_tasks(spark: SparkSession) -> Each:
+    """Return what calls functions in Spark's tasks."""
+
+    def each(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
+        if not values:
+            return []
+        context = spark.sparkContext
+        found: list[R] = context.parallelize(values, len(values)).map(function).collect()
+        return found
+
+    return each
+
+
+def read_archive_stream(
+    spark: SparkSession, archive: str, *, at_once: int | None = TRIGGER_BYTES
+) -> DataFrame:
+    """Return the stream of an archive's raw records, from its first on.
+
+    Args:
+        spark: the session.
+        archive: a directory that `archive.archive` writes.
+        at_once: how many bytes of its files make a batch, from Spark 4.0 on; None: all that are there.
+    """
+    reader = spark.readStream.schema(TABLES[RAW].ddl)
+    # a file counts however long nobody looked: without this, those of more than a week before the last would not
+    reader = reader.option("maxFileAge", "36500d")
+    if at_once is not None:
+        reader = reader.option("maxBytesPerTrigger", str(at_once))
+    return reader.parquet(f"{archive.rstrip('/')}/{RAW}")
+
+
+def follow(
+    stream: DataFrame,
+    updater: Updater,
+    *,
+    trigger: str | None = None,
+    progress: Progress = silent,
+    after: Callable[[], None] = lambda: None,
+) -> StreamingQuery:
+    """Keep tables up to date with a stream of raw records; returns the running query.
+
+    A query that is stopped or killed goes on where it was: its checkpoint lies with the tables.
+
+    Args:
+        stream: of `archive.read_stream`, `read_archive_stream` or `sources.connector.read_with_connector`.
+        updater: of the tables, with `in_tasks`.
+        trigger: how often, such as "30 seconds"; None: take what is there, and end.
+        progress: told of each step of each update.
+        after: called after each update.
+    """
+    records = stream.transform(shaped(RAW))
+
+    def take(batch: DataFrame, number: int) -> None:
+        if updater.update(lambda landing: land(batch, landing), batch=number, progress=progress):
+            after()
+
+    writer = (
+        records.writeStream.foreachBatch(take)
+        .option("checkpointLocation", updater.checkpoint)
+        .queryName("groupsdk history follow")
+    )
+    writer = (
+        writer.trigger(availableNow=True)
+        if trigger is None
+        else writer.trigger(processingTime=trigger)
+    )
+    return writer.start()
+
+
+def catch_up(
+    spark: SparkSession,
+    archive: str,
+    updater: Updater,
+    *,
+    at_once: int | None = TRIGGER_BYTES,
+    progress: Progress = silent,
+) -> None:
+    """Bring tables up to date with an archive: what was read before is not read again.
+
+    Args:
+        spark: the session.
+        archive: a directory that `archive.archive` writes.
+        updater: of the tables, with `in_tasks`.
+        at_once: how many bytes of its files make an update; None: all that are there.
+        progress: told of each step of each update.
+    """
+    query = follow(read_archive_stream(spark, archive, at_once=at_once), updater, progress=progress)
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        if LateTransactionError.__name__ not in str(error):
+            raise
+        # the files of a batch of the archive lay in two updates; all at once they are in order
+        logger.warning("history: records of transactions came late, so all is read again")
+        updater.start_over()
+        again = read_archive_stream(spark, archive, at_once=None)
+        follow(again, updater, progress=progress).awaitTermination()
+    if not updater.is_current:
+        # there was nothing new, but code or options are other ones, or the archive is empty
+        updater.update(lambda _: None, progress=progress)
+
+
+def land(batch: DataFrame, landing: Landing) -> None:
+    """Read raw records in Spark's tasks, which write what they read."""
+
+    def run(batches: Iterable[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        assert context is not None
+        landing.files(f"part-{context.partitionId():05}").write(made_of(batches))
+        return iter(())
+
+    land_frame(batch, run).write.format("noop").mode("overwrite").save()

@@ -1,0 +1,208 @@
+"""Keep the tables of a directory up to date: one implementation for streams, archives and the local engine."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.following.buckets import READ
+from groupsdk.history.following.group_state import fingerprint
+from groupsdk.history.following.ledger import Ledger, State
+from groupsdk.history.following.update import STEPS, Each, Place, R, T, Update
+from groupsdk.history.groups.replaying import AssignorLike
+from groupsdk.history.pipeline import Options, Progress, silent
+from groupsdk.history.publishing import FOLLOWED, finish
+from groupsdk.history.sources.places import Store, file_system, local_path
+from groupsdk.history.stage_files import StageFiles
+from groupsdk.history.stage_tables import MADE
+
+
+logger = logging.getLogger(__name__)
+
+BUCKETS: Final = 16
+"""Into how many parts the groups are split, unless the user says otherwise; those of one part are walked together."""
+
+
+def one_by_one(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
+    """Call a function with each value, in this process."""
+    return [function(each) for each in values]
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where the tasks of an update write what they read; goes to other processes.
+
+    Attributes:
+        root: the directory, as every process understands it.
+        buckets: into how many folders the records of groups are spread.
+    """
+
+    root: str
+    buckets: int
+
+    def files(self, name: str) -> StageFiles:
+        """Return the files of a task.
+
+        Args:
+            name: of the files; no other task of the update may have it.
+        """
+        system, root = file_system(self.root)
+        return StageFiles(system, root, name, buckets=self.buckets)
+
+
+class Updater:
+    """Keeps the tables of one directory up to date; for one thread of one process at a time.
+
+    Each update reads what is new, walks on over the groups that it touches, and then counts as a whole, together with
+    how far the log was read: one that is ended at any point leaves nothing behind. After each update the tables
+    are those that one run over everything that was read so far would make.
+
+    Args:
+        out: the directory of the tables, on a file system that pyarrow knows.
+        source: what is followed, as a text that tells it from others.
+        options: of the walk. Where they are others than before, or the code is, all groups are walked again from
+            the records that are kept; nothing is read again.
+        each: runs the tasks.
+        names: returns ids and names of topics, as asked from a cluster.
+        buckets: into how many parts the groups are split, 2 or more; as it was, where tables are there already.
+        replace_other: begin with nothing where another source was followed into this directory.
+
+    Raises:
+        ConfigError: an assignor is not known, pyarrow does not know the place, the format is not Parquet, or another
+            source is followed into this directory.
+    """
+
+    def __init__(
+        self,
+        out: str,
+        source: str,
+        options: Options | None = None,
+        *,
+        each: Each = one_by_one,
+        names: Callable[[], Iterable[tuple[str, str]]] = tuple,
+        buckets: int = BUCKETS,
+        replace_other: bool = False,
+    ) -> None:
+        self._options = options or Options()
+        self._options.check()
+        if buckets < 2:
+            raise ConfigError(f"buckets must be at least 2, not {buckets}")
+        if self._options.format != "parquet":
+            raise ConfigError(
+                f"tables that are kept up to date are Parquet, not {self._options.format!r}"
+            )
+        local = local_path(out)
+        system, root = file_system(out)
+        self._place = Place(system, root, out.rstrip("/") if local is None else str(local))
+        if local is not None:
+            # a run that was killed as it put its tables in their places
+            finish(Store(None, out), MADE)
+        self._each = each
+        self._names = names
+        self._ledger = Ledger(system, root)
+        state = self._ledger.open()
+        if state is not None and state.source != source and not replace_other:
+            raise ConfigError(
+                f"the tables in {out} are of {state.source}, not of {source}: choose another directory, or delete"
+                f" {out}/{FOLLOWED} to begin again"
+            )
+        if state is None or state.source != source:
+            state = self._ledger.create(State(source, fingerprint(), self._settings(), buckets))
+        self.state = state
+
+    @property
+    def checkpoint(self) -> str:
+        """Where the checkpoint of a stream belongs, as every process understands it."""
+        return f"{self._place.shared}/{FOLLOWED}/{self.state.checkpoint}"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the tables there were made with this code and these options."""
+        mine = fingerprint(), self._settings()
+        return self.state.update > 0 and (self.state.code, self.state.settings) == mine
+
+    def start_over(self) -> None:
+        """Forget what was read: the tables of the next update, which begins with nothing, take the place of those there."""
+        self.state = self._ledger.create(
+            State(self.state.source, fingerprint(), self._settings(), self.state.buckets)
+        )
+
+    def update(
+        self,
+        read: Callable[[Landing], None],
+        *,
+        batch: int | None = None,
+        positions: Mapping[str, int] | None = None,
+        progress: Progress = silent,
+    ) -> bool:
+        """Bring the tables up to date.
+
+        Args:
+            read: reads what is new, and writes it where it is told, by the rules of `groupsdk.history.reading`.
+            batch: its number in a stream; one that counts already is not read again.
+            positions: up to where the log is read then, where no stream keeps that.
+            progress: told of each step.
+
+        Returns:
+            Whether it was new.
+
+        Raises:
+            LateTransactionError: only reading everything again tells what became of a transaction; see `start_over`.
+        """
+        if batch is not None and batch <= self.state.batch:
+            logger.info("history: batch %s is in the tables", batch)
+            return False
+
+        def step(name: str) -> None:
+            logger.info("history: update %s: %s", self.state.update + 1, name)
+            progress(name, STEPS.index(name), len(STEPS))
+
+        change = self._ledger.begin()
+        update = Update(
+            self._place,
+            self.state,
+            change,
+            self._options,
+            each=self._each,
+            names=self._names,
+            step=step,
+            remake=self.state.update > 0 and not self.is_current,
+        )
+        try:
+            step("read")
+            read(Landing(f"{self._place.shared}/{change.folder}/{READ}", self.state.buckets))
+            after = update.carry_out()
+        except BaseException:
+            update.abandon()
+            self._ledger.abandon(change)
+            raise
+        step("commit")
+        after = replace(
+            after,
+            code=fingerprint(),
+            settings=self._settings(),
+            batch=self.state.batch if batch is None else batch,
+            positions=self.state.positions if positions is None else dict(positions),
+        )
+        self.state = self._ledger.commit(after, change)
+        return True
+
+    def _settings(self) -> str:
+        chosen = self._options
+        return json.dumps(
+            [
+                [_text(each) for each in chosen.assignors],
+                chosen.storm_generations,
+                chosen.storm_window_ms,
+                chosen.session_timeout_ms,
+            ]
+        )
+
+
+def _text(assignor: AssignorLike) -> str:
+    if isinstance(assignor, str):
+        return assignor
+    kind = assignor if isinstance(assignor, type) else type(assignor)
+    return f"{kind.__module__}:{kind.__qualname__}"

@@ -1,0 +1,304 @@
+"""Take from the lines of a broker's log why its coordinator rebalanced groups, and why members are gone; without Spark.
+
+The patterns are those of `groupsdk.history.sources.broker_log`, which does the same with Spark.
+"""
+
+import gzip
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from glob import glob
+from pathlib import Path
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.groups.causes import Cause
+from groupsdk.history.groups.departing import ToldEnd
+from groupsdk.history.groups.explaining import ToldOfGroup
+from groupsdk.history.groups.verdicts import ToldReason
+
+
+PREPARING: Final = (
+    # brokers before 4.0 put the partition before the reason, and their class behind it
+    r"Preparing to rebalance group (.+?) in state \S+ with old generation (\d+)"
+    r"(?: \(__consumer_offsets-\d+\))? \(reason: (.*?)\)(?:\.|$| \(kafka\.)"
+)
+TIME: Final = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
+LOGGER: Final = r"\s*(?:\(org\.apache\.kafka\.[\w.$]+\))?\s*$"
+"""The class that Kafka's usual layout puts behind each line."""
+OF_MODERN: Final = r"\[GroupId ([^\]]+)\](?:\[MemberId ([^\]]+)\])? "
+BUMPED: Final = OF_MODERN + r"Bumped (?:streams )?group epoch to (\d+) with"
+_INSTANCE: Final = r"(?:with instance id \S+ )?"
+_ENDED: Final = "ended"
+JOINED: Final = "joined"
+CHANGED: Final = "changed"
+_TOPICS: Final = "topics"
+CAME_BACK: Final = "came back"
+SAID: Final = (
+    (rf"(?:(?:Static|Dynamic) member|Member) (\S+) {_INSTANCE}left the \w+ group", _ENDED),
+    (
+        rf"(?:Static|Dynamic) member (\S+) {_INSTANCE}has left group through explicit `LeaveGroup`",
+        _ENDED,
+    ),
+    (r"(?:Member|Streams member) (\S+) fenced from the group because", _ENDED),
+    (
+        r"Static member with instance id \S+ re-joins the \w+ group .*new member (\S+) to",
+        CAME_BACK,
+    ),
+    (rf"(?:Member|Static member) (?:(\S+) )?{_INSTANCE}joins the \w+ group", JOINED),
+    (r"Member (?:(\S+) )?updated its (?:subscribed|member metadata)", CHANGED),
+    (r"Member initialized the topology()", CHANGED),
+    (r"Received updated regular expressions()", _TOPICS),
+    (r"Computed new metadata hash()", _TOPICS),
+)
+"""What the coordinator says of groups of the newer protocols before it gives them another epoch; what that is."""
+RANKS: Final = (_ENDED, JOINED, CHANGED, _TOPICS, CAME_BACK)
+"""Of several lines of one request the first of these is what it was about."""
+REQUEST_MS: Final = 1_000
+"""The lines of one request are written together: what stands further ahead is of another one, which made no epoch."""
+
+_RESTARTS: Final = (Cause.COORDINATOR_RESTART, Cause.CLIENT_RESTART)
+REASONS: Final[tuple[tuple[str, Cause, tuple[Cause, ...]], ...]] = (
+    (
+        r"(?i)heartbeat expiration|sync expiration|session (?:has )?expired|fenced from the group|pending sync request",
+        Cause.EXPIRY,
+        (Cause.EXPIRY, *_RESTARTS),
+    ),
+    (
+        # the last member of the newer protocol is gone, in whichever way
+        r"(?i)downgrade group \S+ from \w+ to classic for member leaving",
+        Cause.LEAVE,
+        (Cause.LEAVE, Cause.EXPIRY, *_RESTARTS),
+    ),
+    (
+        r"(?i)leavegroup|leave group|left the",
+        Cause.LEAVE,
+        (Cause.LEAVE, *_RESTARTS),
+    ),
+    (
+        r"(?i)client reason: need to revoke partitions",
+        Cause.COOPERATIVE_FOLLOWUP,
+        (Cause.COOPERATIVE_FOLLOWUP,),
+    ),
+    (
+        r"(?i)client reason: subscription has changed|updated its |initialized the topology",
+        Cause.SUBSCRIPTION_CHANGE,
+        (Cause.SUBSCRIPTION_CHANGE,),
+    ),
+    (
+        r"(?i)client reason: cached metadata has changed|new metadata hash|updated regular expressions",
+        Cause.TOPIC_GROWTH,
+        (Cause.TOPIC_GROWTH, Cause.SUBSCRIPTION_CHANGE),
+    ),
+    (
+        r"(?i)with stale assignment|(?:for|because) static member|instance id (?!null)\S+.*(?:replac|re-?join)",
+        Cause.STATIC_REPLACED,
+        (Cause.STATIC_REPLACED, Cause.SUBSCRIPTION_CHANGE),
+    ),
+    (
+        r"(?i)adding new member|joins the \w+ group",
+        Cause.JOIN,
+        (Cause.JOIN, *_RESTARTS, Cause.STATIC_REPLACED),
+    ),
+    (
+        r"(?i)leader \S+ re-?joining|updating metadata for member",
+        Cause.REJOIN,
+        (
+            *(Cause.REJOIN, Cause.SUBSCRIPTION_CHANGE, Cause.TOPIC_GROWTH),
+            *(Cause.COOPERATIVE_FOLLOWUP, Cause.STATIC_REPLACED),
+        ),
+    ),
+)
+"""How a reason reads, which cause it names, and which causes agree with it as they say more."""
+
+ENDS: Final = (
+    (r"Member (\S+) in group (.+?) has failed, removing it from the group", 2, 1, Cause.EXPIRY),
+    (r"Group (.+?) removed dynamic members who haven't joined: (.*)$", 1, 2, Cause.EXPIRY),
+    (
+        r"Group (.+?) removed members who haven't sent their sync requests: (.*)$",
+        1,
+        2,
+        Cause.EXPIRY,
+    ),
+    (
+        rf"\[Group (.+?)\] (?:Static member|Member) (\S+) {_INSTANCE}has left group through explicit",
+        *(1, 2),
+        Cause.LEAVE,
+    ),
+    (
+        OF_MODERN + r"(?:Member|Streams member) (\S+) fenced from the group because",
+        1,
+        3,
+        Cause.EXPIRY,
+    ),
+    (
+        OF_MODERN + rf"(?:(?:Static|Dynamic) member|Member) (\S+) {_INSTANCE}"
+        r"(?:left the \w+ group|has left group through explicit)",
+        *(1, 3),
+        Cause.LEAVE,
+    ),
+)
+"""What the coordinator says of members that go: where the group and they stand in it, and why they went."""
+
+
+class _Said(NamedTuple):
+    """A line of the coordinator of a newer protocol."""
+
+    ts_ms: int
+    place: int
+    epoch: int | None
+    reason: str
+    what: str | None
+    member_id: str | None
+
+
+def read_told(path: str, *, zone: str = "UTC") -> list[ToldOfGroup]:
+    """Read from log files of brokers why groups rebalanced, and why members are gone.
+
+    Args:
+        path: a file, a directory or a pattern; files that end in `.gz` are compressed.
+        zone: the time zone that the brokers write in.
+
+    Raises:
+        ConfigError: there is no such file, or no such time zone.
+    """
+    try:
+        at = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ConfigError(
+            f"there is no time zone {zone!r}: say one such as Europe/Berlin"
+        ) from error
+    files = sorted(
+        file
+        for each in sorted(glob(path, recursive=True))  # noqa: PTH207 - the pattern may be absolute
+        for file in (Path(each).iterdir() if Path(each).is_dir() else (Path(each),))
+        # as Spark passes over them
+        if file.is_file() and file.name[0] not in "._"
+    )
+    if not files:
+        raise ConfigError(f"there is no broker's log at {path}")
+    return told_in((line for file in files for line in _lines(file)), zone=at)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            yield line.rstrip("\r\n")
+
+
+def told_in(lines: Iterable[str], *, zone: ZoneInfo) -> list[ToldOfGroup]:
+    """Take the reasons and ends from the lines of a log; other lines are passed over.
+
+    The coordinator names no reason for an epoch of the newer protocols: what it says of the request that made the
+    epoch is one. Lines of earlier requests, which made none, do not count.
+    """
+    told = _Told()
+    for place, line in enumerate(lines):
+        time = _TIME.search(line)
+        if time is not None and "roup" in line:
+            told.take(line, _millis(time[1], zone), place)
+    return told.close()
+
+
+class _Told:
+    """What lines say; the same line counts once, as where a log was copied."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[tuple[str, int, int, str], None] = {}
+        self._ends: dict[tuple[str, str, int, str], None] = {}
+        self._modern: defaultdict[str, list[_Said]] = defaultdict(list)
+
+    def take(self, line: str, ts_ms: int, place: int) -> None:
+        """Take a line."""
+        if found := _PREPARING.search(line):
+            self._reasons[found[1], int(found[2]) + 1, ts_ms, found[3]] = None
+        elif of := _OF_MODERN.search(line):
+            said = _said(line, of, ts_ms, place)
+            if said.epoch is not None or said.what is not None:
+                self._modern[of[1]].append(said)
+        for pattern, group, member, cause in _ENDS:
+            found = pattern.search(line)
+            # a single one, or Java's form of a list
+            for each in () if found is None else _MEMBER.findall(found[member]):
+                if found is not None and not each.startswith("(org.apache.kafka."):
+                    self._ends[found[group], each, ts_ms, str(cause)] = None
+
+    def close(self) -> list[ToldOfGroup]:
+        """Return what all lines say together."""
+        for group_id, lines in self._modern.items():
+            for generation, each in _began(lines):
+                self._reasons[group_id, generation, each.ts_ms, each.reason] = None
+        return [
+            *(
+                ToldOfGroup(group_id, (_reason(generation, ts_ms, text),), ())
+                for group_id, generation, ts_ms, text in self._reasons
+            ),
+            *(
+                ToldOfGroup(group_id, (), (ToldEnd(member_id, ts_ms, why),))
+                for group_id, member_id, ts_ms, why in self._ends
+            ),
+        ]
+
+
+_TIME: Final = re.compile(TIME)
+_PREPARING: Final = re.compile(PREPARING)
+_OF_MODERN: Final = re.compile(OF_MODERN)
+_BEFORE: Final = re.compile(rf"^.*?{OF_MODERN}")
+_BUMPED: Final = re.compile(BUMPED)
+_LOGGER: Final = re.compile(LOGGER)
+_MEMBER: Final = re.compile(r"[^\s\[\],]+")
+_SAID: Final = [(re.compile(pattern), what) for pattern, what in SAID]
+_ENDS: Final = [
+    (re.compile(pattern), group, member, cause) for pattern, group, member, cause in ENDS
+]
+_REASONS: Final = [(re.compile(pattern), cause, agreeing) for pattern, cause, agreeing in REASONS]
+
+
+def _millis(text: str, zone: ZoneInfo) -> int:
+    at = datetime.strptime(text, "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=zone)
+    # not by way of a float, which would lose milliseconds
+    return int(at.replace(microsecond=0).timestamp()) * 1000 + at.microsecond // 1000
+
+
+def _said(line: str, of: "re.Match[str]", ts_ms: int, place: int) -> _Said:
+    bumped = _BUMPED.search(line)
+    text = _LOGGER.sub("", _BEFORE.sub("", line, count=1), count=1)
+    what, member_id = None, of[2]
+    for pattern, means in _SAID:
+        if found := pattern.match(text):
+            what = what or means
+            if member_id is None:
+                member_id = found[1] if found.re.groups and found[1] is not None else ""
+    return _Said(ts_ms, place, int(bumped[3]) if bumped else None, text, what, member_id)
+
+
+def _began(lines: list[_Said]) -> Iterator[tuple[int, _Said]]:
+    """Find the line that began each epoch of a group."""
+    lines.sort(key=lambda each: (each.ts_ms, each.place))
+    last: dict[str | None, str | None] = {}
+    waiting: list[_Said] = []
+    for each in lines:
+        before = last.get(each.member_id)
+        last[each.member_id] = each.what
+        if each.epoch is None:
+            # a classic member of such a group joins again and again, for what it gives up and gets
+            if not (each.what == JOINED and before in (JOINED, CHANGED, CAME_BACK)):
+                waiting.append(each)
+            continue
+        close = [one for one in waiting if each.ts_ms - one.ts_ms <= REQUEST_MS]
+        waiting.clear()
+        if close:
+            yield (
+                each.epoch,
+                min(close, key=lambda one: (RANKS.index(one.what or ""), -one.ts_ms, -one.place)),
+            )
+
+
+def _reason(generation: int, ts_ms: int, text: str) -> ToldReason:
+    for pattern, cause, agreeing in _REASONS:
+        if pattern.search(text):
+            return ToldReason(generation, ts_ms, text, str(cause), [str(each) for each in agreeing])
+    return ToldReason(generation, ts_ms, text, None, [])

@@ -1,0 +1,118 @@
+"""The walk over a group, taken apart to bytes and put together between any two records."""
+
+import pickle
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typing_extensions import override
+
+from assignors.range import RangeAssignor
+from groupsdk.errors import DecodeError
+from groupsdk.history import local
+from groupsdk.history.following.group_state import FollowedGroup, Walking, fingerprint
+from groupsdk.history.groups.explaining import Context
+from groupsdk.history.groups.table_rows import entries
+from groupsdk.history.pipeline import DEFAULT_ASSIGNORS
+from groupsdk.history.reading import RECORDS
+from groupsdk.history.sources.segment_files import segment_tasks
+from tests.history.expected_tables import LOGS
+
+
+def walked(records: list[Any], walking: Walking, *, often: bool) -> list[str]:
+    """Walk over groups; `often`: with a stop before each record."""
+    found: list[Any] = []
+    groups: list[FollowedGroup] = []
+    for entry in records:
+        if not groups or groups[-1].group_id != entry.group_id:
+            groups.append(walking.group(entry.group_id))
+        if often:
+            found.append(taken(groups[-1]))
+            data = walking.dump(groups[-1])
+            assert data is not None
+            groups[-1] = walking.load(data)
+        groups[-1].take(entry)
+        found.append(taken(groups[-1]))
+    for group in groups:
+        group.close()
+        found += [taken(group), group.tally, group.sizes]
+    return [str(each) for each in found if each]
+
+
+def taken(group: FollowedGroup) -> dict[str, list[Any]]:
+    """Take the rows that a group has made."""
+    rows = {name: list(made) for name, made in group.made.items() if made}
+    group.made.clear()
+    return rows
+
+
+def test_a_walk_goes_on_from_its_bytes_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+    log = LOGS["protocols"](tmp_path)
+    made = [
+        rows for task in segment_tasks(str(log)) for name, rows in task.read() if name == RECORDS
+    ]
+    ordered = local._in_order(pa.Table.from_batches(made))
+    records = list(entries(ordered.to_batches()))
+    walking = Walking(Context(assignors=DEFAULT_ASSIGNORS))
+    assert walked(records, walking, often=True) == walked(records, walking, often=False)
+
+
+def test_what_is_known_of_the_log_does_not_go_with_the_bytes() -> None:
+    before = Context(names={"id": "a name that is long enough to be found"})
+    walking = Walking(before)
+    data = walking.dump(walking.group("g"))
+    assert data is not None
+    assert b"long enough" not in data
+    after = Context(names={"id": "another"}, learnt_ms=7)
+    found: Any = Walking(after).load(data)
+    assert found._context is after
+    assert found._consequences._names is after.names
+
+
+class Touchy(RangeAssignor):
+    """An assignor that cannot be pickled."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+
+def test_a_group_whose_assignor_cannot_be_kept_has_no_bytes() -> None:
+    walking = Walking(Context(assignors=(RangeAssignor,)))
+    group: Any = walking.group("g")
+    assert walking.dump(group) is not None
+    group._replay = Touchy()
+    assert walking.dump(group) is None
+
+
+class Harm:
+    """Calls something as it is read."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self._called = function, arguments
+
+    @override
+    def __reduce__(self) -> Any:
+        return self._called
+
+
+def test_bytes_make_nothing_but_a_group() -> None:
+    walking = Walking(Context())
+    with pytest.raises(DecodeError, match=r"system.*does not belong"):
+        walking.load(pickle.dumps(Harm(__import__("os").system, "true")))
+    with pytest.raises(DecodeError, match=r"eval.*does not belong"):
+        walking.load(pickle.dumps(Harm(eval, "1")))
+    # nor what a module of the package has imported
+    smuggled = b"cgroupsdk.history.local\nProcessPoolExecutor\n."
+    with pytest.raises(DecodeError, match="does not belong"):
+        walking.load(smuggled)
+    with pytest.raises(DecodeError, match="is a set"):
+        walking.load(pickle.dumps({1}))
+    with pytest.raises(DecodeError, match="cannot be read"):
+        walking.load(b"")
+
+
+def test_the_code_has_a_fingerprint() -> None:
+    assert fingerprint() == fingerprint()
+    assert len(fingerprint()) == 16

@@ -1,0 +1,185 @@
+"""What the local engine reads besides segment files: a live topic, an archive, brokers' logs."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import TopicPartition
+from pyarrow import parquet
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.clock import Deadline, SystemClock
+from groupsdk.consumer import GroupConsumer
+from groupsdk.errors import ConfigError
+from groupsdk.history.local import run
+from groupsdk.history.sources.archive_files import SINK_LOG, archive_tasks
+from groupsdk.history.sources.broker_log_lines import read_told, told_in
+from groupsdk.history.sources.segment_files import segment_tasks
+from groupsdk.history.sources.topic_ranges import topic_tasks
+from tests.history.expected_tables import LOGS, digests, rows_of
+from tests.history.sample import BROKER_LOG, expected_generations
+
+
+def archived(root: Path, log: Path, *, sink_log: bool = True) -> Path:
+    """Write an archive of a log as Spark's sink does: several files a day, and one that was never completed."""
+    folder = root / "an archive" / "raw_records"
+    added = []
+    for number, task in enumerate(segment_tasks(str(log))):
+        batches = [piece for batch in task.raw() for piece in halves(batch)]
+        for piece, batch in enumerate(batches):
+            day = folder / "day=2026-11-21"
+            day.mkdir(parents=True, exist_ok=True)
+            path = day / f"part-{number:05}-{piece}.zstd.parquet"
+            plain = batch.remove_column(batch.schema.get_field_index("day"))
+            parquet.write_table(pa.Table.from_batches([plain]), path)
+            added.append(path)
+    if sink_log:
+        write_sink_log(folder, added)
+        stray = folder / "day=2026-11-21" / "part-99999-stray.zstd.parquet"
+        stray.write_bytes(added[0].read_bytes())
+    return folder.parent
+
+
+def halves(batch: Any) -> Iterator[Any]:
+    """Cut a batch in two, out of order."""
+    middle = batch.num_rows // 2
+    yield from (each for each in (batch.slice(middle), batch.slice(0, middle)) if each.num_rows)
+
+
+def write_sink_log(folder: Path, files: list[Path]) -> None:
+    """Write what Spark's sink keeps of the files that are complete: a summary, and what came after it."""
+    log = folder / SINK_LOG
+    log.mkdir()
+    lines = [
+        json.dumps({"path": f"file://{quote(str(each))}", "size": 1, "action": "add"})
+        for each in files
+    ]
+    (log / "9.compact").write_text("\n".join(["v1", *lines[:1]]), encoding="utf-8")
+    (log / "8").write_text("v1\nthat was summed up", encoding="utf-8")
+    for number, line in enumerate(lines[1:], 10):
+        (log / str(number)).write_text(f"v1\n{line}", encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["transactions", "protocols"])
+def test_an_archive_makes_the_tables_of_its_segments(name: str, tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    log = LOGS[name](tmp_path / "log")
+    run(segment_tasks(str(log)), str(tmp_path / "of segments"))
+    run(archive_tasks(str(archived(tmp_path, log))), str(tmp_path / "of archive"))
+    assert digests(tmp_path / "of archive") == digests(tmp_path / "of segments")
+
+
+def test_files_are_an_archive_without_a_sinks_log_as_well(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    archive = archived(tmp_path, LOGS["transactions"](tmp_path / "log"), sink_log=False)
+    assert archive_tasks(str(archive))
+
+
+def test_an_archive_that_is_none_or_has_lost_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no archive"):
+        archive_tasks(str(tmp_path))
+    (tmp_path / "log").mkdir()
+    archive = archived(tmp_path, LOGS["transactions"](tmp_path / "log"))
+    next(archive.rglob("part-00000-0.*")).unlink()
+    with pytest.raises(ConfigError, match="has lost"):
+        archive_tasks(str(archive))
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A broker with something in its log, and where that is."""
+
+    bootstrap_servers: str
+    data_dir: Path
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One whose group had two members, which committed."""
+    data_dir = tmp_path_factory.mktemp("broker")
+    with EmbeddedBroker(data_dir=data_dir, topics={"orders": 4}) as broker:
+        for offset in (1, 2):
+            consumer = GroupConsumer(
+                {
+                    "bootstrap.servers": broker.bootstrap_servers,
+                    "group.id": "workers",
+                    "client.id": f"client-{offset}",
+                    "enable.auto.commit": False,
+                }
+            )
+            consumer.subscribe("orders")
+            deadline = Deadline(SystemClock(), 40_000)
+            while not consumer.assignment():
+                assert not deadline.expired, "the member got no partitions"
+                consumer.poll(0.05)
+            consumer.commit(offsets=[TopicPartition("orders", 1, offset)], asynchronous=False)
+            consumer.close()
+        yield Cluster(broker.bootstrap_servers, data_dir)
+
+
+def test_a_live_topic_makes_the_tables_of_its_segments(cluster: Cluster, tmp_path: Path) -> None:
+    tasks = topic_tasks({"bootstrap.servers": cluster.bootstrap_servers})
+    assert tasks
+    assert all(task.size > 0 for task in tasks)
+    run(tasks, str(tmp_path / "live"), processes=2)
+    run(segment_tasks(str(cluster.data_dir)), str(tmp_path / "segments"))
+    assert digests(tmp_path / "live") == digests(tmp_path / "segments")
+    assert {dict(row)["client_id"] for row in rows_of(tmp_path / "live" / "memberships")} == {
+        "client-1",
+        "client-2",
+    }
+
+
+def test_the_reasons_of_the_sample_are_all_read() -> None:
+    found = {
+        (each.group_id, reason.generation): reason.reason
+        for each in read_told(str(BROKER_LOG))
+        for reason in each.reasons
+    }
+    expected = {
+        (row["group_id"], row["generation"]): row["reason"]
+        for row in expected_generations()
+        if row.get("reason") is not None
+    }
+    assert expected.items() <= found.items()
+
+
+def test_what_a_broker_said_goes_into_the_tables(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    log = LOGS["sample"](tmp_path / "log")
+    run(segment_tasks(str(log)), str(tmp_path / "out"), told=read_told(str(BROKER_LOG)))
+    rows = [dict(row) for row in rows_of(tmp_path / "out" / "generations")]
+    of_broker = [row for row in rows if row["evidence"] == "broker_log"]
+    assert len(of_broker) > len(rows) / 2
+    assert all(row["reason"] for row in of_broker)
+
+
+def test_a_line_counts_once_and_in_its_time_zone(tmp_path: Path) -> None:
+    line = (
+        "[2026-07-01 12:00:00,007] [GroupCoordinator id=1] Preparing to rebalance group g in state Stable"
+        " with old generation 6 (reason: Adding new member m with group instance id null)."
+    )
+    with gzip.open(tmp_path / "server.log.gz", "wt", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+    (tmp_path / "server.log").write_text(f"{line}\nno line of a group\n", encoding="utf-8")
+    (told,) = read_told(str(tmp_path / "server.log*"), zone="Europe/Berlin")
+    (reason,) = told.reasons
+    assert (told.group_id, reason.generation, reason.cause) == ("g", 7, "join")
+    assert reason.ts_ms == 1_782_900_000_007
+    assert told_in([line], zone=ZoneInfo("UTC"))[0].reasons[0].ts_ms == 1_782_907_200_007
+
+
+@pytest.mark.parametrize(
+    ("path", "zone", "message"),
+    [("nowhere/*.log", "UTC", "no broker's log"), (".", "Mars/North", "no time zone")],
+)
+def test_a_log_that_is_not_there_is_said(path: str, zone: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_told(path, zone=zone)
