@@ -16,8 +16,8 @@ from groupsdk.broker.classic_groups.member_requests import Heartbeats
 from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.coordinators import PartitionCoordinatorLog
-from groupsdk.broker.group_coordinator import offset_commits as commit
 from groupsdk.broker.group_coordinator.offset_expiration import Expiry
+from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetMetadataManager
 from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.cleaner import Cleaner
 from groupsdk.broker.log.partition_log import PartitionLog
@@ -44,30 +44,38 @@ def _quiet() -> Iterator[None]:
 
 
 def takes_every_commit(patch: Patch) -> None:
-    check = commit._check
+    validate = ClassicGroup.validate_offset_commit
 
-    def lenient(group: ClassicGroup, generation_id: int, member_id: str, *rest: Any) -> ErrorCode:
+    def lenient(group: ClassicGroup, member_id: str, *rest: Any, **more: Any) -> ErrorCode:
         if member_id in group.members:
             return ErrorCode.NONE
-        return check(group, generation_id, member_id, *rest)
+        return validate(group, member_id, *rest, **more)
 
-    patch.setattr(commit, "_check", lenient)
+    patch.setattr(ClassicGroup, "validate_offset_commit", lenient)
 
 
 def takes_commits_of_older_generations(patch: Patch) -> None:
-    check = commit._check
+    validate = ClassicGroup.validate_offset_commit
 
-    def lenient(group: ClassicGroup, generation_id: int, *rest: Any, **more: Any) -> ErrorCode:
+    def lenient(
+        group: ClassicGroup,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        **more: Any,
+    ) -> ErrorCode:
         current = group.generation_id if generation_id >= 0 else generation_id
-        return check(group, current, *rest, **more)
+        return validate(group, member_id, instance_id, current, **more)
 
-    patch.setattr(commit, "_check", lenient)
+    patch.setattr(ClassicGroup, "validate_offset_commit", lenient)
 
 
 def takes_commits_from_outside_while_there_are_members(patch: Patch) -> None:
-    handle = commit.Commits.handle
+    commit = OffsetMetadataManager.commit
 
-    def as_a_member(commits: commit.Commits, request: OffsetCommitRequest, *rest: Any) -> Turn:
+    def as_a_member(
+        commits: OffsetMetadataManager, request: OffsetCommitRequest, *rest: Any
+    ) -> Result:
         group = commits._registry.groups.get(request.group_id)
         if request.generation_id_or_member_epoch < 0 and group is not None and group.members:
             member = next(iter(group.members.values()))
@@ -77,9 +85,9 @@ def takes_commits_from_outside_while_there_are_members(patch: Patch) -> None:
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
             )
-        return handle(commits, request, *rest)
+        return commit(commits, request, *rest)
 
-    patch.setattr(commit.Commits, "handle", as_a_member)
+    patch.setattr(OffsetMetadataManager, "commit", as_a_member)
 
 
 def acknowledges_what_it_could_not_write(patch: Patch) -> None:

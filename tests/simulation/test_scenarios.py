@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from groupsdk.broker.group_status import GroupState
-from groupsdk.testing.simulation.member import TASKS, Temper
+from groupsdk.testing.simulation.member import TASKS
+from groupsdk.testing.simulation.member_process import Temper
 from groupsdk.testing.simulation.world import InvariantError, Simulation
 from groupsdk.types import GroupMembershipOperation
 from tests.support.cases import each_case

@@ -14,7 +14,7 @@ import pytest
 
 from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.testing.simulation.__main__ import main
-from groupsdk.testing.simulation.faults import random_run
+from groupsdk.testing.simulation.classic_run import random_run
 from groupsdk.testing.simulation.runs import Tally, play
 
 

@@ -1,6 +1,6 @@
 """Simulate groups: members and brokers as they are, on one virtual clock, network and disk, under faults."""
 
-from groupsdk.testing.simulation.faults import random_run
+from groupsdk.testing.simulation.classic_run import random_run
 from groupsdk.testing.simulation.world import InvariantError, Simulation
 
 

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         harsh = given.harsh or (given.seed is None and number % _HARSH_EVERY == 0)
         chosen = islice(seeds, left)
-        played = play_consumer_groups(chosen, tally) if modern else play(chosen, tally, harsh=harsh)
+        played = (play_consumer_groups if modern else play)(chosen, tally, harsh=harsh)
         for violation in played:
             if tally.violations <= _MAX_SHOWN:
                 print(violation, end="\n\n", flush=True)  # noqa: T201

@@ -4,9 +4,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final, NoReturn, Protocol
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
+from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.runtime.contract import LogRecord
 from groupsdk.testing.simulation.process import BrokerProcess
 from groupsdk.testing.simulation.timeline import START_MS, Timeline
@@ -17,6 +19,7 @@ from groupsdk.wire.schema import Request, Response
 
 GROUP: Final = "g"
 NODES: Final = 3
+_NEXT_START_MS: Final = 500
 AFTERMATH_MS: Final = 25_000
 """For how long after a fault nobody is to be blamed for what follows from it."""
 
@@ -99,6 +102,10 @@ class BrokerWorld:
         """Add a line to the trace."""
         self._trace.append(f"{self.timeline.now_ms() - START_MS:>7} {text}")
 
+    def new_topic_id(self, name: str) -> UUID:
+        """Return the id of a topic that is about to be created."""
+        return uuid5(NAMESPACE_OID, f"{self.seed} {name} {self._new_id()}")
+
     def _new_id(self) -> str:
         self._ids += 1
         return str(self._ids)
@@ -164,7 +171,16 @@ class BrokerWorld:
 
     def _start_process(self) -> None:
         self.note("the broker starts again")
-        self.process.start()
+        try:
+            self.process.start()
+        except StorageError as error:
+            self.note(f"the broker cannot start: {error}")
+            self._outage_ms = _NEXT_START_MS
+            if self.process.alive:
+                self.process.kill()
+            else:
+                self.process.files.kill()
+                self.timeline.after(_NEXT_START_MS, self._start_process)
 
     def move_coordinator(self) -> None:
         """Have another node take over in good order."""

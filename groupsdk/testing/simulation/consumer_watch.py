@@ -1,6 +1,6 @@
 """Check what the coordinator of a consumer group writes, answers and decides, by a reading of the log of its own."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, Protocol
 from uuid import UUID
@@ -8,10 +8,11 @@ from uuid import UUID
 from typing_extensions import override
 
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.group_status import ConsumerGroupState, GroupState
 from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp, Result
 from groupsdk.error_code import ErrorCode
-from groupsdk.testing.simulation.consumer_member import Place
 from groupsdk.testing.simulation.shard import ObservedShard, Shown
+from groupsdk.testing.simulation.work import Place
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -23,14 +24,18 @@ from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataValue,
     CurrentTopicPartitions,
 )
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 from groupsdk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from groupsdk.wire.messages.heartbeat import HeartbeatRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from groupsdk.wire.schema import Request, Response
 
 
@@ -51,6 +56,9 @@ class Recorded:
     pending: dict[tuple[UUID, int], int] = field(default_factory=dict)
     rebalance_timeout_ms: int = 0
     topics: frozenset[str] = frozenset()
+    is_classic: bool = False
+    """Whether it speaks the classic protocol."""
+    instance_id: str | None = None
     heard_ms: int = 0
     owes_since_ms: int = 0
 
@@ -70,15 +78,29 @@ class WatchedShard(ObservedShard):
         """The group, not to be changed."""
         return self.consumer_group(self.group_id)
 
+    @property
+    def state(self) -> GroupState | ConsumerGroupState | None:
+        """The state of the group, of whichever kind it is."""
+        group = self.consumer or self.classic_group
+        return None if group is None else group.state
+
     @override
     def advance(self, now_ms: int) -> Result:
         """Do everything that is due."""
         result = super().advance(now_ms)
-        for record in result.records:
-            for encoded, value in record.encoded():
-                key = read_key(encoded)
-                if isinstance(key, ConsumerGroupMemberMetadataKey) and value is None:
-                    self.timed_out(key.member_id, now_ms)
+        gone: list[str] = []
+        staying: set[str] = set()
+        for encoded, value in (pair for record in result.records for pair in record.encoded()):
+            key = read_key(encoded)
+            if isinstance(key, ConsumerGroupMemberMetadataKey) and value is None:
+                gone.append(key.member_id)
+            elif isinstance(key, GroupMetadataKey) and value is not None:
+                written = read_value(key, value)
+                assert isinstance(written, GroupMetadataValue)
+                staying = {each.member_id for each in written.members}
+        for member_id in gone:
+            if member_id not in staying:  # of a group that becomes a classic one
+                self.timed_out(member_id, now_ms)
         return result
 
 
@@ -129,20 +151,61 @@ class ConsumerWatch:
         self.members: dict[str, Recorded] = {}
         self.epoch = 0
         self.assignment_epoch = 0
+        self.classic: GroupMetadataValue | None = None
+        """What the log has of the group while it is a classic one."""
         self.stored: dict[Place, int] = {}
         """The committed offsets, as the log has them."""
+        self.seen: dict[str, int] = {}
+        """The last epoch of each member that there ever was."""
+        self.upgrades = 0
+        """How often the group was a classic one."""
         self.epochs = 0
         self.commits = 0
         self._world = world
         self._group_id = group_id
         self._session_ms = session_ms
         self._changed = False
+        self._migrated_at = 0
+        """The last generation of the classic group that the group was a moment ago."""
+        self._left_at = 0
+        """The last epoch of the consumer group that the group was a moment ago."""
+        self._is_empty = False
+        """Whether the classic group had no members when it was looked at last."""
         self._may_go_back: set[Place] = set()
         """Partitions whose offset a tool has set, or that expired."""
+        self._deleted: set[str] = set()
+        """Topics that were deleted: their offsets go."""
 
     def fail(self, invariant: int, what: str) -> None:
         """End the run, as an invariant is broken."""
         self._world.fail(invariant, what)
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of the members."""
+        group = None if self.shard is None else self.shard.classic_group
+        return set(self.members) if group is None else set(group.members)
+
+    def lacks(self, member_id: str, places: Sequence[Place]) -> str | None:
+        """Return what is wrong with a member's belief that it holds these; None: nothing.
+
+        In a classic group a member may hold what its newest assignment lacks, until its listener has returned;
+        nobody else is given that before it has joined again.
+        """
+        if self.classic is not None and self.classic.members:
+            if self.shard is None or member_id in self.ids:
+                return None
+            return "is not in the group"
+        member = self.members.get(member_id)
+        if member is None:
+            return f"is not in the group of {sorted(self.members)}"
+        held = {(self._world.name_of(topic_id), index) for topic_id, index in member.held}
+        lacking = [each for each in places if each not in held]
+        return f"holds {sorted(held)} by the log" if lacking else None
+
+    def topic_deleted(self, name: str) -> None:
+        """Take note that the offsets of a topic go."""
+        self._deleted.add(name)
 
     # The coordinator's life.
 
@@ -151,6 +214,7 @@ class ConsumerWatch:
         assert isinstance(shard, WatchedShard)
         epoch, stored = self.epoch, dict(self.stored)
         self.members, self.stored, self.epoch, self.assignment_epoch = {}, {}, 0, 0
+        self.classic = None
         now_ms = self._world.now_ms()
         for record in self._world.whole_log():
             self._take(record, check=False)
@@ -188,10 +252,10 @@ class ConsumerWatch:
         }
         if ours != theirs:
             self.fail(invariant, f"the coordinator has {theirs}, the log {ours}")
-        if group is not None and (group.epoch, group.assignment_epoch) != (
-            max(self.epoch, 1),
-            max(self.assignment_epoch, 1),
-        ):
+        # before the first record it is in 1; a classic group that is upgraded before its first generation, in 0
+        written = self.epoch, self.assignment_epoch
+        started = max(self.epoch, 1), max(self.assignment_epoch, 1)
+        if group is not None and (group.epoch, group.assignment_epoch) not in (written, started):
             self.fail(
                 invariant,
                 f"the coordinator is in {group.epoch}/{group.assignment_epoch}, the log in"
@@ -218,6 +282,8 @@ class ConsumerWatch:
         owes_ms = now_ms - member.owes_since_ms if member.state == _UNREVOKED else 0
         if silent_ms >= self._session_ms:
             self._world.expelled(member_id, "session")
+        elif member.is_classic:
+            self._world.expelled(member_id, "rebalance")  # it did not join, or sync, in time
         elif member.state == _UNREVOKED and owes_ms >= member.rebalance_timeout_ms:
             self._world.expelled(member_id, "rebalance")
         else:
@@ -233,6 +299,8 @@ class ConsumerWatch:
             response, OffsetCommitResponse
         ):
             self._committed(request, response)
+        elif isinstance(request, HeartbeatRequest | JoinGroupRequest | SyncGroupRequest):
+            self._heard_of_classic(request.member_id, response, now_ms)
         elif isinstance(request, OffsetFetchRequest) and isinstance(response, OffsetFetchResponse):
             self._fetched(response)
 
@@ -261,6 +329,13 @@ class ConsumerWatch:
             if told != set(member.assigned):
                 self.fail(8, f"told {answer.member_id} {told}, the log has {member.assigned}")
 
+    def _heard_of_classic(self, member_id: str, answer: Response, now_ms: int) -> None:
+        """Take note of a sign of life of a classic member, which counts though it has to join again."""
+        code = getattr(answer, "error_code", 0)
+        member = self.members.get(getattr(answer, "member_id", "") or member_id)
+        if member is not None and code in (0, ErrorCode.REBALANCE_IN_PROGRESS):
+            member.heard_ms = now_ms
+
     def _committed(self, request: OffsetCommitRequest, answer: OffsetCommitResponse) -> None:
         """Check the fence (invariants 3 and 14)."""
         codes = {
@@ -285,9 +360,17 @@ class ConsumerWatch:
             if self.stored.get(place) != offset:
                 self.fail(8, f"acknowledged {place}={offset}, the log has {self.stored.get(place)}")
         if epoch < 0:
-            if self.members:
-                self.fail(14, f"took a commit of a tool while there are {set(self.members)}")
+            if self.ids:
+                self.fail(14, f"took a commit of a tool while there are {self.ids}")
             self._may_go_back.update(taken)
+            return
+        if self.classic is not None:
+            known = {each.member_id for each in self.classic.members}
+            group = None if self.shard is None else self.shard.classic_group
+            # one that could not be written counts as well, until the next
+            present = {self.classic.generation, -1 if group is None else group.generation_id}
+            if epoch not in present or member_id not in known | self.ids:
+                self.fail(14, f"took a commit of {member_id} in {epoch}; the log has {known}")
             return
         member = self.members.get(member_id)
         held = {} if member is None else {**member.assigned, **member.pending}
@@ -322,6 +405,8 @@ class ConsumerWatch:
         key = read_key(record.key)
         value = None if key is None or record.value is None else read_value(key, record.value)
         match key:
+            case GroupMetadataKey():
+                self._took_classic(value, check=check)
             case ConsumerGroupMetadataKey():
                 self._took_epoch(value, check=check)
             case ConsumerGroupTargetAssignmentMetadataKey():
@@ -339,6 +424,8 @@ class ConsumerWatch:
                     member = self._member(key.member_id)
                     member.rebalance_timeout_ms = value.rebalance_timeout_ms
                     member.topics = frozenset(value.subscribed_topic_names)
+                    member.is_classic = value.classic_member_metadata is not None
+                    member.instance_id = value.instance_id
             case ConsumerGroupCurrentMemberAssignmentKey():
                 self._took_assignment(key.member_id, value, check=check)
             case OffsetCommitKey():
@@ -354,14 +441,29 @@ class ConsumerWatch:
 
     def _took_epoch(self, value: object, *, check: bool) -> None:
         if not isinstance(value, ConsumerGroupMetadataValue):
-            self.epoch = 0
+            self._left_at, self.epoch = self.epoch, 0
             if check and self.members:
                 self.fail(12, f"the group is deleted with {set(self.members)}")
             return
         self.epochs += 1
-        if check and value.epoch <= self.epoch:
-            self.fail(1, f"group epoch {value.epoch} after {self.epoch}")
-        self.epoch = value.epoch
+        if check and (value.epoch < self.epoch or value.epoch < self._migrated_at):
+            self.fail(1, f"group epoch {value.epoch} after {self.epoch}, {self._migrated_at}")
+        self.epoch, self._migrated_at = value.epoch, 0
+
+    def _took_classic(self, value: object, *, check: bool) -> None:
+        """Check that the generations of a classic group go on where the epochs ended, and the reverse."""
+        if not isinstance(value, GroupMetadataValue):
+            classic, self.classic = self.classic, None
+            self.upgrades += 1
+            # who comes next begins anew only where nobody is left, which a full disk may not have been told
+            is_left = classic is not None and classic.members and not self._is_empty
+            self._migrated_at = classic.generation if classic and is_left else 0
+            return
+        before = self._left_at if self.classic is None else self.classic.generation
+        if check and value.members and value.generation < before:
+            self.fail(1, f"generation {value.generation} after {before}")
+        self.epochs += 1
+        self.classic, self._left_at = value, 0
 
     def _took_assignment(self, member_id: str, value: object, *, check: bool) -> None:
         member = self._member(member_id)
@@ -373,6 +475,7 @@ class ConsumerWatch:
         if value.state == _UNREVOKED and member.state != _UNREVOKED:
             member.owes_since_ms = self._world.now_ms()
         member.epoch, member.state = value.member_epoch, value.state
+        self.seen[member_id] = value.member_epoch
         member.assigned = _read(value.assigned_partitions)
         member.pending = _read(value.partitions_pending_revocation)
 
@@ -380,7 +483,11 @@ class ConsumerWatch:
         if not isinstance(value, OffsetCommitValue):
             self.stored.pop(place, None)
             self._may_go_back.add(place)
-            if check and any(place[0] in each.topics for each in self.members.values()):
+            if (
+                check
+                and place[0] not in self._deleted
+                and any(place[0] in each.topics for each in self.members.values())
+            ):
                 self.fail(16, f"the offset of {place} is dropped while it is subscribed to")
             return
         before = self.stored.get(place)
@@ -388,7 +495,7 @@ class ConsumerWatch:
             check
             and before is not None
             and value.offset < before
-            and self.members
+            and self.ids
             and place not in self._may_go_back
         ):
             self.fail(3, f"{place} goes back from {before} to {value.offset}")
@@ -402,12 +509,10 @@ class ConsumerWatch:
         shard = self.shard
         if shard is None:
             return
-        now_ms = self._world.now_ms()
+        if shard.classic_group is not None:
+            self._is_empty = not shard.classic_group.members
         if not self._world.is_disturbed:
-            for member_id, member in self.members.items():
-                silent_ms = now_ms - member.heard_ms
-                if silent_ms > self._session_ms + _LATE_MS:
-                    self.fail(5, f"{member_id} is kept after {silent_ms} ms of silence")
+            self._check_silence()
         if not self._changed:
             return
         self._changed = False
@@ -420,6 +525,13 @@ class ConsumerWatch:
                 if other != member_id:
                     self.fail(2, f"{place} is in the hands of {other} and {member_id}")
         self.check_state(shard, 17)
+
+    def _check_silence(self) -> None:
+        now_ms = self._world.now_ms()
+        for member_id, member in self.members.items():
+            silent_ms = now_ms - member.heard_ms
+            if silent_ms > self._session_ms + _LATE_MS:
+                self.fail(5, f"{member_id} is kept after {silent_ms} ms of silence")
 
 
 def _read(written: Iterable[CurrentTopicPartitions]) -> dict[tuple[UUID, int], int]:

@@ -1,11 +1,12 @@
 """Run the broker's process: its nodes, its disk, and how both may fail."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from uuid import UUID
 
 from typing_extensions import override
 
-from groupsdk.broker.catalogue import OFFSETS_TOPIC
+from groupsdk.broker.catalogue import OFFSETS_TOPIC, Topic
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.coordinators import Coordinators
@@ -70,6 +71,18 @@ class SimulatedCluster(Cluster):
     """A cluster whose group coordinators are made by the simulation."""
 
     make_shard: Callable[[int], GroupCoordinatorShard]
+    new_topic_id: Callable[[str], UUID]
+
+    @override
+    def create_topics(
+        self,
+        partitions: Mapping[str, int],
+        configs: Mapping[str, Mapping[str, str]] | None = None,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> list[Topic]:
+        """Create topics with the ids that the run gives them, so that a seed is a run."""
+        ids = {name: self.new_topic_id(name) for name in partitions}
+        return super().create_topics(partitions, configs, {**ids, **(topic_ids or {})})
 
     @property
     @override
@@ -85,6 +98,10 @@ class Host(Protocol):
 
     def make_shard(self, partition: int) -> GroupCoordinatorShard:
         """Make the state machine of one partition of `__consumer_offsets`."""
+        ...
+
+    def new_topic_id(self, name: str) -> UUID:
+        """Return the id of a topic that is about to be created."""
         ...
 
     def answered(self, request: Request[Any], response: Response) -> None:
@@ -134,7 +151,7 @@ class BrokerProcess:
         self._topics = topics
         self._count = nodes
         self._as_bytes = as_bytes
-        self._crowded = crowded
+        self.is_crowded = crowded
         self._timers = ProcessTimers(timeline, self.run)
         self._cluster: SimulatedCluster | None = None
 
@@ -148,7 +165,8 @@ class BrokerProcess:
         logs = Logs(storage.directory, self._config, storage.catalogue, timers, self._defer)
         cluster = SimulatedCluster(self._config, storage.catalogue, logs, timers, self._defer)
         cluster.make_shard = self._host.make_shard
-        cluster.crowded = lambda: self._crowded
+        cluster.crowd = self
+        cluster.new_topic_id = self._host.new_topic_id
         self.nodes = {each: SimulatedNode(each, cluster) for each in range(1, self._count + 1)}
         cluster.nodes.update(self.nodes)
         self._cluster = cluster
@@ -158,6 +176,7 @@ class BrokerProcess:
             for name, count in self._topics.items()
             if name not in cluster.catalogue.topics
         }
+        self._topics = {}  # one that is deleted later is not made again by the next start
         if missing:
             cluster.create_topics(missing)
         cluster.internal_topic(OFFSETS_TOPIC)
@@ -266,7 +285,7 @@ class BrokerProcess:
             self._timers.after(0, lambda: self.handle(node_id, request, reply, client_id))
             return
         api_key = request.api.key
-        version = min(request.api.max_version, APIS[api_key].max_version)
+        version = min(request.api.client_version, APIS[api_key].max_version)
         handled = route(api_key, version)
         assert handled is not None
         if self._as_bytes:

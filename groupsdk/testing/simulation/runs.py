@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from groupsdk.testing.simulation.broker_world import InvariantError
-from groupsdk.testing.simulation.consumer_world import random_consumer_run
-from groupsdk.testing.simulation.faults import random_run
+from groupsdk.testing.simulation.classic_run import random_run
+from groupsdk.testing.simulation.consumer_run import random_consumer_run
 
 
 _RUNS_PER_COLLECTION: Final = 25
@@ -39,11 +39,13 @@ def play(seeds: Iterable[int], tally: Tally, *, harsh: bool = False) -> Iterator
     return _play(seeds, tally, run)
 
 
-def play_consumer_groups(seeds: Iterable[int], tally: Tally) -> Iterator[InvariantError]:
+def play_consumer_groups(
+    seeds: Iterable[int], tally: Tally, *, harsh: bool = False
+) -> Iterator[InvariantError]:
     """Play runs of consumer groups (KIP-848) and yield what went wrong; epochs count as rebalances."""
 
     def run(seed: int) -> tuple[int, int]:
-        world = random_consumer_run(seed)
+        world = random_consumer_run(seed, harsh=harsh)
         return world.watch.epochs, world.watch.commits
 
     return _play(seeds, tally, run)

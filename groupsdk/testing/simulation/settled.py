@@ -31,7 +31,7 @@ def unsettled(world: "Simulation") -> tuple[int, str] | None:
     ids = {member.view.generation.member_id for member in living}
     if ids != set(group.members):
         return 11, f"living {ids}, in the group {set(group.members)}"
-    owned = sorted(task for member in living for task in member.believes())
+    owned = sorted(task for member in living for task in member.tasks())
     if owned != list(TASKS):
         return 2, f"{owned} are worked on"
     return None

@@ -90,6 +90,7 @@ class ObservedShard(GroupCoordinatorShard):
         self._observer = observer
         self._live = False
         self._owed: dict[int, Request[Any]] = {}
+        self._together: frozenset[int] = frozenset()
         self.commits_left = 0
         """How many commits that were taken together are not answered yet; all of them are stored by then."""
         self.now_ms = 0
@@ -119,6 +120,9 @@ class ObservedShard(GroupCoordinatorShard):
     @override
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
         """Take a request."""
+        if context.token in self._together:
+            self.commits_left = 0  # their batch was not written, and each is handed over by itself
+            self._together = frozenset()
         self._owed[context.token] = request
         self.seen = False
         self.now_ms = now_ms
@@ -137,13 +141,8 @@ class ObservedShard(GroupCoordinatorShard):
         self.now_ms = now_ms
         result = super().handle_all(requests, now_ms)
         self.commits_left = len(result.replies)
+        self._together = frozenset(context.token for _, context in requests)
         return self._given(result)
-
-    @override
-    def drop(self, result: Result) -> None:
-        """Forget what was not written."""
-        self.commits_left = 0
-        super().drop(result)
 
     @override
     def advance(self, now_ms: int) -> Result:

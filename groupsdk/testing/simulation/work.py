@@ -1,12 +1,11 @@
-"""Do what a worker does with its tasks: read where each is, go on, and commit."""
+"""Do what a worker does with its partitions: read where each is, go on, and commit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
 from groupsdk.errors import GroupSdkError
 from groupsdk.membership.events import CallerRequest
-from groupsdk.testing.simulation.group_watch import TOPIC
 from groupsdk.types import Generation
 from groupsdk.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -23,8 +22,12 @@ from groupsdk.wire.messages.offset_fetch import (
 from groupsdk.wire.schema import Response
 
 
+Place = tuple[str, int]
+"""A partition, by the name of its topic."""
+
+
 def commit_request(
-    group_id: str, generation: Generation, instance_id: str | None, offsets: dict[int, int]
+    group_id: str, generation: Generation, instance_id: str | None, offsets: Mapping[Place, int]
 ) -> OffsetCommitRequest:
     """Ask to commit offsets by partition, as a member of a generation."""
     return OffsetCommitRequest(
@@ -32,32 +35,43 @@ def commit_request(
         generation_id_or_member_epoch=generation.generation_id,
         member_id=generation.member_id,
         group_instance_id=instance_id,
-        topics=(
+        topics=tuple(
             OffsetCommitRequestTopic(
-                TOPIC,
-                tuple(
+                topic,
+                partitions=tuple(
                     OffsetCommitRequestPartition(
                         partition_index=partition,
-                        committed_offset=offset,
+                        committed_offset=offsets[topic, partition],
                         committed_metadata=f"{generation.generation_id}",
                     )
-                    for partition, offset in sorted(offsets.items())
+                    for partition in partitions
                 ),
-            ),
+            )
+            for topic, partitions in _by_topic(offsets).items()
         ),
     )
 
 
-def fetch_request(group_id: str, partitions: list[int]) -> OffsetFetchRequest:
+def fetch_request(group_id: str, places: Iterable[Place]) -> OffsetFetchRequest:
     """Ask for the committed offsets of partitions, those of open transactions not."""
-    topics = (OffsetFetchRequestTopics(TOPIC, tuple(partitions)),)
+    topics = tuple(
+        OffsetFetchRequestTopics(topic, partition_indexes=partitions)
+        for topic, partitions in _by_topic(places).items()
+    )
     return OffsetFetchRequest(
         groups=(OffsetFetchRequestGroup(group_id, topics=topics),), require_stable=True
     )
 
 
+def _by_topic(places: Iterable[Place]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for topic, index in sorted(places):
+        found[topic] = (*found.get(topic, ()), index)
+    return found
+
+
 class Work:
-    """The tasks of one process, as of one assignment.
+    """The partitions of one process, as of one assignment.
 
     Args:
         group_id: the group.
@@ -79,29 +93,33 @@ class Work:
         self._feed = feed
         self._asked = 0
         self._waiting: int | None = None
-        self._generation: Generation | None = None
-        self.positions: dict[int, int | None] = {}
-        """How far each task is; None: not known yet."""
+        self.positions: dict[Place, int | None] = {}
+        """How far each partition is; None: not known yet."""
 
-    def assigned(self, generation: Generation, tasks: bytes) -> None:
-        """Begin with the tasks of a new generation."""
-        self._generation = generation
-        self.positions = dict.fromkeys(tasks)
+    def assigned(self, places: Iterable[Place]) -> None:
+        """Begin with the partitions of a new generation."""
+        self.positions = dict.fromkeys(places)
         self._waiting = None
 
-    def step(self) -> None:
-        """Read, or work and commit, unless an answer is outstanding."""
-        generation = self._generation
-        if generation is None or not self.positions or self._waiting is not None:
+    def keep(self, places: Iterable[Place]) -> None:
+        """Go on with these partitions; positions of those that are new have to be read."""
+        wanted = sorted(places)
+        if any(each not in self.positions for each in wanted):
+            self._waiting = None  # an answer about an earlier time with one of these must not count
+        self.positions = {each: self.positions.get(each) for each in wanted}
+
+    def step(self, generation: Generation) -> None:
+        """Read, or work and commit as a member of a generation, unless an answer is outstanding."""
+        if not self.positions or self._waiting is not None:
             return
-        unknown = [task for task, position in self.positions.items() if position is None]
+        unknown = [place for place, position in self.positions.items() if position is None]
         if unknown:
             self._ask(fetch_request(self._group_id, unknown))
         elif self._random.random() < 0.4:
             count = self._random.randrange(1, len(self.positions) + 1)
-            done: dict[int, int] = {}
-            for task in self._random.sample(sorted(self.positions), count):
-                done[task] = (self.positions[task] or 0) + 1
+            done: dict[Place, int] = {}
+            for place in self._random.sample(sorted(self.positions), count):
+                done[place] = (self.positions[place] or 0) + 1
             self.positions.update(done)
             self._ask(commit_request(self._group_id, generation, self._instance_id, done))
 
@@ -114,8 +132,9 @@ class Work:
             for group in answer.groups:
                 for topic in group.topics:
                     for each in topic.partitions:
-                        if each.error_code == 0 and each.partition_index in self.positions:
-                            self.positions[each.partition_index] = max(each.committed_offset, 0)
+                        place = (topic.name, each.partition_index)
+                        if each.error_code == 0 and place in self.positions:
+                            self.positions[place] = max(each.committed_offset, 0)
         elif not isinstance(answer, OffsetCommitResponse) or _failed(answer):
             # whether it was taken is not known: what is committed decides
             self.positions = dict.fromkeys(self.positions)

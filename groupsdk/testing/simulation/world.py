@@ -1,7 +1,6 @@
 """Run members, brokers and faults under one clock, and check what must hold at every step."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any, Final
 
 from typing_extensions import override
@@ -12,20 +11,19 @@ from groupsdk.broker.classic_groups.group import ClassicGroup
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.coordinators import PartitionCoordinatorLog
 from groupsdk.broker.group_status import GroupState
-from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.runtime.coordinator_runtime import Marker
 from groupsdk.config import MemberConfig
 from groupsdk.membership.state import MemberState
 from groupsdk.testing.simulation.broker_world import (
-    AFTERMATH_MS,
     GROUP,
     NODES,
-    BrokerWorld,
     InvariantError,
     RunOverError,
 )
 from groupsdk.testing.simulation.group_watch import TOPIC, GroupWatch
-from groupsdk.testing.simulation.member import TASKS, Member, Temper
+from groupsdk.testing.simulation.member import TASKS, Member
+from groupsdk.testing.simulation.member_process import Temper
+from groupsdk.testing.simulation.member_world import MemberWorld
 from groupsdk.testing.simulation.process import BrokerProcess
 from groupsdk.testing.simulation.settled import unsettled
 from groupsdk.testing.simulation.shard import ObservedShard
@@ -39,7 +37,7 @@ RETENTION_MINUTES: Final = 1
 _GATHER_MS: Final = 5
 
 
-class Simulation(BrokerWorld):
+class Simulation(MemberWorld[Member]):
     """One run: what happens in it follows from its seed.
 
     Args:
@@ -51,9 +49,6 @@ class Simulation(BrokerWorld):
 
     def __init__(self, seed: int, *, harsh: bool = False) -> None:
         super().__init__(seed, harsh=harsh)
-        self.members: list[Member] = []
-        self.starting = 0
-        """How many processes are about to start."""
         self.synced = self.random.random() < 0.5
         """Whether the log is synced with every append, so that a loss of power loses nothing."""
         self._accepted: dict[int, tuple[int, str]] = defaultdict(lambda: (-1, ""))
@@ -95,11 +90,16 @@ class Simulation(BrokerWorld):
         )
         self.process.start()
 
+    @override
+    def pausing(self, duration_ms: int) -> None:
+        """Take note that some process stands still: all others may have to wait for it."""
+        self.disturb(duration_ms)
+
     @property
     @override
-    def connected(self) -> Sequence[Member]:
-        """The members."""
-        return self.members
+    def is_void(self) -> bool:
+        """Whether what was acknowledged is lost by rule: what members know of it is void, and so is the rest."""
+        return self.watch.lost_tail
 
     @override
     def coordinator_lost(self) -> None:
@@ -159,10 +159,16 @@ class Simulation(BrokerWorld):
         self.note(f"{name} starts, {config.group_instance_id or 'dynamic'}")
         return member
 
-    def excuse(self, member: Member, duration_ms: int) -> None:
-        """Note the same for one member."""
-        until_ms = self.timeline.now_ms() + duration_ms + AFTERMATH_MS
-        member.excused_until_ms = max(member.excused_until_ms, until_ms)
+    @override
+    def start_like(self, member: Member) -> None:
+        """Start a process in the place of one that is over, with the same instance id."""
+        instance_id = member.config.group_instance_id
+        self.add(
+            member.temper,
+            rebalance_timeout_ms=member.config.rebalance_timeout_ms,
+            session_timeout_ms=member.config.session_timeout_ms,
+            **({"group_instance_id": instance_id} if instance_id else {}),
+        )
 
     # Time.
 
@@ -180,17 +186,6 @@ class Simulation(BrokerWorld):
         except RunOverError:
             # what was acknowledged is lost by rule: what members know of it is void
             return
-
-    def settle(self, at_most_ms: int) -> None:
-        """Let time pass until all is well again; it has to be so in time."""
-        until_ms = self.timeline.now_ms() + at_most_ms
-        while True:
-            self.run(5_000)
-            problem = self.unsettled()
-            if problem is None or self.watch.lost_tail:
-                return
-            if self.timeline.now_ms() >= until_ms:
-                self.fail(*problem)
 
     # What must hold.
 
@@ -213,7 +208,7 @@ class Simulation(BrokerWorld):
         owners: dict[int, Member] = {}
         group = self.group
         for member in self.members:
-            tasks = member.tasks(now_ms)
+            tasks = member.tasks()
             if not tasks:
                 continue
             self._check_believer(member, group, now_ms)
@@ -245,7 +240,7 @@ class Simulation(BrokerWorld):
             return
         for member in self.members:
             generation = member.view.generation
-            for task in member.believes():
+            for task in sorted(member.tasks()):
                 known = group.validate(generation.member_id, member.config.group_instance_id)
                 if known or generation.generation_id != group.generation_id:
                     continue
@@ -258,6 +253,7 @@ class Simulation(BrokerWorld):
                     )
                 self._accepted[task] = write
 
+    @override
     def unsettled(self) -> tuple[int, str] | None:
         """Tell which invariant would be broken if all had to be well by now; None: all is well."""
         return unsettled(self)
@@ -268,6 +264,7 @@ class Simulation(BrokerWorld):
         if problem is not None:
             self.fail(*problem)
 
+    @override
     def check_log(self) -> None:
         """Replay the log from its start and compare (invariants 13, 17 and 18)."""
         if not self.process.alive:
@@ -282,14 +279,3 @@ class Simulation(BrokerWorld):
                     fresh.replay(record, entry.producer)
         self.watch.check_offsets(fresh, 18)
         self.watch.check_replayed(fresh)
-
-    def compact(self) -> None:
-        """Compact the group's log, and check that it says the same as before (invariant 18)."""
-        log = self.process.opened_log()
-        if log is None:
-            return
-        try:
-            self.process.run(lambda: log.compact(self.timeline.now_ms()))
-        except StorageError as error:
-            self.note(f"log: {error}")
-        self.check_log()

@@ -1,0 +1,253 @@
+"""Break our member of the consumer protocol on purpose, and see that some seed notices.
+
+Each mutant undoes one thing that the member's safety or progress rests on. One that lived would show a hole in
+the faults or in the checks.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from groupsdk.consumer_membership import membership, replies
+from groupsdk.consumer_membership.broker_pace import BrokerPacedHeartbeat
+from groupsdk.consumer_membership.heartbeat_fields import (
+    LEAVE_EPOCH,
+    LEAVE_TO_COME_BACK_EPOCH,
+    HeartbeatFields,
+    PartitionsById,
+)
+from groupsdk.consumer_membership.membership import ConsumerMembership
+from groupsdk.consumer_membership.reconciliation import Reconciliation
+from groupsdk.consumer_membership.replies import ConsumerReaction, ConsumerReply
+from groupsdk.consumer_membership.subscription import HeartbeatSubscription
+from groupsdk.consumer_membership.topic_names import TopicNames
+from groupsdk.error_code import ErrorCode
+from groupsdk.membership.actions import Action
+from groupsdk.membership.heartbeat import HeartbeatTimer
+from groupsdk.membership.in_flight import InFlightRequests
+from groupsdk.testing.simulation.consumer_run import random_consumer_run
+
+
+SEEDS = 400
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def _with_heartbeats(
+    patch: Patch, change: Callable[[int, PartitionsById | None], tuple[int, PartitionsById | None]]
+) -> None:
+    made = HeartbeatFields.heartbeat
+
+    def heartbeat(
+        fields: HeartbeatFields,
+        epoch: int,
+        subscription: HeartbeatSubscription,
+        owned: PartitionsById | None,
+        **more: Any,
+    ) -> Any:
+        if epoch > 0:
+            epoch, owned = change(epoch, owned)
+        return made(fields, epoch, subscription, owned, **more)
+
+    patch.setattr(HeartbeatFields, "heartbeat", heartbeat)
+
+
+def forgets_to_acknowledge(patch: Patch) -> None:
+    _with_heartbeats(patch, lambda epoch, _: (epoch, None))
+
+
+def lists_nothing_as_owned(patch: Patch) -> None:
+    _with_heartbeats(patch, lambda epoch, _: (epoch, {}))
+
+
+def heartbeats_in_an_older_epoch(patch: Patch) -> None:
+    _with_heartbeats(patch, lambda epoch, owned: (max(epoch - 2, 1), owned))
+
+
+def believes_beyond_its_session(patch: Patch) -> None:
+    def valid_until_ms(timer: BrokerPacedHeartbeat) -> int | None:
+        proof_ms, settled_ms = timer._proof_ms, timer._settled_ms
+        if proof_ms is None or settled_ms is None:
+            return None
+        return min(proof_ms + 60_000, settled_ms + timer._rebalance_timeout_ms)
+
+    patch.setattr(BrokerPacedHeartbeat, "valid_until_ms", property(valid_until_ms))
+
+
+def believes_beyond_the_rebalance_timeout(patch: Patch) -> None:
+    def valid_until_ms(timer: BrokerPacedHeartbeat) -> int | None:
+        return None if timer._proof_ms is None else timer._proof_ms + timer._session_timeout_ms
+
+    patch.setattr(BrokerPacedHeartbeat, "valid_until_ms", property(valid_until_ms))
+
+
+def counts_validity_from_the_answer(patch: Patch) -> None:
+    accepted = HeartbeatTimer.accepted
+
+    def accept(timer: HeartbeatTimer, now_ms: int, sent_ms: int, **more: Any) -> None:
+        accepted(timer, now_ms, now_ms, **more)
+
+    patch.setattr(HeartbeatTimer, "accepted", accept)
+
+
+def knows_no_revocation_of_what_was_just_handed_over(patch: Patch) -> None:
+    """The mistake that the simulation found: only what had been acknowledged counted."""
+
+    def revoking(steps: Reconciliation) -> bool:
+        target = steps.target.partitions
+        return any(
+            not numbers <= target.get(topic_id, frozenset())
+            for topic_id, numbers in steps.current.partitions.items()
+        )
+
+    patch.setattr(Reconciliation, "revoking", property(revoking))
+
+
+def keeps_its_partitions_after_being_fenced(patch: Patch) -> None:
+    patch.setattr(ConsumerMembership, "_tell_loss", ConsumerMembership._loss_heard)
+
+
+def lists_only_what_was_acknowledged(patch: Patch) -> None:
+    """As Java's client: what the caller is just taking is left out."""
+    patch.setattr(Reconciliation, "claimed", property(lambda steps: steps.current.partitions))
+
+
+def acknowledges_before_the_caller_is_done(patch: Patch) -> None:
+    handed_over = ConsumerMembership._hand_over
+
+    def hand_over(member: ConsumerMembership) -> None:
+        handed_over(member)
+        if member.reconciliation._handed is not None:
+            member.reconciliation.current = member.reconciliation._handed
+            member.reconciliation._extra = {}
+            member._fields.forget()
+            member._pace.hurry(member._member.now_ms)
+
+    patch.setattr(ConsumerMembership, "_hand_over", hand_over)
+
+
+def takes_answers_to_older_calls(patch: Patch) -> None:
+    def takes(member: ConsumerMembership, call_id: int) -> bool:
+        if member.call is None:
+            return False
+        member.call = None
+        return True
+
+    patch.setattr(ConsumerMembership, "_takes", takes)
+
+
+def leaves_with_a_wrong_epoch(patch: Patch) -> None:
+    leave = HeartbeatFields.leave
+    patch.setattr(
+        HeartbeatFields, "leave", lambda fields, epoch: leave(fields, LEAVE_TO_COME_BACK_EPOCH)
+    )
+
+
+def leaves_for_good_where_it_comes_back(patch: Patch) -> None:
+    patch.setattr(membership, "LEAVE_TO_COME_BACK_EPOCH", LEAVE_EPOCH)
+
+
+def says_nothing_when_it_leaves(patch: Patch) -> None:
+    patch.setattr(ConsumerMembership, "_leave_epoch", lambda *_: None)
+
+
+def does_not_leave_when_the_caller_is_stuck(patch: Patch) -> None:
+    def polled(member: ConsumerMembership) -> list[Action]:
+        member._pace.polled(member._member.now_ms)
+        return []
+
+    patch.setattr(ConsumerMembership, "leave_for_poll_timeout", polled)
+
+
+def sends_no_heartbeats_but_the_first(patch: Patch) -> None:
+    def sent(timer: HeartbeatTimer, _: int) -> None:
+        timer.next_ms = None
+
+    patch.setattr(HeartbeatTimer, "sent", sent)
+
+
+def asks_for_names_once(patch: Patch) -> None:
+    patch.setattr(TopicNames, "due", lambda names, _: names._attempts == 0)
+    patch.setattr(TopicNames, "ask_at_ms", property(lambda names: names._attempts * 10**12))
+    patch.setattr(TopicNames, "keep_only", lambda *_: None)
+
+
+def forgets_nothing_that_may_be_lost(patch: Patch) -> None:
+    """After an error or a lost connection it goes on as if all had arrived."""
+    patch.setattr(ConsumerMembership, "say_everything", lambda *_: None)
+
+
+def ignores_that_the_subscription_changed(patch: Patch) -> None:
+    patch.setattr(ConsumerMembership, "ask_again", lambda *_: None)
+
+
+def gives_up_when_fenced(patch: Patch) -> None:
+    fatal = ConsumerReply(ConsumerReaction.FAIL, "")
+    patch.setitem(replies.HEARTBEAT_REPLIES, ErrorCode.FENCED_MEMBER_EPOCH, fatal)
+    patch.setitem(replies.HEARTBEAT_REPLIES, ErrorCode.UNKNOWN_MEMBER_ID, fatal)
+
+
+def gives_up_when_its_group_is_gone(patch: Patch) -> None:
+    """As Java's client; a member that was away finds its group forgotten, or a classic one."""
+    fatal = ConsumerReply(ConsumerReaction.FAIL, "")
+    patch.setitem(replies.HEARTBEAT_REPLIES, ErrorCode.GROUP_ID_NOT_FOUND, fatal)
+
+
+def waits_for_lost_answers_for_ever(patch: Patch) -> None:
+    summary = InFlightRequests.summary
+    patch.setattr(
+        InFlightRequests, "summary", lambda requests: summary(requests)._replace(first=None)
+    )
+    never = property(lambda _: None, lambda *_: None)
+    patch.setattr(BrokerPacedHeartbeat, "session_until_ms", never, raising=False)
+
+
+MUTANTS: list[Mutant] = [
+    forgets_to_acknowledge,
+    lists_nothing_as_owned,
+    heartbeats_in_an_older_epoch,
+    believes_beyond_its_session,
+    believes_beyond_the_rebalance_timeout,
+    counts_validity_from_the_answer,
+    knows_no_revocation_of_what_was_just_handed_over,
+    keeps_its_partitions_after_being_fenced,
+    lists_only_what_was_acknowledged,
+    acknowledges_before_the_caller_is_done,
+    takes_answers_to_older_calls,
+    leaves_with_a_wrong_epoch,
+    leaves_for_good_where_it_comes_back,
+    says_nothing_when_it_leaves,
+    does_not_leave_when_the_caller_is_stuck,
+    sends_no_heartbeats_but_the_first,
+    asks_for_names_once,
+    forgets_nothing_that_may_be_lost,
+    ignores_that_the_subscription_changed,
+    gives_up_when_fenced,
+    gives_up_when_its_group_is_gone,
+    waits_for_lost_answers_for_ever,
+]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_simulation_notices(mutant: Mutant, monkeypatch: Patch) -> None:
+    mutant(monkeypatch)
+    for seed in range(SEEDS):
+        try:
+            random_consumer_run(seed)
+        except AssertionError as violation:
+            what = str(violation).splitlines()[0]
+            print(f"caught by run {seed + 1}: {what}")
+            noticed = ("invariant ", "time stands still", "the machine spins")
+            assert any(each in what for each in noticed), "the mutant itself is broken"
+            return
+    pytest.fail(f"{SEEDS} seeds, and none noticed")
