@@ -3,11 +3,11 @@
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.lazy_dataclasses import dataclass
 
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Tell whether the limit has passed."""
+        """Return whether the limit has passed."""
         return self._at_ms is not None and self._clock.now_ms() >= self._at_ms
 
     def remaining_ms(self, at_most_ms: int) -> int:

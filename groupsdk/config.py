@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 from groupsdk.errors import ConfigError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES
 from groupsdk.security import SecuritySettings, plain_security
 

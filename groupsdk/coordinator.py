@@ -1,7 +1,9 @@
-"""Define the contract between a kind of group and the library: `Coordinator`."""
+"""The contract between a kind of group and the library: `Coordinator`."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol, Self, runtime_checkable
+
+from typing_extensions import override
 
 from groupsdk.types import Generation, GroupMembers, GroupMembershipOperation
 
@@ -10,13 +12,13 @@ Protocols = Sequence[tuple[str, bytes]] | Mapping[str, bytes]
 """Protocol names with metadata, by preference: pairs such as `ProtocolMetadata`, or an ordered mapping."""
 
 
-class GroupCallbacks(Protocol):
-    """What a kind of group tells the library: the half of the contract that the user writes.
+class AsyncGroupCallbacks(Protocol):
+    """The half of the contract that the user writes, for asyncio: each method may be a `def` or an `async def`.
 
-    All of it runs on the thread (or in the task) that calls `poll`, `ensure_active_group` or `close`, never
-    on the one that heartbeats, and under no lock. It may take up to the rebalance timeout.
+    All of it runs in the thread or task that calls `poll`, `ensure_active_group`, `leave_group` or `close`, never
+    on the thread that heartbeats, and under no lock. It may take up to the rebalance timeout.
 
-    Two more are called where they are there (`AbstractCoordinator` has them, and they do nothing):
+    Two more methods are called if they exist (`AbstractCoordinator` has them, and they do nothing):
     ``on_leave_prepare()`` before the member leaves or closes, and
     ``on_assignment_skipped(leader_id, protocol, members)`` in place of `perform_assignment` on a leader that
     came back as a static member: the group keeps its assignments (KIP-814).
@@ -24,33 +26,33 @@ class GroupCallbacks(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """The kind of group, e.g. "consumer", "connect", "sr"; the same for all members."""
+        """The kind of group, e.g. "consumer", "connect", "sr"; the same for all members. Not awaited."""
         ...
 
-    def metadata(self) -> Protocols:
-        """Return what to join with: protocol names by preference, each with this member's metadata.
+    def metadata(self) -> Protocols | Awaitable[Protocols]:
+        """Return the protocol names to join with, by preference, each with this member's metadata.
 
-        Never empty. Asked before every join. The group uses a protocol that all members offer, and the
+        Never empty. Called before every join. The group uses a protocol that all members offer, and the
         leader gets every member's metadata under it.
         """
         ...
 
-    def on_join_prepare(self, generation: int, member_id: str) -> None:
-        """Give up what must not run twice; called once before each rebalance.
+    def on_join_prepare(self, generation: int, member_id: str) -> Awaitable[None] | None:
+        """Give up the work that must not run twice; called once before each rebalance.
 
         Args:
-            generation: the generation about to end; -1 where there is none (any more): then the work was
+            generation: the generation about to end; -1 for a member that has none (any more): then the work was
                 lost, and another member may have it already.
-            member_id: this member's id; "" where there is none (any more).
+            member_id: this member's id; "" for a member that has none (any more).
 
-        When it raises, the exception reaches the caller and the join goes on without it at the next poll.
+        When it raises, the exception reaches the caller, and the next poll joins without calling it again.
         """
         ...
 
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> Mapping[str, bytes]:
-        """Share the work out, as the leader of the new generation.
+    ) -> Mapping[str, bytes] | Awaitable[Mapping[str, bytes]]:
+        """Assign the group's work, as the leader of the new generation.
 
         Args:
             leader_id: this member's id.
@@ -64,7 +66,7 @@ class GroupCallbacks(Protocol):
 
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
+    ) -> Awaitable[None] | None:
         """Take up the assignment of a new generation.
 
         When it raises, the exception reaches the caller, and it is called again with the same bytes at the
@@ -75,37 +77,24 @@ class GroupCallbacks(Protocol):
         ...
 
 
-class AsyncGroupCallbacks(Protocol):
-    """The same for asyncio: each function may be a `def` or an `async def`.
+class GroupCallbacks(AsyncGroupCallbacks, Protocol):
+    """The half of the contract that the user writes, for threads; see `AsyncGroupCallbacks`."""
 
-    All of it runs in the task that calls `poll`, `ensure_active_group`, `leave_group` or `close`, on the
-    user's loop, where nothing of the library runs that could be delayed. What it means: `GroupCallbacks`.
-    """
+    @override
+    def metadata(self) -> Protocols: ...
 
-    @property
-    def protocol_type(self) -> str:
-        """The kind of group; not awaited."""
-        ...
+    @override
+    def on_join_prepare(self, generation: int, member_id: str) -> None: ...
 
-    def metadata(self) -> Protocols | Awaitable[Protocols]:
-        """Return what to join with."""
-        ...
-
-    def on_join_prepare(self, generation: int, member_id: str) -> Awaitable[None] | None:
-        """Give up what must not run twice."""
-        ...
-
+    @override
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> Mapping[str, bytes] | Awaitable[Mapping[str, bytes]]:
-        """Share the work out, as the leader of the new generation."""
-        ...
+    ) -> Mapping[str, bytes]: ...
 
+    @override
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> Awaitable[None] | None:
-        """Take up the assignment of a new generation."""
-        ...
+    ) -> None: ...
 
 
 @runtime_checkable
@@ -129,7 +118,7 @@ class Coordinator(GroupCallbacks, Protocol):
         ...
 
     def member_id(self) -> str:
-        """Return the current member id; "" where there is none."""
+        """Return the current member id; "" for a member without one."""
         ...
 
     def close(

@@ -1,13 +1,13 @@
 """Read a member's whole state at one moment."""
 
 import sys
-from dataclasses import dataclass
 from typing import Self
 
 from groupsdk.config import MemberConfig
 from groupsdk.consumer_membership.state import ConsumerMemberState
 from groupsdk.consumer_membership.view import ConsumerMemberView
 from groupsdk.errors import NoGenerationError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.membership.state import MemberState
 from groupsdk.membership.view import MemberView
 from groupsdk.types import Generation

@@ -60,7 +60,11 @@ def test_what_was_not_answered_was_not_stored() -> None:
     response = OffsetCommitResponse(
         topics=(
             OffsetCommitResponseTopic(
-                "t", (OffsetCommitResponsePartition(0, 0), OffsetCommitResponsePartition(1, 12))
+                "t",
+                partitions=(
+                    OffsetCommitResponsePartition(0, 0),
+                    OffsetCommitResponsePartition(1, 12),
+                ),
             ),
         )
     )
@@ -88,7 +92,7 @@ def old(offset: int, code: int = 0, group_code: int = 0) -> OffsetFetchResponse:
 
 def new(offset: int, code: int = 0, group_code: int = 0) -> OffsetFetchResponse:
     each = OffsetFetchResponsePartitions(0, offset, 3, None, code)
-    topics = (OffsetFetchResponseTopics("t", (each,)),)
+    topics = (OffsetFetchResponseTopics("t", partitions=(each,)),)
     return OffsetFetchResponse(groups=(OffsetFetchResponseGroup("g", topics, group_code),))
 
 

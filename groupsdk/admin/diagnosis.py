@@ -4,8 +4,10 @@ Each finding says what is wrong, and what to change. `contradictions` is pure; t
 """
 
 import importlib.util
+import ssl
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
@@ -37,6 +39,7 @@ from groupsdk.wire.schema import ApiKey
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _BROKER: Final = 4  # the type of a broker among the resources of configurations
 _AHEAD_MS: Final = 2_000
+_CERTIFICATE_DAYS: Final = 30
 _GROUP_RIGHTS: Final = 3
 _TOPIC_RIGHTS: Final = 8
 """The versions of DescribeGroups and Metadata that tell rights."""
@@ -89,6 +92,7 @@ async def diagnose(
         timeout_s: how long to wait for the cluster.
         clock: the time since 1970; for tests.
     """
+    clock = clock or WallClock()
     for finding in _installed(settings):
         yield finding
     try:
@@ -98,7 +102,7 @@ async def diagnose(
         return
     reached = False
     async with client:
-        async for finding in _reach(client):
+        async for finding in _reach(client, clock):
             reached = reached or finding.level is Level.OK
             yield finding
         if not reached:
@@ -110,7 +114,7 @@ async def diagnose(
             yield finding
         async for finding in _rights(client, group, topics):
             yield finding
-        yield await _clock(client, clock or WallClock())
+        yield await _clock(client, clock)
         configs = await _configs(client, metadata)
         for finding in contradictions({**settings, **others}, configs):
             yield finding
@@ -225,7 +229,7 @@ def _installed(settings: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-async def _reach(client: ClusterClient) -> AsyncIterator[Finding]:
+async def _reach(client: ClusterClient, clock: Clock) -> AsyncIterator[Finding]:
     for host, port in client.config.servers:
         where = f"{host}:{port}"
         try:
@@ -237,7 +241,19 @@ async def _reach(client: ClusterClient) -> AsyncIterator[Finding]:
         else:
             protocol = client.config.security.protocol
             yield Finding(Level.OK, "reach", f"{where} answers, security.protocol={protocol}")
+            if connection.certificate:
+                yield _certificate(where, connection.certificate, clock.now_ms())
             yield _version(connection.versions)
+
+
+def _certificate(where: str, certificate: Mapping[str, Any], now_ms: int) -> Finding:
+    ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
+    days = (ends - datetime.fromtimestamp(now_ms / 1000, UTC)) // timedelta(days=1)
+    text = f"{where}: the broker's certificate is valid until {ends:%Y-%m-%d}, {days} days from now"
+    if days < _CERTIFICATE_DAYS:
+        remedy = "renew it in time: no client connects after that day"
+        return Finding(Level.WARNING, "security", text, remedy)
+    return Finding(Level.OK, "security", text)
 
 
 def _unreached(where: str, error: GroupSdkError) -> Finding:

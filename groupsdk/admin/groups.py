@@ -202,7 +202,9 @@ async def commit_offsets(
     for partition, offset in sorted(offsets.items()):
         each = OffsetCommitRequestPartition(partition.partition, offset)
         by_topic.setdefault(partition.topic, []).append(each)
-    topics = tuple(OffsetCommitRequestTopic(name, tuple(of)) for name, of in by_topic.items())
+    topics = tuple(
+        OffsetCommitRequestTopic(name, partitions=tuple(of)) for name, of in by_topic.items()
+    )
     await client.ask_coordinator(
         group_id,
         OffsetCommitRequest(group_id, topics=topics),

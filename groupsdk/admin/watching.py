@@ -101,6 +101,8 @@ class ClusterView:
     """The newest first; those that go on have no end."""
     error: str | None = None
     """Why the cluster could not be asked this time; the groups are those of the last time."""
+    ended: Mapping[str, int] = field(default_factory=dict)
+    """How many rebalances of each group have ended since it was first seen."""
 
 
 @dataclass(slots=True)
@@ -123,7 +125,13 @@ class GroupTracker:
     def __init__(self, *, kept: int = _KEPT) -> None:
         self._tracks: dict[str, _Track] = {}
         self._done: deque[Rebalance] = deque(maxlen=kept)
+        self._ended: dict[str, int] = {}
         self._looked = False
+
+    @property
+    def ended(self) -> Mapping[str, int]:
+        """How many rebalances of each group have ended since it was first observed."""
+        return dict(self._ended)
 
     @property
     def rebalances(self) -> tuple[Rebalance, ...]:
@@ -147,11 +155,13 @@ class GroupTracker:
         seen = set()
         for group in groups:
             seen.add(group.group_id)
+            self._ended.setdefault(group.group_id, 0)
             done = self._observe(now_ms, group)
             if done is not None:
                 ended.append(done)
+                self._ended[group.group_id] += 1
         for group_id in self._tracks.keys() - seen:
-            del self._tracks[group_id]
+            del self._tracks[group_id], self._ended[group_id]
         self._done.extend(ended)
         self._looked = True
         return ended
@@ -316,5 +326,5 @@ async def watch_cluster(
                 WatchedGroup(each, tracker.since_ms(each.group_id), lags.get(each.group_id, ()))
                 for each in found
             )
-        yield ClusterView(clock.now_ms(), groups, tracker.rebalances, error)
+        yield ClusterView(clock.now_ms(), groups, tracker.rebalances, error, tracker.ended)
         await asyncio.sleep(interval_s)

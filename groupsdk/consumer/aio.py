@@ -5,6 +5,7 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -19,7 +20,7 @@ from groupsdk.consumer.confluent_types import ClusterMetadata, PartitionLike
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.job_thread import JobThread
 from groupsdk.consumer.subscription import TopicLike
-from groupsdk.errors import GroupSdkError, MemberClosedError
+from groupsdk.errors import ConcurrentUseError, GroupSdkError, MemberClosedError
 from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.offsets import Offsets
 from groupsdk.snapshot import MemberSnapshot
@@ -236,7 +237,7 @@ class AsyncGroupConsumer:
 
     @property
     def group_protocol(self) -> Literal["classic", "consumer"]:
-        """The protocol in use; with group.protocol=auto it may change until the first join has ended."""
+        """The protocol in use; with group.protocol=auto it becomes the classic one where the broker refuses the other."""
         return self._consumer.group_protocol
 
     def snapshot(self) -> MemberSnapshot:
@@ -313,6 +314,9 @@ class AsyncGroupConsumer:
 
     async def _read(self, read: Callable[[Callable[[], bool]], list[Message]]) -> list[Message]:
         self._check_open()
+        callback = _CALLBACK.get()
+        if callback is not None and callback.thread is self._thread and not callback.ended:
+            raise ConcurrentUseError("a listener may use its consumer, but not poll it")
         reading: _Outcome[list[Message]] = _Outcome(loop=asyncio.get_running_loop())
 
         def given_up() -> bool:
@@ -325,7 +329,8 @@ class AsyncGroupConsumer:
                 self._give_back(reading)
             return reading.result_there or []
 
-        self._put(reading, work)
+        # Behind a listener that runs: that of a read that was cancelled meanwhile, or of another task's.
+        self._put(reading, work, within=False)
         try:
             return await asyncio.shield(reading)
         except asyncio.CancelledError:
@@ -369,8 +374,8 @@ class AsyncGroupConsumer:
         self._put(outcome, work)
         return outcome
 
-    def _put(self, outcome: "_Outcome[T]", work: Callable[[], T]) -> None:
-        self._thread.put(outcome.get_loop(), lambda: outcome.run(work))
+    def _put(self, outcome: "_Outcome[T]", work: Callable[[], T], *, within: bool = True) -> None:
+        self._thread.put(outcome.get_loop(), lambda: outcome.run(work), within=within)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -428,19 +433,36 @@ class _LoopListener:
         def call(argument: object) -> None:
             loop = self._thread.loop
             assert loop is not None, "listeners are called within the consumer's own calls"
-            running = asyncio.run_coroutine_threadsafe(_awaited(method, argument), loop)
+            callback = _Callback(self._thread)
+            running = asyncio.run_coroutine_threadsafe(_awaited(method, argument, callback), loop)
             self._thread.serve_until_done(running, loop)
             running.result()
 
         return call
 
 
+class _Callback:
+    """A call of a listener's method, on the loop."""
+
+    def __init__(self, thread: JobThread) -> None:
+        self.thread = thread
+        self.ended = False
+
+
+_CALLBACK: ContextVar[_Callback | None] = ContextVar("groupsdk_listener_call", default=None)
+"""The call of a listener's method that a task is part of: a read within it would wait for itself."""
+
+
 async def _awaited(
-    method: Callable[[object], Awaitable[object] | object], argument: object
+    method: Callable[[object], Awaitable[object] | object], argument: object, callback: _Callback
 ) -> None:
-    result = method(argument)
-    if isawaitable(result):
-        await result
+    _CALLBACK.set(callback)
+    try:
+        result = method(argument)
+        if isawaitable(result):
+            await result
+    finally:
+        callback.ended = True
 
 
 def _listed(message: Message | None) -> list[Message]:

@@ -423,7 +423,7 @@ class GroupConsumer:
 
     @property
     def group_protocol(self) -> Literal["classic", "consumer"]:
-        """The protocol in use; with group.protocol=auto it may change until the first join has ended."""
+        """The protocol in use; with group.protocol=auto it becomes the classic one where the broker refuses the other."""
         return self._session.protocol.name
 
     def consumer_group_metadata(self) -> bytes:

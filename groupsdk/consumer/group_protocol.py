@@ -9,8 +9,8 @@ from groupsdk.errors import BrokerError, GroupSdkError, UnsupportedVersionError
 
 
 _REFUSALS: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND})
-"""Error codes of a first heartbeat that a member of the classic protocol would not meet with: the feature
-group.version is off, or the group's classic members cannot be taken over."""
+"""Error codes of a first heartbeat that a member of the classic protocol would not get: the feature group.version
+is off, or the group's classic members cannot be taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +18,16 @@ class GroupProtocol:
     """The protocol in use, and the reason.
 
     With group.protocol=auto the first join decides: asking beforehand would cost a connection, and would not tell
-    whether the group, which may have classic members, can change its protocol.
+    whether the group, which may have classic members, can change its protocol. A broker that later stops serving
+    the consumer protocol, since group.version was switched off or an older release took over, decides again.
     """
 
     name: Literal["classic", "consumer"]
     why: str
+    auto: bool = False
+    """Whether brokers decide, so that another one may be used later."""
     undecided: bool = False
-    """Whether the broker may still refuse it, and the other one be used."""
+    """Whether no broker has accepted it yet."""
 
     @classmethod
     def of(cls, config: ConsumerConfig) -> Self:
@@ -34,7 +37,7 @@ class GroupProtocol:
         own = config.assignor_of_its_own
         if own is not None:
             return cls("classic", f"no broker has the assignor {own!r}")
-        return cls("consumer", "the broker is yet to be asked", undecided=True)
+        return cls("consumer", "the broker is yet to be asked", auto=True, undecided=True)
 
     def accepted(self) -> Self:
         """Return it as the one that the broker has taken."""
@@ -47,9 +50,11 @@ class GroupProtocol:
             error: what the member raised.
             joined: whether the member has been one of the group already.
         """
-        refused = isinstance(error, UnsupportedVersionError) or (
-            isinstance(error, BrokerError) and error.code in _REFUSALS
+        code = error.code if isinstance(error, BrokerError) else None
+        unsupported = (
+            isinstance(error, UnsupportedVersionError) or code == ErrorCode.UNSUPPORTED_VERSION
         )
-        if not self.undecided or joined or not refused:
+        refused = unsupported or (self.undecided and not joined and code in _REFUSALS)
+        if not self.auto or not refused:
             return None
         return GroupProtocol("classic", str(error))

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
@@ -15,6 +16,7 @@ from groupsdk.errors import EngineError
 logger = logging.getLogger(__name__)
 
 Job = Callable[[], object]
+_Queued = tuple[asyncio.AbstractEventLoop, Job, bool]
 
 _LOOK_S: Final = 1.0
 """How often a thread that waits for a loop looks whether that is still there."""
@@ -33,7 +35,9 @@ class JobThread:
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop that the job at work was put from: where the callbacks that it causes belong."""
         self._name = name
-        self._jobs: SimpleQueue[tuple[asyncio.AbstractEventLoop, Job] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_Queued | None] = SimpleQueue()
+        self._put_off: deque[_Queued] = deque()
+        """Jobs that came while another one waited and are not done within that one; of the thread alone."""
         self._thread: threading.Thread | None = None
         self._ending = False
         self._pid = os.getpid()
@@ -43,8 +47,13 @@ class JobThread:
         """Whether this is another process, to which the thread did not come along."""
         return os.getpid() != self._pid
 
-    def put(self, loop: asyncio.AbstractEventLoop, job: Job) -> None:
+    def put(self, loop: asyncio.AbstractEventLoop, job: Job, *, within: bool = True) -> None:
         """Have a job done behind those before; on the loop.
+
+        Args:
+            loop: where the callbacks that it causes belong.
+            job: what to do.
+            within: whether it may be done within another job that waits; else it is done behind that one.
 
         Raises:
             EngineError: this is a fork of the thread's process, where nobody would do it.
@@ -57,7 +66,7 @@ class JobThread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
-        self._jobs.put((loop, job))
+        self._jobs.put((loop, job, within))
 
     def end(self) -> None:
         """Have the thread end behind the jobs before; from any thread, the garbage collector's as well."""
@@ -69,23 +78,32 @@ class JobThread:
         Raises:
             EngineError: the loop was closed before.
         """
-        running.add_done_callback(lambda _: self._jobs.put((loop, _nothing)))
+        running.add_done_callback(lambda _: self._jobs.put((loop, _nothing, True)))
         while not running.done():
             try:
-                self._do(self._jobs.get(timeout=_LOOK_S))
+                job = self._jobs.get(timeout=_LOOK_S)
             except Empty:
                 if loop.is_closed():
                     raise EngineError(
                         "the event loop was closed while a callback ran on it"
                     ) from None
+                continue
+            if job is not None and not job[2]:
+                self._put_off.append(job)
+            else:
+                self._do(job)
 
     def _run(self) -> None:
         while not self._ending:
-            self._do(self._jobs.get())
-        while not self._jobs.empty():  # put at the same time: whoever waits for it must be told
-            self._do(self._jobs.get())
+            self._do(self._next())
+        # put at the same time: whoever waits for it must be told
+        while self._put_off or not self._jobs.empty():
+            self._do(self._next())
 
-    def _do(self, job: tuple[asyncio.AbstractEventLoop, Job] | None) -> None:
+    def _next(self) -> _Queued | None:
+        return self._put_off.popleft() if self._put_off else self._jobs.get()
+
+    def _do(self, job: _Queued | None) -> None:
         if job is None:
             # not the end of whoever is at work in a job further out
             self._ending = True

@@ -109,6 +109,7 @@ class ConsumerSession:
     ) -> None:
         """Make coordinator and member of the protocol that is to be used."""
         config = self.config
+        self._epoch_told_of: int | None = None
         self._watch = TopicWatch(config.metadata_max_age_ms)
         coordinator: PartitionOwner
         if self.protocol.name == "consumer":
@@ -136,20 +137,36 @@ class ConsumerSession:
             classic = self.protocol.without(error, joined=self.coordinator.joined)
             if classic is None or (subscription is not None and subscription.broker_pattern):
                 raise
-            refused = self.member
-            self.protocol = classic
-            self._log_protocol()
-            self._begin_membership(self.coordinator.listener, subscription)
-            owner = None if self._owner is None else self._owner()
-            if owner is not None:
-                self.member.end_with(owner)
-            refused.close(0)
+            self._go_over(classic, subscription)
             return
         if self.protocol.undecided and self.coordinator.joined:
             self.protocol = self.protocol.accepted()
             self._log_protocol()
-        if isinstance(self.coordinator, BrokerAssignedCoordinator):
+        version = self.member.version
+        if version != self._epoch_told_of and isinstance(
+            self.coordinator, BrokerAssignedCoordinator
+        ):
             self.coordinator.tell_epoch()
+            self._epoch_told_of = version  # last: what an interruption has cut short is done again
+
+    def _go_over(self, protocol: GroupProtocol, subscription: TopicSubscription | None) -> None:
+        """Be a member by another protocol from now on.
+
+        Raises:
+            Exception: what the listener raised about the loss of what was owned; the change is made all the same.
+        """
+        refused, unsettled = self.member, self.committer
+        self.protocol = protocol
+        self._log_protocol()
+        self._looking = self._fetching = None
+        self._begin_membership(self.coordinator.listener, subscription)
+        owner = None if self._owner is None else self._owner()
+        if owner is not None:
+            self.member.end_with(owner)
+        try:
+            refused.close(0)  # gives up what is owned
+        finally:
+            unsettled.settle()  # whoever waits for a commit is told
 
     def _log_protocol(self) -> None:
         logger.info(

@@ -18,6 +18,8 @@ from groupsdk.wire.messages.describe_configs import (
 
 SESSION_IN_INTERVALS: Final = 3
 """How many intervals a session is taken to last while the broker does not tell: Kafka's advice is that many or more."""
+LONGEST_GUESS_MS: Final = 45_000
+"""How long it is taken to last at most then: Kafka's default, and the shortest that a broker allows by default."""
 ASK_EVERY_MS: Final = 60_000
 """How often the broker is asked for the session timeout: an administrator may change it at any time."""
 _GROUP: Final = 32
@@ -35,7 +37,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
     def of(cls, config: ConsumerMemberConfig, backoff: ExponentialBackoff, random: Random) -> Self:
         """Return the deadlines of a member that has heard nothing of its broker yet."""
         return cls(
-            session_timeout_ms=config.heartbeat_interval_ms * SESSION_IN_INTERVALS,
+            session_timeout_ms=_guessed_ms(config.heartbeat_interval_ms),
             rebalance_timeout_ms=config.poll_interval_ms,
             interval_ms=config.heartbeat_interval_ms,
             max_poll_interval_ms=config.poll_interval_ms,
@@ -110,6 +112,8 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
 
     def _set_session(self) -> None:
         told_ms = self._told_session_ms
-        self._session_timeout_ms = (
-            self._interval_ms * SESSION_IN_INTERVALS if told_ms is None else told_ms
-        )
+        self._session_timeout_ms = _guessed_ms(self._interval_ms) if told_ms is None else told_ms
+
+
+def _guessed_ms(interval_ms: int) -> int:
+    return min(interval_ms * SESSION_IN_INTERVALS, LONGEST_GUESS_MS)

@@ -1,12 +1,12 @@
 """Hold the settings of a member of the consumer protocol: `ConsumerMemberConfig`."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from typing_extensions import override
 
 from groupsdk.config import MemberConfig
 from groupsdk.errors import ConfigError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.limits import MAX_STRING_BYTES
 
 

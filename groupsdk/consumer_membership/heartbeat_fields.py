@@ -64,7 +64,8 @@ class HeartbeatFields:
         self._pattern = _NOT_SENT
         self._has_pattern = False
         """Whether the coordinator may have a pattern of this member, of which it has to be told that it is over."""
-        self._owned: LocalAssignment | None = None
+        self.knows_owned = False
+        """Whether the coordinator was told what the member owns, as far as is known."""
         self._constants = False
         """Whether the rebalance timeout and the assignor were sent: they never change."""
 
@@ -72,25 +73,30 @@ class HeartbeatFields:
         """Have the next heartbeat say everything: it is not known what has arrived."""
         self._topics = None
         self._pattern = _NOT_SENT
-        self._owned = None
+        self.knows_owned = False
         self._constants = False
 
     def join(self, subscription: HeartbeatSubscription) -> ConsumerGroupHeartbeatRequest:
         """Ask to be let in, owning nothing."""
         self.forget()
-        request = self.heartbeat(JOIN_EPOCH, subscription, NO_ASSIGNMENT, rack=True)
-        self._owned = NO_ASSIGNMENT
-        return request
+        return self.heartbeat(JOIN_EPOCH, subscription, {}, rack=True)
 
     def heartbeat(
         self,
         epoch: int,
         subscription: HeartbeatSubscription,
-        owned: LocalAssignment,
+        owned: PartitionsById | None,
         *,
         rack: bool = False,
     ) -> ConsumerGroupHeartbeatRequest:
-        """Say that the member lives, and what has changed."""
+        """Say that the member lives, and what has changed.
+
+        Args:
+            epoch: the member's.
+            subscription: what it subscribes to.
+            owned: what it owns, where that is to be told. The coordinator takes what is not in it for given up.
+            rack: whether to name the rack.
+        """
         config = self._config
         names = None
         if self._topics != subscription.topics:
@@ -110,9 +116,10 @@ class HeartbeatFields:
             subscribed_topic_names=names,
             subscribed_topic_regex=pattern,
             server_assignor=None if self._constants else config.server_assignor,
-            topic_partitions=None if self._owned == owned else in_wire_form(owned.partitions),
+            topic_partitions=None if owned is None else in_wire_form(owned),
         )
-        self._topics, self._pattern, self._owned = subscription.topics, wanted, owned
+        self._topics, self._pattern = subscription.topics, wanted
+        self.knows_owned = self.knows_owned or owned is not None
         self._constants = True
         return request
 

@@ -266,7 +266,8 @@ class ConsumerMembershipMachine:
         self, flight: InFlightRequest, response: ConsumerGroupHeartbeatResponse
     ) -> list[Action]:
         member, membership = self._member, self._membership
-        reply = heartbeat_reply(response.error_code)
+        joining = membership.state is ConsumerMemberState.JOINING
+        reply = heartbeat_reply(response.error_code, joining=joining)
         self._access.answered(flight.api)
         if reply.reaction is not ConsumerReaction.REDISCOVER:
             member.discovery.answered()
@@ -280,19 +281,13 @@ class ConsumerMembershipMachine:
         elif reply.reaction is not ConsumerReaction.PROCEED:
             membership.say_everything()
             return self._react(reply, flight, response.error_code, response.error_message)
-        elif membership.makes_sense(response):
-            member.log_thinner.calm()
-            membership.accepted(flight.sent_ms, response)
-        else:
+        elif (nonsense := membership.nonsense(response)) is not None:
             membership.say_everything()
             self._pace.failed(member.now_ms)
-            asked = f"a member with epoch {member.generation.generation_id}"
-            member.fail(
-                DecodeError(
-                    "ConsumerGroupHeartbeatResponse without an error has member epoch"
-                    f" {response.member_epoch} for {asked}"
-                )
-            )
+            member.fail(DecodeError(f"ConsumerGroupHeartbeatResponse without an error {nonsense}"))
+        else:
+            member.log_thinner.calm()
+            membership.accepted(flight.sent_ms, response)
         return []
 
     def _on_refused(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:

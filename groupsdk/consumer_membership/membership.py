@@ -10,6 +10,7 @@ from groupsdk.consumer_membership.heartbeat_fields import (
     LEAVE_EPOCH,
     LEAVE_TO_COME_BACK_EPOCH,
     HeartbeatFields,
+    PartitionsById,
     of_wire_form,
 )
 from groupsdk.consumer_membership.reconciliation import Reconciliation
@@ -84,6 +85,8 @@ class ConsumerMembership:
         """What of ours may be why the next assignment differs."""
         self._rebalance_since_ms: int | None = None
         self._revoking_when_sent = False
+        self._listed_without_answer = False
+        """Whether a heartbeat that named what is owned has had no answer yet."""
         self._fences_in_a_row = 0
         member.generation = self._no_generation()
 
@@ -105,7 +108,7 @@ class ConsumerMembership:
             self._prepare_failed()
             return
         changed = subscription != self.subscription
-        self.subscription = subscription
+        self.subscription = self.reconciliation.subscription = subscription
         self._loss_heard()
         if self.state is ConsumerMemberState.UNSUBSCRIBED:
             self._move(ConsumerTrigger.SUBSCRIBED)
@@ -186,6 +189,7 @@ class ConsumerMembership:
         member, epoch = self._member, response.member_epoch
         joining = self.state is ConsumerMemberState.JOINING
         self._fences_in_a_row = 0
+        self._listed_without_answer = False
         self._pace.paced(response.heartbeat_interval_ms, member.now_ms)
         self._pace.accepted(member.now_ms, sent_ms, rebalancing=self._revoking_when_sent)
         if joining:
@@ -199,11 +203,19 @@ class ConsumerMembership:
             if self.reconciliation.aim(of_wire_form(topics)):
                 self._begin_reconciling()
 
-    def makes_sense(self, response: ConsumerGroupHeartbeatResponse) -> bool:
-        """Return whether an answer without an error has an epoch that the member can be in."""
-        if self.state is ConsumerMemberState.JOINING:
-            return response.member_epoch > 0
-        return response.member_epoch >= self._member.generation.generation_id > 0
+    def nonsense(self, response: ConsumerGroupHeartbeatResponse) -> str | None:
+        """Return what is wrong with an answer without an error; None: nothing."""
+        if response.member_id is not None and response.member_id != self._member_id:
+            return f"is for the member {response.member_id!r}, not for {self._member_id!r}"
+        epoch, told = self._member.generation.generation_id, response.member_epoch
+        lowest = 1 if self.state is ConsumerMemberState.JOINING else epoch
+        if told < lowest:
+            return f"has member epoch {told} for a member with epoch {epoch}"
+        if response.assignment is not None:
+            for topic in response.assignment.topic_partitions:
+                if topic.partitions and min(topic.partitions) < 0:
+                    return f"assigns partition {min(topic.partitions)} of topic {topic.topic_id}"
+        return None
 
     def fence(self, why: str) -> None:
         """Be out of the group by the coordinator's word, and join again once the caller knows."""
@@ -240,7 +252,11 @@ class ConsumerMembership:
         if self.state is ConsumerMemberState.JOINING:
             self.recorder.attempt()
             return [self._send(self._fields.join(self.subscription))]
-        epoch, owned = member.generation.generation_id, self.reconciliation.current
+        owned: PartitionsById | None = None
+        if self.state is ConsumerMemberState.ACKNOWLEDGING or not self._fields.knows_owned:
+            owned = self.reconciliation.claimed
+            self._listed_without_answer = True
+        epoch = member.generation.generation_id
         actions = [self._send(self._fields.heartbeat(epoch, self.subscription, owned))]
         if self.state is ConsumerMemberState.ACKNOWLEDGING:
             self._acknowledged()
@@ -287,7 +303,8 @@ class ConsumerMembership:
     def _prepare_failed(self) -> None:
         """Go on without the caller's word. What it was told it was told; its subscription is asked for again."""
         self._needs_prepare = False
-        self.reconciliation.delivered = False
+        # one that was only asked for its subscription still has what it had
+        self.reconciliation.delivered = self.reconciliation.delivered and self.state in HEARTBEATING
         if self.fatal is not None:
             self._member.fail(self.fatal)
         elif self.state in HEARTBEATING:
@@ -319,7 +336,13 @@ class ConsumerMembership:
         self.call = PrepareJoin(self._last_call_id, generation, run_callback=self._needs_prepare)
 
     def _hand_over(self) -> None:
-        """Give the caller what there is of the target."""
+        """Give the caller what there is of the target.
+
+        Not while the list of what is owned is on its way: if the coordinator takes partitions away in that
+        moment which are not in the list, others get them at once. Its answer says so.
+        """
+        if self._listed_without_answer:
+            return
         assignment = self.reconciliation.next_step()
         if assignment is None:
             return
@@ -407,6 +430,7 @@ class ConsumerMembership:
         self.reconciliation.forget()
         self.call, self._refresh, self._cause = None, None, None
         self._rebalance_since_ms = None
+        self._listed_without_answer = False
 
     def _send(self, request: ConsumerGroupHeartbeatRequest) -> Action:
         member = self._member

@@ -10,6 +10,7 @@ from groupsdk.consumer_membership.heartbeat_fields import (
     LocalAssignment,
     PartitionsById,
 )
+from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.consumer_membership.topic_names import TopicNames
 from groupsdk.membership.actions import Action
 from groupsdk.membership.member import Member
@@ -25,7 +26,8 @@ class Reconciliation:
     """The assignment that a member has, the one that it is to have, and the step between them.
 
     The topics of the target come as ids. Those whose names are known go ahead and are acknowledged; the others
-    wait, and follow when a broker has named them.
+    wait, and follow when a broker has named them. Topics that the member does not subscribe to any more are not
+    taken: the coordinator takes them away as soon as it hears of the subscription.
     """
 
     def __init__(self, member: Member) -> None:
@@ -35,9 +37,26 @@ class Reconciliation:
         """What the coordinator assigned last."""
         self.delivered = False
         """Whether the caller was handed an assignment since it last heard of a loss."""
+        self.subscription = HeartbeatSubscription()
+        """The topics that the member takes partitions of."""
         self._member = member
         self._names = TopicNames(member.backoff, member.random)
         self._handed: LocalAssignment | None = None
+        self._extra: PartitionsById = {}
+        """What the caller was handed since it reported last, beside `current`: it may have it already."""
+
+        self._withdrawn = False
+        """Whether partitions were taken away since the caller reported last."""
+
+    @property
+    def claimed(self) -> PartitionsById:
+        """What the caller has or may have: what it reported, and what it was handed since.
+
+        A heartbeat that names what the member owns must not leave these out. The coordinator gives partitions
+        that are not in the list to others at once, when it takes them away, and the caller may be working on
+        them by then.
+        """
+        return _together(self.current.partitions, self._extra)
 
     @property
     def done(self) -> bool:
@@ -47,17 +66,16 @@ class Reconciliation:
     @property
     def revoking(self) -> bool:
         """Whether the coordinator waits, up to the rebalance timeout, for partitions to be given up."""
-        target = self.target.partitions
-        return any(
-            not numbers <= target.get(topic_id, frozenset())
-            for topic_id, numbers in self.current.partitions.items()
-        )
+        return self._withdrawn or not _pairs(self.claimed) <= _pairs(self.target.partitions)
 
     def aim(self, partitions: PartitionsById) -> bool:
         """Take a target; return whether it is another than before, and not the same told twice."""
         following = self.target.followed_by(partitions)
         if following is self.target:
             return False
+        self._withdrawn = self._withdrawn or bool(
+            _pairs(self.target.partitions) - _pairs(partitions)
+        )
         self.target = following
         self._handed = None
         revoked, added = self.counts()
@@ -74,23 +92,35 @@ class Reconciliation:
         """Have nothing and be assigned nothing: the member is out of the group."""
         self.current = self.target = NO_ASSIGNMENT
         self._handed = None
+        self._extra = {}
+        self._withdrawn = False
 
     def next_step(self) -> bytes | None:
-        """Return the assignment to hand to the caller, encoded; None where there is nothing to hand over now."""
-        known, unknown = self._names.split(self.target.partitions)
-        if unknown and known == self.current.partitions:
+        """Return the assignment to hand to the caller, encoded; None where there is nothing to hand over now.
+
+        Where the names of some topics are missing and the others are what the caller has, there is something only
+        if partitions were taken away that it never had: the coordinator waits for the acknowledgement of that, too.
+        """
+        target = self.target
+        known, _ = self._names.split(target.partitions)
+        wanted = {each: known[each] for each in known if self._is_subscribed(each)}
+        is_part = wanted != target.partitions
+        if is_part and wanted == self.current.partitions and not self._withdrawn:
             return None
-        handed = LocalAssignment(self.target.number, known)
+        handed = LocalAssignment(target.number, wanted)
         if handed == self._handed:
             return None
         self._handed = handed
+        self._extra = _together(self._extra, wanted)
         self.delivered = True
-        return encode_assignments({"": Assignment(self._names.named(known))})[""]
+        return encode_assignments({"": Assignment(self._names.named(wanted))})[""]
 
     def taken_up(self) -> None:
         """Take note that the caller has what it was handed."""
         assert self._handed is not None, "nothing was handed over"
         self.current, self._handed = self._handed, None
+        self._extra = {}
+        self._withdrawn = False
         self._names.keep_only({*self.current.partitions, *self.target.partitions})
 
     def counts(self) -> tuple[int, int]:
@@ -111,7 +141,8 @@ class Reconciliation:
 
     def names_told(self, response: "MetadataResponse") -> None:
         """Take the names that a broker told."""
-        learned = self._names.learn(response)
+        unknown = self._unknown()
+        learned = self._names.learn(response, unknown)
         unknown = self._unknown()
         if unknown:
             self._member.log_thinned(
@@ -135,6 +166,16 @@ class Reconciliation:
 
     def _unknown(self) -> set[UUID]:
         return self._names.split(self.target.partitions)[1]
+
+    def _is_subscribed(self, topic_id: UUID) -> bool:
+        """Return whether the member wants a topic whose name is known; with a pattern, the broker knows."""
+        subscription = self.subscription
+        return subscription.pattern is not None or self._names.name(topic_id) in subscription.topics
+
+
+def _together(some: PartitionsById, more: PartitionsById) -> PartitionsById:
+    nothing: frozenset[int] = frozenset()
+    return {each: some.get(each, nothing) | more.get(each, nothing) for each in (*some, *more)}
 
 
 def _pairs(partitions: PartitionsById) -> set[tuple[UUID, int]]:

@@ -62,8 +62,10 @@ HEARTBEAT_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
     ),
     ErrorCode.INVALID_REQUEST: ConsumerReply(ConsumerReaction.FAIL, "repeating cannot mend it"),
     ErrorCode.GROUP_ID_NOT_FOUND: ConsumerReply(
-        ConsumerReaction.FAIL,
-        "the group is of another type, or its classic members cannot be taken over",
+        ConsumerReaction.REJOIN,
+        "while the member was away the group was forgotten, or its other members made it a classic one; a join"
+        " that is answered so fails: the group is of another type, or its members cannot be taken over (fatal"
+        " in Kafka's client either way)",
     ),
     ErrorCode.GROUP_MAX_SIZE_REACHED: ConsumerReply(
         ConsumerReaction.FAIL, "the group has group.consumer.max.size members"
@@ -83,6 +85,14 @@ HEARTBEAT_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
     ),
 }
 """Error code in the answer to a heartbeat -> what to do. Codes that are not here: `HEARTBEAT_DEFAULTS`."""
+
+JOIN_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
+    ErrorCode.GROUP_ID_NOT_FOUND: ConsumerReply(
+        ConsumerReaction.FAIL,
+        "the group is of another type, or its classic members cannot be taken over",
+    ),
+}
+"""Where the answer to a join means something else."""
 
 HEARTBEAT_DEFAULTS: Final = (
     ConsumerReply(ConsumerReaction.RETRY, "Kafka calls this error retriable"),
@@ -106,9 +116,11 @@ REQUEST_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
 Only heartbeats decide about it, as in Kafka's client: the caller has the error besides."""
 
 
-def heartbeat_reply(code: int) -> ConsumerReply:
-    """Return what a member does when a heartbeat is answered with error code `code`, known or not."""
+def heartbeat_reply(code: int, *, joining: bool = False) -> ConsumerReply:
+    """Return what a member does when a heartbeat, or a join, is answered with error code `code`, known or not."""
     error_code = ErrorCode.of(code)
+    if joining and error_code in JOIN_REPLIES:
+        return JOIN_REPLIES[error_code]
     if error_code is ErrorCode.UNKNOWN_SERVER_ERROR and code != ErrorCode.UNKNOWN_SERVER_ERROR:
         return HEARTBEAT_DEFAULTS[1]  # a code of a later broker
     retriable, other = HEARTBEAT_DEFAULTS

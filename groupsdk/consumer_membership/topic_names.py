@@ -1,6 +1,6 @@
 """Find out the names of the topics that heartbeats name by their ids."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from random import Random
 from uuid import UUID
 
@@ -57,11 +57,15 @@ class TopicNames:
         topics = tuple(MetadataRequestTopic(topic_id=each, name=None) for each in sorted(topic_ids))
         return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
-    def learn(self, response: MetadataResponse) -> int:
-        """Take names from an answer; return how many were new."""
+    def name(self, topic_id: UUID) -> str | None:
+        """Return the name of a topic, where it is known."""
+        return self._names.get(topic_id)
+
+    def learn(self, response: MetadataResponse, wanted: Collection[UUID]) -> int:
+        """Take the names of these topics from an answer; return how many were new."""
         before = len(self._names)
         for topic in response.topics:
-            if topic.name and not topic.error_code:
+            if topic.topic_id in wanted and topic.name and not topic.error_code:
                 self._names[topic.topic_id] = topic.name
         learned = len(self._names) - before
         if learned:

@@ -3,13 +3,13 @@
 import reprlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from inspect import isasyncgen, iscoroutine, isgenerator
 from typing import TYPE_CHECKING, Any
 
 from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.errors import AssignmentError, GroupSdkError, MemberClosedError, MetadataError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.membership.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.membership.events import (
@@ -47,7 +47,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """There is nothing to do at present.
+    """Wait: nothing is due at present.
 
     `settled` tells whether the view reflects everything that the caller has posted, `until_ms` when there
     will be something to do even if nothing changes.
@@ -80,18 +80,14 @@ class CallerSide:
         self._backoff_max_ms = backoff_max_ms
         self._raised = 0
         self._not_before_ms = 0
-        self._posted = 0
+        self.posted_count = 0
+        """How many events were handed to the engine."""
         self._last_call_id = 0
         self._last_failure_id = 0
 
-    @property
-    def posted_count(self) -> int:
-        """How many events were handed to the engine."""
-        return self._posted
-
     def posted(self) -> None:
         """Note that an event was handed to the engine."""
-        self._posted += 1
+        self.posted_count += 1
 
     def answered(self, call: Call) -> None:
         """Note that a call was run, so that it is not run again."""
@@ -123,7 +119,7 @@ class CallerSide:
         if failure is not None and failure.failure_id > self._last_failure_id:
             self._last_failure_id = failure.failure_id
             return Raise(failure.error, FailureRaised(failure.failure_id))
-        if view.handled < self._posted:
+        if view.handled < self.posted_count:
             return Wait(settled=False)
         if view.stopped:
             return Raise(MemberClosedError("the member is closed"), None)
@@ -142,12 +138,12 @@ class CallerSide:
 
 
 def is_active(view: MemberView, now_ms: int) -> bool:
-    """Tell whether the member is in a stable generation and has taken up its assignment."""
+    """Return whether the member is in a stable generation and has taken up its assignment."""
     return not view.joining and view.believes_at(now_ms)
 
 
 def is_idle(view: MemberView) -> bool:
-    """Tell whether the engine wants nothing of the caller."""
+    """Return whether the engine has no call or error for the caller."""
     return (
         view.state is MemberState.STABLE
         and not view.joining
@@ -166,8 +162,8 @@ def run_call(
     of what it calls into another error.
 
     Raises:
-        MetadataError: what `metadata()` returned is of no use.
-        AssignmentError: what `perform_assignment` returned is of no use.
+        MetadataError: `metadata()` returned an invalid value.
+        AssignmentError: `perform_assignment` returned an invalid value.
     """
     generation = call.generation
     match call:
@@ -215,7 +211,7 @@ def checked_protocol_type(value: Any) -> str:
     """Return the protocol type, whether it is an attribute or a method.
 
     Raises:
-        MetadataError: it is no text that can be sent.
+        MetadataError: it is not a string that can be sent.
     """
     protocol_type = value() if callable(value) else value
     if iscoroutine(protocol_type):
@@ -262,7 +258,7 @@ def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
     """Return what `perform_assignment` returned, with empty bytes for members that it left out.
 
     Raises:
-        AssignmentError: it is no mapping of the group's members to bytes.
+        AssignmentError: it is not a mapping of the group's members to bytes.
     """
     if not isinstance(value, Mapping):
         raise AssignmentError(
@@ -287,7 +283,7 @@ def checked_reason(value: object) -> str:
     """Return a reason to rejoin or to leave.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not a string.
     """
     if not isinstance(value, str):
         raise TypeError(f"the reason must be a string, not {type(value).__name__}")
@@ -299,7 +295,7 @@ def checked_timeout_ms(seconds: float | None) -> int | None:
     """Return a timeout in milliseconds; a negative one is none at all, and None or infinity no limit.
 
     Raises:
-        TypeError: it is no number.
+        TypeError: it is not a number.
         ValueError: it is not a number (NaN).
     """
     if seconds is None:
@@ -337,5 +333,5 @@ def _is_name(value: object) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """Return the text itself of a `str`, an enum of texts among them, whose class stays with the user."""
+    """Return a plain `str`, also for a subclass such as a string enum: its class stays with the user."""
     return str.__str__(value)

@@ -53,7 +53,7 @@ class GroupCalls:
     """The calls of one member. Each may be made by any thread, and runs on that alone.
 
     Args:
-        ask: sends a request, as `MemberBase.ask` does.
+        ask: sends a request, as `GroupMember.ask` does.
         snapshot: reads the member's state.
         config: the member's settings.
         clock: the time.

@@ -68,7 +68,7 @@ class Mailbox:
 
     def _put(self, *, view: MemberView | None = None, crash: EngineError | None = None) -> None:
         with self._lock:
-            # Under the lock: whoever wakes the caller must not put back a view that was replaced meanwhile.
+            # Under the lock: a concurrent wake must not put back a view that was replaced meanwhile.
             latest, ended = view or self.view, crash or self.view.crash
             self.view = latest if latest.crash is ended else replace(latest, crash=ended)
             self.version += 1

@@ -92,7 +92,7 @@ class ElectionCoordinator(AbstractCoordinator):
         self._lost(False)
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Tell whether the group cannot elect another for so long."""
+        """Return whether the group cannot elect another leader for `margin_ms`."""
         return self._member.holds_for(margin_ms)
 
 
@@ -215,7 +215,7 @@ class LeaderElection:
 
     @property
     def leader(self) -> str | None:
-        """What the leader is called, whichever process that is; None where there is none, or it is not known."""
+        """The name of the current leader, in whichever process; None if there is none, or it is unknown."""
         return self._verdict.leader_name
 
     @property

@@ -1,4 +1,4 @@
-"""Say what takes part in an election and how it is decided; plain bytes and rules, without I/O."""
+"""The candidates of an election and the rule that decides it, as plain bytes, without I/O."""
 
 import json
 from collections.abc import Mapping

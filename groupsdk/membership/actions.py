@@ -1,11 +1,11 @@
-"""Name everything that a member's machine asks of its driver, and of its caller."""
+"""The actions of a member's machine: for its driver, and calls for its caller."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import override
 
 from groupsdk.errors import GroupSdkError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.types import Generation, GroupMembers
 
 
@@ -38,7 +38,7 @@ class FindCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class StopLooking:
-    """Give the lookup up, without a report: nobody wants the coordinator any more."""
+    """Stop the lookup, without a report: the coordinator is no longer needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCaller:
-    """Hand whoever asked (`CallerRequest`) the answer, or why there is none."""
+    """Give the caller the answer to its `CallerRequest`, or the error in its place."""
 
     caller_request_id: int
     answer: "Response | GroupSdkError"

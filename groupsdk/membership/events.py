@@ -1,10 +1,11 @@
-"""Name everything that can happen to a member."""
+"""The events of a member's machine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from groupsdk.errors import GroupSdkError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.membership.actions import Node
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The caller is there: it may be handed calls, and its poll deadline starts anew."""
+    """The caller polled: it may be handed calls, and its poll deadline restarts."""
 
     unreported_ms: int = 0
     """For how long from now on it may poll again without a word: the deadline counts from the end of that."""

@@ -89,7 +89,7 @@ class HeartbeatTimer:
         self._settled_ms: int | None = None
 
     def enable(self, now_ms: int) -> None:
-        """Start the deadlines of heartbeat and session anew; the poll deadline is the caller's."""
+        """Restart the deadlines of heartbeat and session; the poll deadline is the caller's."""
         self._failures = 0
         self._early.joined()
         self.next_ms = now_ms + self._early.distance_ms(now_ms)
@@ -148,7 +148,7 @@ class HeartbeatTimer:
             self.next_ms = min(self.next_ms, now_ms)
 
     def reset_session(self, now_ms: int) -> None:
-        """Start the session deadline anew, as when a new coordinator was found."""
+        """Restart the session deadline, as when a new coordinator was found."""
         if self.session_until_ms is not None:
             self.session_until_ms = now_ms + self._session_timeout_ms
 

@@ -1,8 +1,8 @@
 """Keep the requests that wait for an answer: what was sent when, under which generation, until when."""
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.types import Generation
 from groupsdk.wire.schema import ApiKey
 
@@ -35,7 +35,7 @@ class InFlightRequest:
     """Which of the caller's own requests it is; None: one of the membership's."""
 
     def is_one_of(self, *apis: ApiKey) -> bool:
-        """Tell whether it is of one of these APIs and the membership's own; the caller may send the same."""
+        """Return whether it is of one of these APIs and the membership's own; the caller may send the same."""
         return self.caller_request_id is None and self.api in apis
 
     @property
@@ -107,7 +107,7 @@ class InFlightRequests:
         return gone
 
     def has(self, *apis: ApiKey) -> bool:
-        """Tell whether a request of the membership's, of one of these APIs, is in flight."""
+        """Return whether a request of the membership's, of one of these APIs, is in flight."""
         return any(each.is_one_of(*apis) for each in self._in_flight.values())
 
     def summary(self) -> InFlightSummary:

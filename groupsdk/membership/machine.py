@@ -287,7 +287,9 @@ class MembershipMachine:
             return
         rebalancing = reply.reaction is Reaction.REBALANCING
         member.log_thinner.calm()
-        member.heartbeat.accepted(member.now_ms, flight.sent_ms, rebalancing=rebalancing)
+        # a leader that does not sync in time is expelled, though its heartbeats are answered without an error
+        unsettled = rebalancing or member.state is MemberState.COMPLETING_REBALANCE
+        member.heartbeat.accepted(member.now_ms, flight.sent_ms, rebalancing=unsettled)
         if rebalancing and member.state is MemberState.STABLE:
             member.log(logging.INFO, "the group is rebalancing")
             self._rebalance.rejoin.request("the group is already rebalancing")

@@ -222,7 +222,7 @@ class CoordinatorMetrics:
         self._failed_total += 1
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
-        """Return every metric of `METRICS` by its name, in that order; NaN where there is nothing yet."""
+        """Return every metric of `METRICS` by its name, in that order; NaN for one without a value yet."""
         values: dict[str, float] = {
             "heartbeat-response-time-max": self._heartbeat.max.measure(now_ms),
             "heartbeat-rate": self._heartbeat.rate.measure(now_ms),

@@ -70,6 +70,7 @@ class Rebalance:
         """Whether the group has no leader: its coordinator computes the assignments (KIP-848)."""
         self._last_call_id = 0
         self._mismatch = ProtocolMismatch(member)
+        self._join_sent_ms = 0
         self._joining_since_ms: int | None = None
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
@@ -144,6 +145,12 @@ class Rebalance:
         wrong = join_response_error(response, self._protocol_type, self._protocols)
         if wrong is not None:
             return self.fail(wrong)
+        valid_until_ms = member.heartbeat.valid_until_ms
+        if not response.leader and valid_until_ms is not None and member.now_ms >= valid_until_ms:
+            # The coordinator of a consumer group takes whoever it has removed for a new member, without a word.
+            why = "the join came too late for the partitions to have been kept"
+            return self.expel(why, keep_member_id=True)
+        self._join_sent_ms = flight.sent_ms
         member.move(Trigger.JOIN_ANSWERED)
         member.generation = Generation(
             response.generation_id, response.member_id, response.protocol_name
@@ -175,7 +182,11 @@ class Rebalance:
             return self.fail(MemberIdRequiredError(ErrorCode.MEMBER_ID_REQUIRED, asked))
         member.generation = Generation(NO_GENERATION_ID, member_id, None)
         member.log(logging.DEBUG, "the coordinator gave a member id")
-        return [self._send_join()]
+        # asked for since the metadata was prepared, which goes out once more now
+        still_needed = self.rejoin.needed
+        actions = [self._send_join()]
+        self.rejoin.needed = still_needed
+        return actions
 
     def synced(self, flight: InFlightRequest, response: SyncGroupResponse) -> list[Action]:
         """Take a sync that was answered without an error."""
@@ -188,7 +199,9 @@ class Rebalance:
         self.assignment_epoch += 1
         # The coordinator counts the session from its answer, which may have waited for this process to
         # run. What is certain is only that it accepted something sent then: a heartbeat settles the rest.
-        member.heartbeat.accepted(member.now_ms, flight.sent_ms)
+        # a coordinator that assigns waits for what it takes away from the join on
+        sent_ms = self._join_sent_ms if self._broker_assigns else flight.sent_ms
+        member.heartbeat.accepted(member.now_ms, sent_ms)
         waited_ms = member.now_ms - flight.sent_ms
         member.metrics.sync_completed(waited_ms, member.now_ms)
         if self._joining_since_ms is not None:

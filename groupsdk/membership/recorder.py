@@ -1,9 +1,10 @@
 """Record the last rebalances of a member: why each began, and where its time went."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.types import NO_GENERATION, NO_GENERATION_ID, Generation
 
 
@@ -176,12 +177,12 @@ class RebalanceRecorder:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether a rebalance is open."""
+        """Return whether a rebalance is open."""
         return self._open
 
     @property
     def current(self) -> RebalanceEvent | None:
-        """Return the open rebalance with the phases that have ended; None if there is none."""
+        """Return the open rebalance with the phases that have ended; None if none is open."""
         return self._event(IN_PROGRESS, None, None) if self._open else None
 
     def _reset(self, reason: str, generation: Generation, now_ms: int) -> None:

@@ -4,11 +4,11 @@ The reactions are Kafka's (`AbstractCoordinator`'s response handlers); where our
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 from groupsdk.error_code import ErrorCode
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.messages.describe_groups import DescribeGroupsResponse
 from groupsdk.wire.messages.offset_commit import OffsetCommitResponse
 from groupsdk.wire.messages.offset_fetch import OffsetFetchResponse

@@ -1,8 +1,7 @@
 """The state of a member at one moment, as its engine publishes it to the caller's side."""
 
-from dataclasses import dataclass
-
 from groupsdk.errors import EngineError, GroupSdkError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.membership.actions import Call, Node
 from groupsdk.membership.recorder import RebalanceEvent
 from groupsdk.membership.state import MemberState
@@ -48,7 +47,7 @@ class MemberView:
     """Why the engine ended, if it did so by itself; nothing heartbeats any more then."""
 
     def holds_at(self, now_ms: int) -> bool:
-        """Tell whether the group cannot have gone on without the member by `now_ms`.
+        """Return whether the group cannot have gone on without the member by `now_ms`.
 
         True also while it rebalances: what a member keeps meanwhile is still its own.
         """
@@ -57,13 +56,13 @@ class MemberView:
 
     @property
     def held_until_ms(self) -> int | None:
-        """Until when the group cannot have gone on without the member; None: it is no member."""
+        """Until when the group cannot have gone on without the member; None: it is not a member."""
         if self.valid_until_ms is None:
             return None
         return min(self.valid_until_ms, self.poll_until_ms)
 
     def believes_at(self, now_ms: int) -> bool:
-        """Tell whether the member may act as one of the group at `now_ms`.
+        """Return whether the member may act as one of the group at `now_ms`.
 
         False as soon as the clock shows that the session or the poll deadline has passed, even when
         nothing was heard from the coordinator: by then another member may own what this one had.

@@ -1,9 +1,10 @@
 """Run a `GroupConsumer` in virtual time: a group that it is alone in, and records that are made up."""
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 from typing import Any
+from uuid import UUID
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -23,14 +24,26 @@ from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession
+from groupsdk.consumer_membership.config import ConsumerMemberConfig
+from groupsdk.consumer_membership.machine import ConsumerMembershipMachine
+from groupsdk.drivers.engine_handle import Pause
 from groupsdk.drivers.mailbox import Mailbox
-from groupsdk.drivers.member_base import Pause
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.membership.actions import Send
+from groupsdk.wire.messages.consumer_group_heartbeat import (
+    Assignment as HeartbeatAssignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from groupsdk.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from groupsdk.wire.messages.join_group import (
     JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
 )
 from groupsdk.wire.messages.metadata import (
     MetadataRequest,
@@ -51,8 +64,9 @@ from groupsdk.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from groupsdk.wire.messages.sync_group import SyncGroupRequest
 from tests.support.fake_host import AnyRequest, FakeHost
+from tests.support.instant_group import InstantGroup
 
 
 MEMBER_ID = "consumer-1"
@@ -65,6 +79,8 @@ SETTINGS: dict[str, Any] = {
     "auto.offset.reset": "earliest",
     "partition.assignment.strategy": "range",
 }
+_CLASSIC_ALONE = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
+_TOPIC_ID = UUID(int=1)
 
 
 def partitions(*names: str) -> list[TopicPartition]:
@@ -86,11 +102,7 @@ class Group(FakeHost):
         self.commits: list[OffsetCommitRequest] = []
         self.codes: defaultdict[type[Any], deque[int]] = defaultdict(deque)
         """Request class to the error codes of the next answers; 0 beyond these."""
-        self.given: Mapping[str, bytes] | None = None
-        """What the member is assigned, in place of what it planned."""
-        self.generation = 0
-        self.broker_assigns = False
-        """Whether the group has members of KIP-848: no leader, and a generation that stays."""
+        self.answers = InstantGroup(MEMBER_ID)
         self.unstable: set[TopicPartition] = set()
         self.requests: list[AnyRequest] = []
 
@@ -103,34 +115,8 @@ class Group(FakeHost):
         codes = self.codes[type(send.request)]
         code = codes.popleft() if codes else 0
         match send.request:
-            case JoinGroupRequest(protocols=protocols):
-                self.generation += not (self.broker_assigns and self.generation)
-                first = protocols[0]
-                member = JoinGroupResponseMember(MEMBER_ID, None, first.metadata)
-                self.driver.answer(
-                    JoinGroupResponse(
-                        generation_id=self.generation,
-                        protocol_type="consumer",
-                        protocol_name=first.name,
-                        leader="" if self.broker_assigns else MEMBER_ID,
-                        member_id=MEMBER_ID,
-                        members=() if self.broker_assigns else (member,),
-                    )
-                    if not code
-                    else JoinGroupResponse(error_code=code, protocol_name=None)
-                )
-            case SyncGroupRequest(assignments=plan, protocol_name=name):
-                mine = {each.member_id: each.assignment for each in plan}
-                if self.given is not None:
-                    mine = dict(self.given)
-                self.driver.answer(
-                    SyncGroupResponse(
-                        error_code=code,
-                        protocol_type="consumer",
-                        protocol_name=name,
-                        assignment=mine.get(MEMBER_ID, b""),
-                    )
-                )
+            case JoinGroupRequest() | SyncGroupRequest():
+                self.driver.answer(self.answers.answer(send.request, code))
             case OffsetCommitRequest():
                 self.driver.answer(self._commit(send.request, code))
             case OffsetFetchRequest():
@@ -161,7 +147,7 @@ class Group(FakeHost):
             topics=tuple(
                 OffsetCommitResponseTopic(
                     topic.name,
-                    tuple(
+                    partitions=tuple(
                         OffsetCommitResponsePartition(each.partition_index, code)
                         for each in topic.partitions
                     ),
@@ -180,7 +166,7 @@ class Group(FakeHost):
                     tuple(
                         OffsetFetchResponseTopics(
                             topic.name,
-                            tuple(
+                            partitions=tuple(
                                 self._stored(TopicPartition(topic.name, number))
                                 for number in topic.partition_indexes
                             ),
@@ -207,6 +193,72 @@ class Group(FakeHost):
             }
             for request in self.commits
         ]
+
+
+class BrokerAssignedGroup(Group):
+    """The coordinator of a group of the consumer protocol with one member, which has the partitions of `target`."""
+
+    def __init__(self, config: ConsumerMemberConfig, clock: Clock, mailbox: Mailbox) -> None:
+        super().__init__(config, clock, mailbox)
+        machine: Any = ConsumerMembershipMachine(config, Random(0))
+        self.driver.machine = machine
+        self.target: frozenset[int] = frozenset(range(self.topics["t"]))
+        self.member_epoch = 0
+        self.owned: frozenset[int] | None = None
+        """What the member has told that it owns; None: nothing yet."""
+        self._given: frozenset[int] | None = None
+
+    def assign(self, *numbers: int) -> None:
+        """Have the member own these partitions of topic "t" in time."""
+        self.target = frozenset(numbers)
+
+    @override
+    def _serve(self, send: Send) -> None:
+        request = send.request
+        if self.scripts[type(request)]:
+            super()._serve(send)
+            return
+        match request:
+            case ConsumerGroupHeartbeatRequest():
+                self.requests.append(request)
+                self.driver.answer(self._beat(request))
+            case DescribeConfigsRequest():
+                value = DescribeConfigsResourceResult(
+                    name="consumer.session.timeout.ms", value=str(10_000)
+                )
+                result = DescribeConfigsResult(
+                    resource_type=32, resource_name="g", configs=(value,)
+                )
+                self.driver.answer(DescribeConfigsResponse(results=(result,)))
+            case MetadataRequest(topics=asked) if asked and asked[0].name is None:
+                named = MetadataResponseTopic(topic_id=_TOPIC_ID, name="t")
+                self.driver.answer(MetadataResponse(topics=(named,)))
+            case _:
+                super()._serve(send)
+
+    def _beat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        codes = self.codes[ConsumerGroupHeartbeatRequest]
+        if codes and (code := codes.popleft()):
+            return ConsumerGroupHeartbeatResponse(error_code=code)
+        if request.member_epoch < 0:
+            self._given = self.owned = None
+            return ConsumerGroupHeartbeatResponse(member_epoch=request.member_epoch)
+        if request.topic_partitions is not None:
+            self.owned = frozenset(
+                number for topic in request.topic_partitions for number in topic.partitions
+            )
+        told = None
+        joins = request.member_epoch == 0
+        if joins or self._given != self.target:
+            self._given = self.target
+            self.member_epoch += 1
+            told = HeartbeatAssignment((TopicPartitions(_TOPIC_ID, tuple(sorted(self.target))),))
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=self.member_epoch,
+            heartbeat_interval_ms=1_000,
+            assignment=told,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +434,13 @@ class Bench:
         self.clock = ManualClock(1_000_000)
         self.native = FakeNative()
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
-        self.config = ConsumerConfig.of(SETTINGS | dotted)
+        defaults = dict(SETTINGS)
+        new = dotted.get("group.protocol") == "consumer"
+        if new:
+            for key in _CLASSIC_ALONE:
+                del defaults[key]
+        self.config = ConsumerConfig.of(defaults | dotted)
+        member_config = self.config.consumer_member() if new else self.config.member
         bench = self
 
         class Member(GroupMember):
@@ -395,9 +453,7 @@ class Bench:
         class Session(ConsumerSession):
             @override
             def make_member(self) -> GroupMember:
-                return Member(
-                    self.coordinator, bench.config.member, bench.clock, lambda *_: bench.group
-                )
+                return Member(self.coordinator, member_config, bench.clock, lambda *_: bench.group)
 
         class Consumer(GroupConsumer):
             @override
@@ -414,7 +470,12 @@ class Bench:
 
         self.consumer = Consumer(self.config, clock=self.clock)
         self.session = self.consumer._session
-        self.group = Group(self.config.member, self.clock, self.session.member._mailbox)
+        mailbox = self.session.member._engine.mailbox
+        self.group = (
+            BrokerAssignedGroup(member_config, self.clock, mailbox)
+            if isinstance(member_config, ConsumerMemberConfig)
+            else Group(member_config, self.clock, mailbox)
+        )
         self.native.idle = lambda seconds: self.advance(int(seconds * 1000))
 
     def advance(self, delta_ms: int) -> None:

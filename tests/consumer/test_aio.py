@@ -426,8 +426,67 @@ def test_a_read_that_is_cancelled_at_its_end_leaves_the_next_one_alone() -> None
     run(work())
 
 
-def test_cancelling_reads_at_any_moment_ends_no_other_read() -> None:
-    bench = Bench(enable_auto_commit=False)
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_read_waits_for_the_listener_that_another_read_runs(cancelled: bool) -> None:
+    bench = Bench()
+    bench.fill(1, "t-0")
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        async def on_partitions_assigned(self, given: object) -> None:
+            begun.set()
+            await go_on.wait()
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            await consumer.subscribe("t", listener=Slow())
+            first = asyncio.ensure_future(consumer.consume(9, 1))
+            await begun.wait()
+            if cancelled:
+                first.cancel()
+            second = asyncio.ensure_future(consumer.consume(9, 1))
+            await asyncio.sleep(0)  # it has asked the consumer's thread
+            await consumer.pause([])  # what needs no poll is not kept waiting
+            assert not second.done()
+            go_on.set()
+            found = await asyncio.gather(first, second, return_exceptions=True)
+            assert not [each for each in found if isinstance(each, ConcurrentUseError)]
+            assert [offsets(each) for each in found if isinstance(each, list) and each] == [
+                [(0, 0)]
+            ]
+
+    run(work())
+
+
+def test_what_a_listener_has_started_may_read_once_the_listener_has_returned() -> None:
+    bench = Bench()
+    bench.fill(1, "t-0")
+    read: list[asyncio.Task[Any]] = []
+
+    async def work() -> None:
+        async with AsyncGroupConsumer(bench.consumer) as consumer:
+            returned = asyncio.Event()
+
+            async def later() -> Any:
+                await returned.wait()
+                return await consumer.consume(9, 1)
+
+            class Starting:
+                def on_partitions_assigned(self, given: object) -> None:
+                    read.append(asyncio.ensure_future(later()))
+
+            await consumer.subscribe("t", listener=Starting())
+            assert offsets(await consumer.consume(9, 1)) == [(0, 0)]
+            bench.fill(1, "t-0")
+            returned.set()
+            assert offsets(await read[0]) == [(0, 1)]
+
+    run(work())
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_cancelling_reads_at_any_moment_ends_no_other_read(protocol: str) -> None:
+    bench = Bench(enable_auto_commit=False, group_protocol=protocol)
     waiting_really(bench)
 
     async def work() -> None:

@@ -123,7 +123,7 @@ def test_during_a_rebalance_nothing_is_sent() -> None:
     bench.read(timeout=0.3)
     bench.group.scripts[JoinGroupRequest].append(None)
     bench.group.post(RejoinRequested("test"))
-    bench.session.member._side.posted()  # as the event was handed over by hand
+    bench.session.member._engine._side.posted()  # as the event was handed over by hand
     bench.read(timeout=0)
     for attempt in (commit, later):
         with pytest.raises(RebalanceInProgressError, match="poll first"):
@@ -181,15 +181,15 @@ def test_a_commit_that_failed_is_not_made_again_under_another_assignment_of_its_
     None
 ):
     bench = Bench(enable_auto_commit=False, partition_assignment_strategy="cooperative-sticky")
-    bench.group.broker_assigns = True
+    bench.group.answers.broker_assigns = True
     share = {MEMBER_ID: Assignment({"t": (0, 1)})}
-    bench.group.given = encode_assignments(share)
+    bench.group.answers.given = encode_assignments(share)
     bench.consumer.subscribe("t")
     bench.read(timeout=0.3)
     bench.group.codes[OffsetCommitRequest].append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     told = later(bench)
     bench.session.committer.settle()
-    bench.group.given = encode_assignments({MEMBER_ID: Assignment({"t": (1,)})})
+    bench.group.answers.given = encode_assignments({MEMBER_ID: Assignment({"t": (1,)})})
     bench.consumer.enforce_rebalance("test")
     bench.read(timeout=5)
     assert bench.consumer.assignment() == [T1]
@@ -240,7 +240,7 @@ def test_without_a_callback_a_failure_is_logged(
 def test_the_gravest_error_is_the_one_that_is_raised() -> None:
     def answer(*codes: int) -> Any:
         found = tuple(OffsetCommitResponsePartition(n, code) for n, code in enumerate(codes))
-        return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", found),))
+        return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", partitions=found),))
 
     check_commit(answer(0, 0), OFFSETS)
     with pytest.raises(RetriableBrokerError, match="OffsetCommit of t-0"):

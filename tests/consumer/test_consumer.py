@@ -146,12 +146,12 @@ def test_the_broker_may_assign_several_times_in_one_generation(
     strategy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench(partition_assignment_strategy=strategy)
-    bench.group.broker_assigns = True
-    bench.group.given = assigned()
+    bench.group.answers.broker_assigns = True
+    bench.group.answers.given = assigned()
     joined(bench, count=1)
     assert bench.consumer.assignment() == []
     for names in (("t-0", "t-2"), ("t-2",), ("t-1", "t-2"), ()):
-        bench.group.given = assigned(*names)
+        bench.group.answers.given = assigned(*names)
         bench.consumer.enforce_rebalance("test")
         bench.read()
         assert bench.consumer.assignment() == partitions(*names)
@@ -166,8 +166,8 @@ def test_the_broker_may_assign_several_times_in_one_generation(
         assert "the broker assigns, and 'weighted' is not asked" in warning
     else:
         assert warned == []
-    bench.group.broker_assigns = False
-    bench.group.given = None
+    bench.group.answers.broker_assigns = False
+    bench.group.answers.given = None
     bench.consumer.enforce_rebalance("the last member of KIP-848 has left")
     bench.read(timeout=0.3)
     assert not bench.consumer.events()[-1].broker_assigns

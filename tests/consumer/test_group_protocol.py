@@ -43,9 +43,16 @@ def test_auto_takes_the_classic_one_where_the_first_join_is_refused(error: Group
     assert found is not None
     assert found.name == "classic"
     assert found.why == str(error)
-    assert of(group_protocol="auto").without(error, joined=True) is None
     assert of(group_protocol="consumer").without(error, joined=False) is None
-    assert of(group_protocol="auto").accepted().without(error, joined=False) is None
+    assert of(group_protocol="consumer").without(error, joined=True) is None
+
+
+@each_case("error", REFUSALS)
+def test_later_only_a_broker_without_the_new_protocol_is_a_reason(error: GroupSdkError) -> None:
+    lacking = "GROUP_ID_NOT_FOUND" not in str(error)
+    assert (of(group_protocol="auto").without(error, joined=True) is not None) is lacking
+    accepted = of(group_protocol="auto").accepted()
+    assert (accepted.without(error, joined=False) is not None) is lacking
 
 
 @each_case(

@@ -9,7 +9,7 @@ import pytest
 
 from groupsdk.consumer.guard import OneUser
 from groupsdk.errors import ConcurrentUseError, EngineError, MemberClosedError
-from tests.consumer.rig import Bench, Listener
+from tests.consumer.rig import Bench, BrokerAssignedGroup, Listener
 from tests.support.interrupts import everywhere
 
 
@@ -120,16 +120,35 @@ def test_a_real_signal_at_any_time_keeps_no_other_thread_out() -> None:
     assert interrupted == 1_500
 
 
-WHERE = ("/groupsdk/consumer/", "/groupsdk/drivers/threads/", "/groupsdk/drivers/member_base")
-STATEFUL = ("/consumer/reader.py", "/consumer/coordinator.py", "/consumer/guard.py")
+WHERE = ("/groupsdk/consumer/", "/groupsdk/drivers/threads/", "/groupsdk/drivers/engine_handle")
+STATEFUL = (
+    "/consumer/reader.py",
+    "/consumer/coordinator.py",
+    "/consumer/broker_assigned.py",
+    "/consumer/guard.py",
+)
+MEMBERS = {
+    "range": {"partition_assignment_strategy": "range"},
+    "cooperative-sticky": {"partition_assignment_strategy": "cooperative-sticky"},
+    "consumer protocol": {"group_protocol": "consumer"},
+}
 
 
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def rebalance(bench: Bench, *numbers: int) -> None:
+    """Have a member of the classic protocol rejoin, or one of the consumer protocol own these partitions."""
+    if isinstance(bench.group, BrokerAssignedGroup):
+        bench.group.assign(*numbers)
+        bench.advance(1_000)
+    else:
+        bench.consumer.enforce_rebalance("test")
+
+
+@pytest.mark.parametrize("member", MEMBERS)
 @pytest.mark.parametrize(
     "where", [STATEFUL, pytest.param(WHERE, marks=[pytest.mark.slow, pytest.mark.timeout(300)])]
 )
 def test_a_ctrl_c_anywhere_in_a_consumer_loses_no_record_and_no_commit(
-    strategy: str, where: tuple[str, ...]
+    member: str, where: tuple[str, ...]
 ) -> None:
     made: list[tuple[Bench, list[str]]] = []
     told: set[str] = set()
@@ -141,7 +160,7 @@ def test_a_ctrl_c_anywhere_in_a_consumer_loses_no_record_and_no_commit(
     }
 
     def run(block: Callable[[], Any]) -> None:
-        bench = Bench(partition_assignment_strategy=strategy, auto_commit_interval_ms=100)
+        bench = Bench(auto_commit_interval_ms=100, **MEMBERS[member])
         got: list[str] = []
         made[:] = [(bench, got)]
         told.clear()
@@ -151,9 +170,10 @@ def test_a_ctrl_c_anywhere_in_a_consumer_loses_no_record_and_no_commit(
             for _ in range(2):
                 got.extend(bench.read(4, 0.3))
             bench.advance(200)
-            bench.consumer.enforce_rebalance("test")
+            rebalance(bench, 0)
             got.extend(bench.read(4, 0.3))
             bench.fill(1)
+            rebalance(bench, 0, 1, 2)
             got.extend(bench.read(4, 0.3))
             bench.consumer.commit(asynchronous=False)
 
@@ -162,6 +182,8 @@ def test_a_ctrl_c_anywhere_in_a_consumer_loses_no_record_and_no_commit(
         places += 1
         ((bench, got),) = made
         bench.consumer.subscribe("t", listener=listener)
+        if isinstance(bench.group, BrokerAssignedGroup):
+            bench.group.assign(0, 1, 2)
         end = max(bench.native.ends.values())
         wanted = {f"t-{number}@{offset}" for number in range(3) for offset in range(end)}
         for _ in range(40):

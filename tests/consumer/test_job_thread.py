@@ -59,6 +59,25 @@ def test_a_job_that_waits_has_others_done_and_the_end_waits_for_it(
     assert done == ["inner", "outer"]
 
 
+def test_a_job_may_be_done_behind_one_that_waits_rather_than_within_it(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    thread, running, done = JobThread("jobs-7"), Future[object](), []
+
+    def outer() -> None:
+        thread.serve_until_done(running, loop)
+        done.append("outer")
+
+    thread.put(loop, outer)
+    thread.put(loop, lambda: done.append("first behind"), within=False)
+    thread.put(loop, lambda: done.append("second behind"), within=False)
+    thread.put(loop, lambda: done.append("inner"))
+    thread.end()
+    thread.put(loop, lambda: running.set_result(None))
+    assert ended("jobs-7")
+    assert done == ["inner", "outer", "first behind", "second behind"]
+
+
 def test_nobody_waits_for_a_loop_that_is_closed(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

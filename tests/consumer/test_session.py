@@ -10,7 +10,7 @@ from groupsdk.types import OffsetAndMetadata
 from groupsdk.wire.messages.metadata import MetadataRequest
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest
-from tests.consumer.rig import Bench, partitions
+from tests.consumer.rig import Bench, BrokerAssignedGroup, Listener, partitions
 
 
 def fetches(bench: Bench) -> int:
@@ -148,7 +148,7 @@ def test_credentials_are_changed_for_the_membership_and_for_reading(mocker: Mock
     told.assert_not_called()  # other threads would wait for as long as one polls
     bench.read()
     told.assert_called_once_with("user", "new")
-    assert bench.session.member._config.security.sasl_password == "new"
+    assert bench.session.member._engine.config.security.sasl_password == "new"
     with pytest.raises(ConfigError):
         bench.consumer.set_sasl_credentials("", "")
     bench.read()
@@ -167,3 +167,24 @@ def test_looking_at_topics_in_vain_is_no_error() -> None:
     assert after > before
     assert bench.consumer.assignment() == []  # deleted, and the leader has seen it
     assert bench.consumer.generation().generation_id == 2
+
+
+def test_a_new_member_epoch_is_told_once_and_looked_for_only_where_something_changed(
+    mocker: MockerFixture,
+) -> None:
+    bench, listener = Bench(group_protocol="consumer"), Listener()
+    bench.consumer.subscribe("t", listener=listener)
+    bench.read()
+    group = bench.group
+    assert isinstance(group, BrokerAssignedGroup)
+    looks = mocker.spy(bench.session.coordinator, "tell_epoch")
+    bench.read(timeout=0)
+    quiet = looks.call_count
+    for _ in range(10):
+        bench.read(timeout=0)
+    assert looks.call_count == quiet
+    group.member_epoch += 1
+    bench.advance(2_000)
+    bench.read()
+    bench.read()
+    assert [value for name, value in listener.calls if name == "generation"] == [1, 2]

@@ -4,6 +4,7 @@ from typing import Any
 from groupsdk.backoff import ExponentialBackoff
 from groupsdk.consumer_membership.broker_pace import (
     ASK_EVERY_MS,
+    LONGEST_GUESS_MS,
     SESSION_IN_INTERVALS,
     BrokerPacedHeartbeat,
 )
@@ -31,6 +32,12 @@ def test_the_session_is_a_guess_until_it_is_told() -> None:
     assert timer.session_timeout_ms == 6_000
     timer.paced(2_000, 0)
     assert timer.session_timeout_ms == 6_000
+
+
+def test_an_interval_beyond_every_session_does_not_make_belief_last_for_days() -> None:
+    timer = pace()
+    timer.paced(2**31 - 1, 0)
+    assert timer.session_timeout_ms == LONGEST_GUESS_MS
 
 
 def test_another_interval_makes_the_session_be_asked_for_at_once() -> None:

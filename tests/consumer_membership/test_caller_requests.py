@@ -31,7 +31,7 @@ def commit(member: Member, epoch: int, member_id: str | None = None) -> OffsetCo
 
 def answered(code: ErrorCode) -> OffsetCommitResponse:
     partition = OffsetCommitResponsePartition(error_code=code)
-    return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", (partition,)),))
+    return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", partitions=(partition,)),))
 
 
 def sent(member: Member) -> list[OffsetCommitRequest]:

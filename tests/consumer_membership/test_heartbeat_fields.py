@@ -21,30 +21,34 @@ def fields() -> HeartbeatFields:
     return HeartbeatFields(ConsumerMemberConfig(**SETTINGS), "m")
 
 
-def test_the_owned_list_goes_out_again_when_its_number_changes() -> None:
-    """Acknowledging the same partitions a second time is another acknowledgement."""
+def test_the_owned_list_goes_out_where_it_is_given_and_is_known_to_be_missing_after_an_error() -> (
+    None
+):
     sent = fields()
     sent.join(TOPICS)
-    first = LocalAssignment(0, {T: frozenset({0})})
-    assert sent.heartbeat(2, TOPICS, first).topic_partitions == in_wire_form(first.partitions)
-    assert sent.heartbeat(2, TOPICS, first).topic_partitions is None
-    again = LocalAssignment(2, first.partitions)
-    assert sent.heartbeat(2, TOPICS, again).topic_partitions == in_wire_form(first.partitions)
+    partitions = {T: frozenset({0})}
+    assert sent.heartbeat(2, TOPICS, partitions).topic_partitions == in_wire_form(partitions)
+    assert sent.heartbeat(2, TOPICS, None).topic_partitions is None
+    known = [sent.knows_owned]
+    sent.forget()
+    known.append(sent.knows_owned)
+    sent.heartbeat(2, TOPICS, None)
+    assert [*known, sent.knows_owned] == [True, False, False]
 
 
 def test_a_pattern_is_taken_back_by_an_empty_one() -> None:
     """As `testRegexInHeartbeat...` and `testSubscribedTopicRegex...`: null would mean unchanged."""
     sent = fields()
     assert sent.join(TOPICS).subscribed_topic_regex is None
-    assert sent.heartbeat(2, PATTERN, NO_ASSIGNMENT).subscribed_topic_regex == "t.*"
-    assert sent.heartbeat(2, PATTERN, NO_ASSIGNMENT).subscribed_topic_regex is None
-    removed = sent.heartbeat(2, TOPICS, NO_ASSIGNMENT)
+    assert sent.heartbeat(2, PATTERN, None).subscribed_topic_regex == "t.*"
+    assert sent.heartbeat(2, PATTERN, None).subscribed_topic_regex is None
+    removed = sent.heartbeat(2, TOPICS, None)
     assert removed.subscribed_topic_regex == ""
     assert removed.subscribed_topic_names == ("t",)
-    assert sent.heartbeat(2, TOPICS, NO_ASSIGNMENT).subscribed_topic_regex is None
+    assert sent.heartbeat(2, TOPICS, None).subscribed_topic_regex is None
     # that may have been lost, and a broker keeps what it is not told of
     sent.forget()
-    assert sent.heartbeat(2, TOPICS, NO_ASSIGNMENT).subscribed_topic_regex == ""
+    assert sent.heartbeat(2, TOPICS, None).subscribed_topic_regex == ""
     assert sent.join(TOPICS).subscribed_topic_regex == ""
 
 

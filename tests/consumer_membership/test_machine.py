@@ -266,6 +266,21 @@ def test_belief_ends_with_the_rebalance_timeout_of_a_revocation() -> None:
     assert member.view.valid_until_ms == acknowledged_ms + 8_000
 
 
+def test_belief_ends_with_the_rebalance_timeout_though_nothing_was_acknowledged_yet() -> None:
+    """Found by the simulation: the caller may have what it was handed, so that the coordinator waits for it."""
+    member = Member(max_poll_interval_ms=8_000, rebalance_timeout_ms=8_000)
+    member.start()
+    member.assigned(2, t=(0, 1))
+    member.beat()
+    told_ms = member.now_ms
+    member.answer(beaten(2, t=(0,)))
+    for _ in range(3):
+        member.poll()
+        member.beat()
+        member.answer(beaten(2))
+        assert member.view.valid_until_ms == told_ms + 8_000
+
+
 def test_a_member_that_reconciles_may_commit_and_is_stable_in_classic_terms() -> None:
     member = Member()
     member.join(2, t=(0, 1))

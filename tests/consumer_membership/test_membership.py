@@ -30,7 +30,11 @@ from tests.support.cases import each_case
 
 STABLE = ConsumerMemberState.STABLE
 RECONCILING = ConsumerMemberState.RECONCILING
-FENCING = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+FENCING = (
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
 
 
 def test_member_id_is_made_by_the_member_and_kept_for_good() -> None:
@@ -146,13 +150,16 @@ def test_new_assignment_replaces_previous_one_waiting_on_metadata() -> None:
     assert member.view.call is None
     member.beat()
     member.answer(beaten(3, t=(0,)))
+    member.take_up()  # the coordinator waits to hear that what was never taken is given up
+    assert member.heartbeats[-1].topic_partitions == ()
+    member.answer(beaten(3))
     member.answer(names(unknown=(U,)))
     member.advance(1_000)
     asked = [each for _, each in member.sent if isinstance(each, MetadataRequest)][-1]
     assert [each.topic_id for each in asked.topics or ()] == [T]
     member.name()
     member.take_up()
-    assert member.taken == [{TopicPartition("t", 0)}]
+    assert member.taken[-1] == {TopicPartition("t", 0)}
 
 
 def test_names_that_are_missing_are_asked_for_with_a_backoff() -> None:
@@ -207,6 +214,18 @@ def test_fencing_when_state_is_reconciling_gives_the_reconciliation_up() -> None
     assert isinstance(member.view.call, PrepareJoin)
 
 
+def test_a_join_to_a_group_of_another_type_is_fatal_and_not_repeated() -> None:
+    """While a member is away its group may be forgotten, or become a classic one; a join tells the two apart."""
+    member = Member()
+    member.join(2, t=(0,))
+    member.beat()
+    member.answer(refused(ErrorCode.GROUP_ID_NOT_FOUND))
+    member.prepare()
+    assert member.heartbeats[-1].member_epoch == 0
+    member.answer(refused(ErrorCode.GROUP_ID_NOT_FOUND))
+    assert member.state() is ConsumerMemberState.FATAL
+
+
 def test_fenced_member_that_has_nothing_joins_without_its_caller() -> None:
     member = Member()
     member.start()
@@ -249,7 +268,6 @@ def test_same_assignment_reconciled_again_when_fenced() -> None:
         ErrorCode.UNRELEASED_INSTANCE_ID,
         ErrorCode.UNSUPPORTED_ASSIGNOR,
         ErrorCode.INVALID_REGULAR_EXPRESSION,
-        ErrorCode.GROUP_ID_NOT_FOUND,
     ),
 )
 def test_listeners_get_notified_on_transitions_to_fatal(code: ErrorCode) -> None:
@@ -444,6 +462,18 @@ def test_what_prepare_raises_in_a_stable_member_is_asked_again_after_a_backoff()
     member.advance(100)
     assert member.call(PrepareJoin).call_id > asked.call_id
     assert member.state() is STABLE
+
+
+def test_a_loss_after_prepare_has_raised_is_told_before_the_next_join() -> None:
+    """Found by the simulation: the caller that raised while it was asked for its subscription still owns."""
+    member = Member()
+    member.join(2, t=(0,))
+    member.handle(RejoinRequested("the subscription has changed"))
+    member.fail_call()
+    member.beat()
+    member.answer(refused(ErrorCode.UNKNOWN_MEMBER_ID))
+    assert member.state() is ConsumerMemberState.FENCED
+    assert member.call(PrepareJoin).run_callback
 
 
 def test_events_say_what_changed_and_how_long_each_step_took() -> None:

@@ -16,18 +16,19 @@ def test_names_are_asked_by_id_and_learned_from_the_answer() -> None:
     request = known.request({T, U}, 0)
     assert [(each.topic_id, each.name) for each in request.topics or ()] == [(T, None), (U, None)]
     assert not request.allow_auto_topic_creation
-    assert known.learn(names(T, unknown=(U,))) == 1
+    assert known.learn(names(T, unknown=(U,)), {T, U}) == 1
     assert known.split(wanted) == ({T: frozenset({0, 1})}, {U})
-    known.learn(names(U))
+    known.learn(names(U), {U})
     assert known.named(wanted) == {"t": (0, 1), "u": (5,)}
 
 
 def test_a_topic_made_again_counts_with_both_ids() -> None:
     known = topic_names()
-    known.learn(names(T))
+    known.learn(names(T), {T})
     response = names(T)
     known.learn(
-        type(response)(topics=tuple(type(each)(topic_id=U, name="t") for each in response.topics))
+        type(response)(topics=tuple(type(each)(topic_id=U, name="t") for each in response.topics)),
+        {U},
     )
     assert known.named({T: frozenset({0}), U: frozenset({1})}) == {"t": (0, 1)}
 
@@ -47,6 +48,6 @@ def test_asking_again_takes_longer_each_time_until_something_is_learned() -> Non
 
 def test_names_of_topics_that_nobody_needs_are_forgotten() -> None:
     known = topic_names()
-    known.learn(names(T, U))
+    known.learn(names(T, U), {T, U})
     known.keep_only({U})
     assert known.split({T: frozenset({0}), U: frozenset({0})})[1] == {T}

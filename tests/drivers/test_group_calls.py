@@ -82,12 +82,14 @@ def bench(mocker: MockerFixture) -> Bench:
 
 def committed(code: int = 0) -> OffsetCommitResponse:
     partition = OffsetCommitResponsePartition(PLACE.partition, code)
-    return OffsetCommitResponse(topics=(OffsetCommitResponseTopic(PLACE.topic, (partition,)),))
+    return OffsetCommitResponse(
+        topics=(OffsetCommitResponseTopic(PLACE.topic, partitions=(partition,)),)
+    )
 
 
 def fetched(offset: int = -1, code: int = 0) -> OffsetFetchResponse:
     each = OffsetFetchResponsePartitions(PLACE.partition, offset, -1, "", code)
-    topic = OffsetFetchResponseTopics(PLACE.topic, (each,))
+    topic = OffsetFetchResponseTopics(PLACE.topic, partitions=(each,))
     return OffsetFetchResponse(groups=(OffsetFetchResponseGroup("g", (topic,), 0),))
 
 

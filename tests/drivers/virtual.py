@@ -13,9 +13,9 @@ from groupsdk.clock import Clock, ManualClock
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import AsyncGroupCallbacks, GroupCallbacks
 from groupsdk.drivers.aio.member import AsyncGroupMember
+from groupsdk.drivers.engine_handle import Pause
 from groupsdk.drivers.hosts.host import promise
 from groupsdk.drivers.mailbox import Mailbox
-from groupsdk.drivers.member_base import MemberBase, Pause
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError
 from groupsdk.membership.actions import FindCoordinator, Node, Send, Stop, Wake
@@ -29,15 +29,8 @@ from groupsdk.membership.events import (
 from groupsdk.membership.machine import MembershipMachine
 from groupsdk.membership.requests import CoordinatorRequest
 from groupsdk.types import GroupMembers, GroupMembershipOperation
-from groupsdk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from groupsdk.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
-from groupsdk.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from groupsdk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from groupsdk.wire.schema import Response
+from tests.support.instant_group import InstantGroup
 
 
 START_MS = 1_000_000
@@ -83,7 +76,7 @@ class FakeHost:
         self._mailbox = mailbox
         self._machine = MembershipMachine(config, Random(1))
         self._wake_at_ms: int | None = None
-        self._generation = 0
+        self._group = InstantGroup(MEMBER_ID, ASSIGNMENT)
 
     def start(self) -> None:
         self.starts += 1
@@ -159,40 +152,17 @@ class FakeHost:
                     case Send(request_id, _, request):
                         self.requests.append(request)
                         if type(request) not in self.silent:
-                            queue.append(ResponseReceived(request_id, self._answer(request)))
+                            queue.append(
+                                ResponseReceived(
+                                    request_id,
+                                    self._group.answer(request, self.errors.get(type(request), 0)),
+                                )
+                            )
                     case Wake(at_ms):
                         self._wake_at_ms = at_ms
                     case Stop() if self.will_end:
                         self._end()
         self._mailbox.publish(self._machine.view)
-
-    def _answer(self, request: object) -> object:
-        code = self.errors.get(type(request), 0)
-        match request:
-            case JoinGroupRequest():
-                if not code:
-                    self._generation += 1
-                name, metadata = request.protocols[0].name, request.protocols[0].metadata
-                return JoinGroupResponse(
-                    error_code=code,
-                    generation_id=self._generation,
-                    protocol_type=request.protocol_type,
-                    protocol_name=name,
-                    leader=MEMBER_ID,
-                    member_id=MEMBER_ID,
-                    members=(JoinGroupResponseMember(member_id=MEMBER_ID, metadata=metadata),),
-                )
-            case SyncGroupRequest():
-                plan = {each.member_id: each.assignment for each in request.assignments}
-                return SyncGroupResponse(
-                    error_code=code, assignment=plan.get(MEMBER_ID, b"") or ASSIGNMENT
-                )
-            case HeartbeatRequest():
-                return HeartbeatResponse(error_code=code)
-            case LeaveGroupRequest():
-                return LeaveGroupResponse(error_code=code)
-            case _:
-                raise AssertionError(request)
 
 
 Hook = Callable[..., object]
@@ -275,8 +245,8 @@ class VirtualThreadsMember(GroupMember):
 
     @override
     def _wait(self, pause: Pause) -> None:
-        assert isinstance(self._host, FakeHost)
-        self._host.wait(pause)
+        assert isinstance(self._engine.host, FakeHost)
+        self._engine.host.wait(pause)
 
 
 class VirtualAsyncMember(AsyncGroupMember):
@@ -284,9 +254,9 @@ class VirtualAsyncMember(AsyncGroupMember):
 
     @override
     async def _wait(self, pause: Pause) -> None:
-        assert isinstance(self._host, FakeHost)
+        assert isinstance(self._engine.host, FakeHost)
         await asyncio.sleep(0)
-        self._host.wait(pause)
+        self._engine.host.wait(pause)
 
 
 class Drives(Protocol):
@@ -347,7 +317,7 @@ class Rig:
             self._make_asyncio(self.user if kind == "asyncio" else AsyncUser(self.user), runner)
 
     @property
-    def base(self) -> MemberBase:
+    def base(self) -> GroupMember | AsyncGroupMember:
         """The member, for all that is not awaited."""
         return self.member
 

@@ -51,7 +51,7 @@ def commit(generation: int = 1, member_id: str = MEMBER_ID) -> OffsetCommitReque
 
 def committed(*codes: int) -> OffsetCommitResponse:
     partitions = tuple(OffsetCommitResponsePartition(n, code) for n, code in enumerate(codes))
-    return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", partitions),))
+    return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", partitions=partitions),))
 
 
 def ask(driver: Driver, request: CoordinatorRequest, caller_request_id: int = 7) -> Any:

@@ -386,6 +386,23 @@ def test_an_answer_that_waited_while_the_process_slept_proves_nothing(member: Dr
     assert member.active
 
 
+def test_heartbeats_of_a_leader_that_has_not_synced_do_not_prove_it_for_ever() -> None:
+    """Found by the simulation: it is expelled for that, though its heartbeats are answered without an error."""
+    driver = Driver(rebalance_timeout_ms=7_000, max_poll_interval_ms=60_000)
+    driver.lead()
+    driver.assign({})
+    driver.answer(synced())
+    driver.deliver()
+    driver.handle(RejoinRequested("more"))
+    driver.prepare()
+    started_ms = driver.now_ms
+    driver.answer(joined(2, leader=MEMBER_ID, members=(MEMBER_ID, "m-9")))
+    for _ in range(2):
+        driver.advance(3_000)
+        driver.answer(beaten())
+    assert driver.view.valid_until_ms == started_ms + 7_000
+
+
 def test_heartbeats_that_tell_of_a_rebalance_prove_it_only_for_the_rebalance_timeout() -> None:
     driver = Driver(rebalance_timeout_ms=7_000, max_poll_interval_ms=60_000)
     driver.join()

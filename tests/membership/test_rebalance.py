@@ -174,6 +174,48 @@ def test_the_second_step_keeps_reason_and_offer(driver: Driver) -> None:
     assert driver.metrics["failed-rebalance-total"] == 0
 
 
+def test_a_rejoin_asked_for_between_the_two_steps_is_not_forgotten(driver: Driver) -> None:
+    """Found by the simulation: the second step goes out with the metadata of the first."""
+    driver.start_join()
+    driver.handle(RejoinRequested("the subscription has changed"))
+    driver.answer(join_refused(E.MEMBER_ID_REQUIRED, "m-5"))
+    assert len(driver.sent(JoinGroupRequest)) == 2
+    assert driver.view.joining
+    driver.answer(joined(1, "m-5"))
+    driver.answer(synced())
+    driver.deliver()
+    assert isinstance(driver.view.call, PrepareJoin)
+
+
+def test_a_join_that_came_too_late_where_the_broker_assigns_is_a_loss(driver: Driver) -> None:
+    """Found by the simulation: a consumer group takes whoever it has removed for a new member, without a word."""
+    driver.start_join()
+    driver.answer(joined(1, leader=""))
+    driver.answer(synced())
+    driver.deliver()
+    driver.handle(RejoinRequested("enough"))
+    driver.prepare()
+    until_ms = driver.view.valid_until_ms
+    assert until_ms is not None
+    driver.now_ms = until_ms
+    driver.answer(joined(3, leader=""))
+    assert driver.call(PrepareJoin).generation == Generation(-1, MEMBER_ID, None)
+
+
+def test_where_the_broker_assigns_belief_counts_from_the_join(driver: Driver) -> None:
+    """Found by the simulation: the coordinator waits for what it takes away from when it takes the join."""
+    driver.start_join()
+    joined_ms = driver.now_ms
+    driver.advance(30)
+    driver.answer(joined(1, leader=""))
+    driver.advance(30)
+    driver.answer(synced())
+    driver.deliver()
+    until_ms = driver.view.valid_until_ms
+    assert until_ms is not None
+    assert until_ms - joined_ms <= driver.machine._member.config.session_timeout_ms
+
+
 def test_a_member_id_given_is_kept_over_a_disconnect(driver: Driver) -> None:
     driver.start_join()
     driver.answer(join_refused(E.MEMBER_ID_REQUIRED, "m-5"))

@@ -8,31 +8,38 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from typing_extensions import override
+
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.drivers.caller import Await, Run, checked_timeout_ms, refuse_generator, run_call
+from groupsdk.drivers.engine_handle import Drive, EngineHandle, Finish, Pause
 from groupsdk.drivers.hosts.host import OpenHost, open_host
-from groupsdk.drivers.member_base import Drive, Finish, MemberBase, Pause
+from groupsdk.drivers.interface import GroupMemberInterface
 from groupsdk.errors import ConcurrentUseError
 from groupsdk.membership.actions import Call
 from groupsdk.membership.events import CallerEvent
-from groupsdk.types import GroupDescription, GroupMembershipOperation, OffsetAndMetadata
+from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import Generation, GroupDescription, GroupMembershipOperation, OffsetAndMetadata
 
 
 if TYPE_CHECKING:
     from groupsdk.drivers.group_calls import Steps
+    from groupsdk.membership.requests import CoordinatorRequest
+    from groupsdk.wire.schema import Response
 
 T = TypeVar("T")
 
-# asyncio is imported where it is used: whoever uses the library from threads need not pay for it.
+# asyncio is imported where it is used: users of the thread API do not pay for it.
 
 _drives: ContextVar[tuple[object, ...]] = ContextVar("groupsdk_drives", default=())
 """The calls that the current code runs inside of; tasks that a callback starts inherit it."""
 
 
-class AsyncGroupMember(MemberBase):
+class AsyncGroupMember(GroupMemberInterface):
     """One member of a group, driven from a task; see `GroupMember` for all that is the same.
 
     The engine (heartbeats, connections) runs on a host of its own, never on the user's loop: blocking that
@@ -58,157 +65,70 @@ class AsyncGroupMember(MemberBase):
         clock: Clock | None = None,
         open_host: OpenHost = open_host,
     ) -> None:
-        super().__init__(callbacks, config, clock, open_host)
+        self._callbacks = callbacks
+        self._engine = EngineHandle(config, clock, open_host)
+        self._engine.end_with(self)
         self._driver: _Driver | None = None
 
+    @override
     async def ensure_active_group(self, timeout: float | None = None) -> bool:
-        """Join, and wait until the member has taken up its assignment in a stable generation.
-
-        Finds the coordinator, runs the callbacks of a rebalance where one is due, and returns.
-
-        Args:
-            timeout: seconds to wait at most, and one more where the engine does not answer; None: for ever.
-                What has been reached by then goes on in the background and in the next call.
-
-        Returns:
-            Whether the member is active; False when the time was over, or `wakeup` was called.
-
-        Raises:
-            GroupSdkError: what went wrong, in this call or in the background since the last one.
-            Exception: whatever a callback raised.
-        """
         timeout_ms = checked_timeout_ms(timeout)
         with self._caller():
-            return await self._drive(self._begin(timeout_ms, self._active))
+            return await self._drive(self._engine.begin(timeout_ms, self._engine.active))
 
+    @override
     async def poll(self, timeout: float = 0.0) -> bool:
-        """Show that the caller is alive, and run the callbacks that are due.
-
-        Await it at least every max.poll.interval.ms, or the member leaves by itself: a member whose loop is
-        stuck must not keep its work. Returns early when a new assignment was taken up.
-
-        Args:
-            timeout: seconds to wait at most for something to do, and one more where the engine does not
-                answer.
-
-        Returns:
-            Whether the member is active at the end.
-
-        Raises:
-            GroupSdkError: what went wrong, in this call or in the background since the last one.
-            Exception: whatever a callback raised.
-        """
         import asyncio
 
         timeout_ms = checked_timeout_ms(timeout)
-        if timeout_ms == 0 and self._quiet():
+        if timeout_ms == 0 and self._engine.quiet():
             await asyncio.sleep(0)  # a loop of polls must let others run
             return True
         with self._caller():
-            await self._drive(self._begin(timeout_ms, self._delivery()))
-            return self._active_now()
+            await self._drive(self._engine.begin(timeout_ms, self._engine.delivery()))
+            return self._engine.active_now()
 
+    @override
     async def leave_group(self, reason: str) -> None:
-        """Leave the group now, whether static or not; the next `poll` or `ensure_active_group` joins again.
-
-        Args:
-            reason: shown in the broker's log (KIP-800), in `events` and in the log.
-
-        Raises:
-            MemberClosedError: the member is closed.
-            Exception: whatever `on_leave_prepare` raised; then the member has not left.
-        """
         with self._caller():
-            self._check_usable()
-            if self._host is None:
+            self._engine.check_usable()
+            if self._engine.host is None:
                 return
             await self._leave_prepare()
-            lag = self._leave(reason)
+            lag = self._engine.leave(reason)
             while (pause := lag()) is not None:
                 await self._wait(pause)
 
+    @override
     async def commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
     ) -> None:
-        """Store offsets in the group under this member's generation, which the coordinator checks (OffsetCommit).
+        await self._call(self._engine.group_calls().commit(offsets, timeout))
 
-        The generation is that of the beginning of the call: what was worked out under it is never committed
-        under a later one. May be called by any thread, and in `on_join_prepare`, `on_join_complete` and
-        `on_leave_prepare`.
-
-        Args:
-            offsets: partition to offset, of topics that the cluster has; what they mean is up to the group.
-            timeout: seconds to try, retriable errors included; None: for ever.
-
-        Raises:
-            RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
-            CommitFailedError: the member is out of the group, and others may have its work.
-            FencedInstanceIdError: another process has taken the group.instance.id.
-            BrokerError: the coordinator refuses for another reason.
-            NetworkError: no answer in time.
-            MemberClosedError: the member is closed.
-        """
-        await self._call(self._group_calls().commit(offsets, timeout))
-
+    @override
     async def committed_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the stored offset of each partition, None where there is none (OffsetFetch).
+        return await self._call(self._engine.group_calls().committed(partitions, timeout))
 
-        Offsets that are part of an open transaction are waited for (KIP-447). Needs no membership.
-
-        Args:
-            partitions: which ones.
-            timeout: seconds to try, retriable errors included; None: for ever.
-
-        Raises:
-            RebalanceInProgressError: a join is parked on the connection; poll first.
-            BrokerError: the coordinator refuses.
-            NetworkError: no answer in time.
-            MemberClosedError: the member is closed.
-        """
-        return await self._call(self._group_calls().committed(partitions, timeout))
-
+    @override
     async def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
-        """Return the group's state and members, as its coordinator tells (DescribeGroups).
+        return await self._call(self._engine.group_calls().describe(timeout))
 
-        Args:
-            timeout: seconds to try, retriable errors included; None: for ever.
-
-        Raises:
-            RebalanceInProgressError: a join is parked on the connection; poll first.
-            GroupAuthorizationError: the principal may not describe the group.
-            BrokerError: the coordinator refuses for another reason.
-            NetworkError: no answer in time.
-            MemberClosedError: the member is closed.
-        """
-        return await self._call(self._group_calls().describe(timeout))
-
+    @override
     async def close(
         self,
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        """Leave the group (or not, see `operation`), and end the heartbeat. Harmless when repeated.
-
-        May be called from within a callback. Where it is cancelled, the member is closed all the same, and
-        leaves in the background.
-
-        Args:
-            timeout: seconds to wait at most for the coordinator's answer; the member is closed in any case.
-            operation: whether to leave (KIP-1092).
-
-        Raises:
-            Exception: whatever `on_leave_prepare` raised; the member is closed all the same.
-        """
         import asyncio
 
-        if self._closed or self._forked:
+        if self._engine.closed or self._engine.forked:
             return
-        deadline = Deadline(self._clock, checked_timeout_ms(timeout))
+        deadline = Deadline(self._engine.clock, checked_timeout_ms(timeout))
         operation = GroupMembershipOperation(operation)
         with self._caller(reentrant=True):
-            host = self._shut()
+            host = self._engine.shut()
             cancelled = False
             try:
                 if host is not None:
@@ -217,10 +137,69 @@ class AsyncGroupMember(MemberBase):
                 cancelled = True
                 raise
             finally:
-                timeout_ms = self._end(host, operation, deadline)
+                timeout_ms = self._engine.end(host, operation, deadline)
                 if host is not None and not cancelled and not await _done(host.ended, timeout_ms):
                     host.abort()
                     await _done(host.ended, 1_000)
+
+    # What any thread may call.
+
+    @override
+    def request_rejoin(self, reason: str) -> None:
+        self._engine.request_rejoin(reason)
+
+    @override
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        self._engine.set_sasl_credentials(username, password)
+
+    @override
+    def wakeup(self) -> None:
+        self._engine.wakeup()
+
+    @override
+    def generation(self) -> Generation:
+        return self._engine.generation()
+
+    @override
+    def generation_if_stable(self) -> Generation | None:
+        return self._engine.generation_if_stable()
+
+    @override
+    def member_id(self) -> str:
+        return self._engine.member_id()
+
+    @override
+    def snapshot(self) -> MemberSnapshot:
+        return self._engine.snapshot()
+
+    @override
+    def events(self) -> tuple[RebalanceEvent, ...]:
+        return self._engine.events()
+
+    @override
+    def metrics(self) -> dict[str, float]:
+        return self._engine.metrics()
+
+    @property
+    @override
+    def version(self) -> int:
+        return self._engine.mailbox.version
+
+    @override
+    def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
+        return self._engine.ask(request)
+
+    @override
+    def holds_for(self, margin_ms: int) -> bool:
+        return self._engine.holds_for(margin_ms)
+
+    @override
+    def held_until_ms(self) -> int | None:
+        return self._engine.held_until_ms()
+
+    @override
+    def end_with(self, owner: object) -> None:
+        self._engine.end_with(owner)
 
     # Details.
 
@@ -239,7 +218,7 @@ class AsyncGroupMember(MemberBase):
                 await asyncio.sleep(step.delay_ms / 1000)
 
     async def _drive(self, drive: Drive) -> bool:
-        while not isinstance(step := self._next(drive), Finish):
+        while not isinstance(step := self._engine.next_step(drive), Finish):
             if isinstance(step, Run):
                 await self._run(step.call)
             else:
@@ -248,21 +227,21 @@ class AsyncGroupMember(MemberBase):
 
     async def _wait(self, pause: Pause) -> None:
         newer = _Signal()
-        self._mailbox.listen(newer.set)
+        self._engine.mailbox.listen(newer.set)
         try:
             # looked at after listening, so that no publication is missed
-            if self._mailbox.version == pause.version:
+            if self._engine.mailbox.version == pause.version:
                 await newer.wait(pause.timeout_ms)
         finally:
-            self._mailbox.forget(newer.set)
+            self._engine.mailbox.forget(newer.set)
 
     async def _run(self, call: Call) -> None:
         try:
             answer = await self._answer(run_call(call, self._callbacks))
         except BaseException as error:
-            self._failed(call, error)
+            self._engine.failed(call, error)
             raise
-        self._answered(call, answer)
+        self._engine.answered(call, answer)
 
     async def _answer(
         self, running: Generator[Callable[[], object], Any, CallerEvent]
@@ -275,7 +254,7 @@ class AsyncGroupMember(MemberBase):
                 answer: CallerEvent = end.value
                 return answer
             value = await _result(ask())
-            if self._closed:  # by the callback; nothing more is wanted of it
+            if self._engine.closed:  # by the callback; nothing more is wanted of it
                 return None
 
     async def _leave_prepare(self) -> None:
@@ -364,7 +343,7 @@ class _Signal:
 
 
 async def _done(future: Future[Any], timeout_ms: int) -> bool:
-    """Wait for a future of another thread; tell whether it is done."""
+    """Wait for a future of another thread; return whether it is done."""
     done = _Signal()
     future.add_done_callback(lambda _: done.set())
     await done.wait(timeout_ms)

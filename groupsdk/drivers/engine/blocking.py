@@ -28,7 +28,7 @@ class BlockingCalls:
         Raises:
             Exception: what the function raised; StopIteration and what is no Exception, such as SystemExit,
                 as a RuntimeError: they would end the event loop, and are meant for the thread alone.
-            NetworkError: there is no thread to be had, which may pass.
+            NetworkError: no thread could be started; a later attempt may succeed.
         """
         future: asyncio.Future[T] | None = self._running.get(key)
         if future is None:
@@ -74,7 +74,7 @@ def _outcome(function: Callable[[], T]) -> tuple[Exception | None, list[T]]:
     except StopIteration as error:
         wrapped = RuntimeError("a blocking call raised StopIteration")
         wrapped.__cause__ = error
-    except Exception as error:  # noqa: BLE001  # handed over to whoever awaits
+    except Exception as error:  # noqa: BLE001  # raised where the result is awaited
         return error, []
     except BaseException as error:  # noqa: BLE001  # the same
         wrapped = RuntimeError(f"a blocking call raised {type(error).__name__}")

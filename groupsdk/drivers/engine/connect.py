@@ -177,7 +177,7 @@ class Connector:
         check_versions(connection, static=self._config.group_instance_id is not None)
 
     def _explain_silence(self, connection: Connection, error: GroupSdkError) -> GroupSdkError:
-        """Say what it may mean that a broker does not answer the first request."""
+        """Explain why a broker may not answer the first request."""
         where = f"{connection.host}:{connection.port}"
         if isinstance(error, FrameError):
             return WrongProtocolError(str(error))

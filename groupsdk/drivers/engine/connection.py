@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -115,12 +116,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Tell whether requests can be sent."""
+        """Return whether requests can be sent."""
         return self._transport is not None and self._error is None
 
     @property
     def idle(self) -> bool:
-        """Tell whether no answer is outstanding."""
+        """Return whether no answer is outstanding."""
         return not self._pending
 
     @property
@@ -132,6 +133,12 @@ class Connection(asyncio.Protocol):
     def error(self) -> GroupSdkError | None:
         """Why the connection ended; None while it lives."""
         return self._error
+
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """The broker's certificate, in the form of `ssl.SSLSocket.getpeercert`; empty where none was checked."""
+        found = self._transport and self._transport.get_extra_info("peercert")
+        return found or {}
 
     def request(self, message: Request[R], version: int | None = None) -> "asyncio.Future[R]":
         """Send a request; the future holds the answer.
@@ -225,7 +232,7 @@ class Connection(asyncio.Protocol):
         for each in pending:
             if not each.future.done():
                 each.future.set_exception(error)
-                # whoever asked may be gone; that is no reason for asyncio to complain
+                # the caller may be gone; asyncio must not warn about the lost error
                 each.future.exception()
 
 

@@ -99,7 +99,7 @@ class CoordinatorConnection:
             self._flush(connection)
 
     def _expired(self, connection: Connection) -> bool:
-        """Tell whether the broker wants new credentials (KIP-368).
+        """Return whether the broker wants new credentials (KIP-368).
 
         A new connection brings them: the group knows its members by their ids, not by their connections.
         """

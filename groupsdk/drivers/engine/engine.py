@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from groupsdk.consumer_membership.machine import ConsumerMembershipMachine
 
 TellAnswer = Callable[[Response | GroupSdkError], None]
-"""Takes the answer to a request of the caller's own, or why there is none."""
+"""Takes the answer to a request of the caller's own, or the error in its place."""
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Engine:
         self._on_event(CallerRequest(self._last_caller_request_id, request))
 
     def abort(self) -> None:
-        """End `run` without further ado, even where it is yet to begin; on the loop."""
+        """End `run` at once, even before it has begun; on the loop."""
         self._aborted = True
         if self._stopped is not None and not self._stopped.done():
             self._stopped.set_result(None)

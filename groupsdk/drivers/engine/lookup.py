@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from random import Random
 from typing import Any, Final
@@ -33,6 +32,7 @@ from groupsdk.errors import (
     UnsupportedVersionError,
     WireError,
 )
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.membership.actions import Node
 from groupsdk.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -56,7 +56,7 @@ _AGAIN_S: Final = 5.0
 _KEEP_S: Final = 5.0
 """How long the connection of a broker that was asked is kept for the next lookup of an outage."""
 _ANSWERS: Final = 2
-"""How many brokers have to answer that there is no coordinator before an attempt ends."""
+"""How many brokers have to answer that they know no coordinator before an attempt ends."""
 _KEPT_USES: Final = 5
 """How often it is used before another broker is asked, which may know more."""
 

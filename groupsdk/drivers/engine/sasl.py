@@ -56,7 +56,7 @@ class SaslMechanism(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Tell whether the exchange ended well, the broker's proof verified where there is one."""
+        """Return whether the exchange succeeded, with the broker's proof verified if the mechanism has one."""
         ...
 
     @property
@@ -315,7 +315,7 @@ def preload(mechanism: str) -> None:
 
 
 def _is_prepared(text: str) -> bool:
-    """Tell whether RFC 4013 would leave the text as it is (or refuse it, which scramp does)."""
+    """Return whether RFC 4013 would leave the string unchanged (or refuse it, which scramp does)."""
     if any(stringprep.in_table_b1(char) or stringprep.in_table_c12(char) for char in text):
         return False
     return unicodedata.ucd_3_2_0.normalize("NFKC", text) == text

@@ -2,11 +2,11 @@
 
 import asyncio
 import socket
-from dataclasses import dataclass
 from typing import Any, Final
 
 from groupsdk.drivers.engine.blocking import BlockingCalls
 from groupsdk.errors import ResolveError
+from groupsdk.lazy_dataclasses import dataclass
 
 
 KEEPALIVE_IDLE_S: Final = 15

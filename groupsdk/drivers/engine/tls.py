@@ -146,7 +146,7 @@ def _load_own_certificate(
 
 
 def explain_tls_error(exc: BaseException, host: str, port: int) -> GroupSdkError:
-    """Say what an error of a TLS connection means, and what to do about it.
+    """Explain an error of a TLS connection, and how to solve it.
 
     Call it for errors of the handshake and of the first read after it: with TLS 1.3 a broker refuses a
     client's certificate only then.
@@ -164,8 +164,8 @@ def explain_tls_error(exc: BaseException, host: str, port: int) -> GroupSdkError
         if isinstance(exc, TimeoutError):
             return RequestTimeoutError(f"TLS to {where}: no answer to the handshake in time")
         return DisconnectedError(
-            f"TLS to {where}: the connection was closed before TLS was set up: the broker went down or "
-            f"dropped us, or this port does not speak TLS (security_protocol)"
+            f"TLS to {where}: the connection was closed before TLS was set up: the broker went down, wants a client "
+            f"certificate (ssl_certificate_location), or this port does not speak TLS (security_protocol)"
         )
     # An error that was not raised by OpenSSL lacks the attribute, whatever its type says.
     reason = getattr(exc, "reason", None) or ""

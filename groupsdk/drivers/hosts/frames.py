@@ -7,13 +7,14 @@ import logging
 import pickle
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from typing_extensions import override
 
 from groupsdk.config import MemberConfig
 from groupsdk.errors import FrameError, GroupSdkError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.membership.actions import Call
 from groupsdk.membership.events import CallerEvent
 from groupsdk.membership.recorder import RebalanceEvent

@@ -1,4 +1,4 @@
-"""Say what a place to run the engine in offers, and open one."""
+"""The host of an engine: its contract, and how one is opened."""
 
 import _thread
 import threading
@@ -48,7 +48,7 @@ class Host(Protocol):
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Ask the coordinator something beside the membership, in order with the events before.
 
-        The future fails with a `GroupSdkError` where there is no answer.
+        The future fails with a `GroupSdkError` when no answer comes.
         """
         ...
 
@@ -96,7 +96,7 @@ def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
 
 
 def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> None:
-    """Put an answer, or why there is none, into a future."""
+    """Put an answer, or the error in its place, into a future."""
     if isinstance(answer, GroupSdkError):
         future.set_exception(answer)
     else:

@@ -58,7 +58,7 @@ class ProcessHost:
     """A child process with the whole engine: heartbeats, connections and the deadline of `poll`.
 
     Native code may hold this interpreter's lock for as long as it likes; only max.poll.interval.ms bounds
-    it. The child is Python anew, not a fork: of the user's modules it imports those that
+    it. The child is a new Python process, not a fork: of the user's modules it imports those that
     sasl.oauth.token.provider needs, and no other.
 
     When this process dies, even by SIGKILL, the child stops heartbeating at once and exits. A dynamic member

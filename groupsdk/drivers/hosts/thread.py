@@ -63,7 +63,7 @@ class ThreadHost:
 
     def post(self, event: CallerEvent) -> None:
         """Hand the engine an event."""
-        self._call(lambda: self._engine.post(event))
+        self._call(self._engine.post, event)
 
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
         """Ask the coordinator something beside the membership."""
@@ -84,18 +84,18 @@ class ThreadHost:
         if os.getpid() == self._pid:  # in a fork, the member is that of the parent
             operation = GroupMembershipOperation.DEFAULT
             closing = CloseRequested(operation, _ABANDONED_MS, "the member was never closed")
-            if self._call(lambda: self._engine.post(closing)):
+            if self._call(self._engine.post, closing):
                 warn_unclosed(self._config.group_id, self)
 
     def abort(self) -> None:
         """End the thread at once."""
         self._call(self._engine.abort)
 
-    def _call(self, function: Callable[[], object]) -> bool:
-        """Have a function called on the loop, unless nothing is called there any more."""
+    def _call(self, function: Callable[..., object], *arguments: object) -> bool:
+        """Call a function on the loop; return whether the loop still calls any."""
         with self._lock:
             if self._open and self._loop is not None:
-                self._loop.call_soon_threadsafe(function)
+                self._loop.call_soon_threadsafe(function, *arguments)
             return self._open
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Test what is particular to the member for threads; `tests/drivers/test_member_base.py` has the rest."""
+"""Test what is particular to the member for threads; `tests/drivers/test_engine_handle.py` has the rest."""
 
 import signal
 import threading

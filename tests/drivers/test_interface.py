@@ -1,12 +1,19 @@
 """Test how coordinators are made and read, for threads and for asyncio alike."""
 
 import gc
+import inspect
+import pydoc
 from typing import Any
 
 import pytest
 from typing_extensions import override
 
-from groupsdk import AbstractCoordinator, AsyncAbstractCoordinator
+from groupsdk import (
+    AbstractCoordinator,
+    AsyncAbstractCoordinator,
+    AsyncGroupMember,
+    GroupMember,
+)
 from groupsdk.clock import ManualClock
 from groupsdk.config import MemberConfig
 from groupsdk.errors import ConfigError
@@ -61,7 +68,7 @@ def test_settings_come_as_keys_keywords_or_both(kind: Any) -> None:
         kind({"bootstrap.servers": "a:1", "group.id": "x"}, group_id="g", session_timeout_ms=9_000),
         kind(MemberConfig(bootstrap_servers="a:1", group_id="g", session_timeout_ms=9_000)),
     ):
-        config = coordinator._member._config
+        config = coordinator._member._engine.config
         assert config.group_id == "g"
         assert config.session_timeout_ms == 9_000
 
@@ -79,7 +86,7 @@ def test_it_reads_its_member(kind: Any) -> None:
     assert coordinator.generation() == NO_GENERATION
     assert coordinator.generation_if_stable() is None
     assert coordinator.member_id() == ""
-    coordinator._member._mailbox.publish(view(handled=1))
+    coordinator._member._engine.mailbox.publish(view(handled=1))
     assert coordinator.generation() == GENERATION
     assert coordinator.generation_if_stable() == GENERATION
     assert coordinator.member_id() == "member-1"
@@ -92,20 +99,20 @@ def test_it_reads_its_member(kind: Any) -> None:
 def test_it_passes_on_what_any_thread_may_ask(kind: Any) -> None:
     coordinator = kind(config(), clock=ManualClock(START_MS))
     member = coordinator._member
-    member._host = host = FakeHost(config(), ManualClock(), member._mailbox)
+    member._engine.host = host = FakeHost(config(), ManualClock(), member._engine.mailbox)
     coordinator.request_rejoin("new metadata")
     assert host.posted == [RejoinRequested("new metadata")]
-    before = member._mailbox.version
+    before = member._engine.mailbox.version
     coordinator.wakeup()
-    assert member._mailbox.version == before + 1
+    assert member._engine.mailbox.version == before + 1
 
 
 def test_the_member_calls_the_coordinator_and_does_not_keep_it(kind: Any) -> None:
     coordinator = kind(config())
     assert coordinator._member._callbacks.on_join_complete == coordinator.on_join_complete
-    host = FakeHost(config(), ManualClock(), coordinator._member._mailbox)
-    coordinator._member._open_host = lambda *_: host
-    coordinator._member._start()
+    host = FakeHost(config(), ManualClock(), coordinator._member._engine.mailbox)
+    coordinator._member._engine.open_host = lambda *_: host
+    coordinator._member._engine._start()
     gc.collect()
     gc.disable()
     try:
@@ -164,8 +171,18 @@ def test_a_subclass_that_forgets_to_call_init_is_told(kind: Any) -> None:
             call()
 
 
+def test_help_describes_every_method() -> None:
+    for offered in (GroupMember, AsyncGroupMember, AbstractCoordinator, AsyncAbstractCoordinator):
+        shown = pydoc.plain(pydoc.render_doc(offered))
+        for name, method in inspect.getmembers(offered, inspect.isfunction):
+            if not name.startswith("_"):
+                doc = inspect.getdoc(method)
+                assert doc, f"{offered.__name__}.{name}"
+                assert doc.splitlines()[0] in shown, f"{offered.__name__}.{name}"
+
+
 def test_its_repr_says_who_it_is(kind: Any) -> None:
     coordinator = kind(config(), clock=ManualClock(START_MS))
     assert repr(coordinator) == f"<{kind.__name__} group='group' member='' generation=-1 unjoined>"
-    coordinator._member._mailbox.publish(view(handled=1))
+    coordinator._member._engine.mailbox.publish(view(handled=1))
     assert "member='member-1' generation=3 stable>" in repr(coordinator)

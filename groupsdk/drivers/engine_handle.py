@@ -1,16 +1,18 @@
-"""Keep what the members for threads and for asyncio have in common: all but the waiting."""
+"""The caller's handle on one member: posts events to its engine, reads what that publishes, decides each step.
+
+The members for threads and for asyncio hold one each, and add the waiting.
+"""
 
 import os
 import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from groupsdk.clock import Clock, Deadline, SystemClock, WallClock
 from groupsdk.config import MemberConfig
-from groupsdk.coordinator import AsyncGroupCallbacks
 from groupsdk.drivers.caller import (
     CallerSide,
     Raise,
@@ -22,6 +24,7 @@ from groupsdk.drivers.caller import (
 from groupsdk.drivers.hosts.host import Host, OpenHost, open_host
 from groupsdk.drivers.mailbox import Mailbox
 from groupsdk.errors import EngineError, MemberClosedError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.membership.actions import Call, CompleteJoin
 from groupsdk.membership.events import (
     CallerEvent,
@@ -63,7 +66,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """There is nothing more to do in this call."""
+    """The call is done."""
 
     reached: bool
     """Whether what the call waited for has come."""
@@ -96,26 +99,30 @@ class _Lifeline:
             host.abandon()
 
 
-class MemberBase:
-    """What a member is, whoever drives it: its mailbox, its host, and what can be read at any time.
+class EngineHandle:
+    """What the member of either driver holds. Any thread may call any method at any time.
 
-    All public methods may be called from any thread at any time.
+    What its public methods do: `MemberInterface`.
+
+    Args:
+        config: the member's settings.
+        clock: the time; None: the system's.
+        open_host: creates what the engine runs on; for tests.
     """
 
     def __init__(
-        self,
-        callbacks: AsyncGroupCallbacks,
-        config: MemberConfig,
-        clock: Clock | None = None,
-        open_host: OpenHost = open_host,
+        self, config: MemberConfig, clock: Clock | None = None, open_host: OpenHost = open_host
     ) -> None:
-        self._callbacks = callbacks
-        self._config = config
-        self._clock = clock or SystemClock()
-        self._open_host = open_host
-        self._mailbox = Mailbox()
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.open_host = open_host
+        self.mailbox = Mailbox()
+        self.closed = False
+        """Whether the member can no longer be driven."""
+        self._ended = False  # nor be read, which on_leave_prepare still may
         self._side = CallerSide(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._host: Host | None = None
+        self.host: Host | None = None
+        """What the engine runs on; None before the first call that needs it."""
         self._pid = os.getpid()
         # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
         self._post_lock = threading.RLock()
@@ -123,11 +130,8 @@ class MemberBase:
         self._left_count = 0  # how many until it was to leave
         self._woken = False
         self._delivered = 0
-        self._closed = False  # to driving
-        self._ended = False  # to reading as well, which on_leave_prepare still may
         # a member that is dropped without close() must not heartbeat for ever
         self._lifeline = _Lifeline()
-        self.end_with(self)
         # half the poll interval at most between two signs of life, and not one for every poll(0)
         self._tick_ms = max(1, config.poll_interval_ms // 20)
         self._ticked_ms: int | None = None
@@ -135,84 +139,49 @@ class MemberBase:
         self._calls: GroupCalls | None = None
 
     def request_rejoin(self, reason: str) -> None:
-        """Ask for a rebalance, for example since the metadata has changed; happens at the next poll.
-
-        A member that has not been driven yet will join anyway: then nothing changes.
-
-        Args:
-            reason: shown in the broker's log (KIP-800), in `events` and in the log.
-
-        Raises:
-            MemberClosedError: the member is closed.
-        """
+        """Request a rebalance at the next poll."""
         event = RejoinRequested(checked_reason(reason))
-        self._check_usable()
-        if self._host is not None:
+        self.check_usable()
+        if self.host is not None:
             self._post(event)
 
     def end_with(self, owner: object) -> None:
-        """Have the membership end where `owner` is dropped without a close, even before the member is.
-
-        For an owner that alone drives the member, where that and its callbacks refer to each other: these the
-        garbage collector finds only later, and until then the group would wait.
-        """
+        """End the membership when `owner` is dropped without a close."""
         weakref.finalize(owner, self._lifeline.cut)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these for the connections that are made from now on, for PLAIN and SCRAM.
-
-        What is connected stays so. A member whose old password was refused tries the new one at once. Takes the
-        place of `sasl.credentials.provider`, where there is one.
-
-        Args:
-            username: the user's name.
-            password: the user's password.
-
-        Raises:
-            ConfigError: the member does not authenticate so, or they cannot be used.
-            MemberClosedError: the member is closed.
-        """
-        security = self._config.security.with_credentials(username, password)
-        self._check_usable()
+        """Use these credentials for connections opened from now on."""
+        security = self.config.security.with_credentials(username, password)
+        self.check_usable()
         with self._post_lock:
-            self._config = replace(self._config, security=security)
-            if self._host is not None:
+            self.config = replace(self.config, security=security)
+            if self.host is not None:
                 self._post(CredentialsChanged(username, password))
 
     def wakeup(self) -> None:
-        """Make a waiting `poll` or `ensure_active_group` return soon, once; signal handlers may call it."""
-        if self._forked:
+        """Make a waiting call return soon, once; signal handlers may call it."""
+        if self.forked:
             return
         self._woken = True
-        self._mailbox.wake()
-
-    @property
-    def version(self) -> int:
-        """Grows whenever the engine has something new to show: a cheap way to see that nothing has changed."""
-        return self._mailbox.version
+        self.mailbox.wake()
 
     def generation(self) -> Generation:
         """Return the current generation, stable or not."""
         return self._view().generation
 
     def generation_if_stable(self) -> Generation | None:
-        """Return the current generation if it is stable and the session is certainly alive, else None.
-
-        What is written elsewhere with this generation as a fencing token cannot come from a member that
-        should know that it is out of the group. A static member may be replaced within a generation (KIP-345):
-        fence it with the member id as well.
-        """
+        """Return the current generation if it is stable and the session is certainly alive, else None."""
         snapshot = self.snapshot()
         return snapshot.generation if snapshot.stable else None
 
     def member_id(self) -> str:
-        """Return the current member id; "" where there is none."""
+        """Return the current member id; "" for a member without one."""
         return self.generation().member_id
 
     def snapshot(self) -> MemberSnapshot:
         """Return generation, member id, state and assignment epoch, read at once."""
         view = self._view()
-        snapshot = MemberSnapshot.of(self._config, view, self._clock.now_ms())
+        snapshot = MemberSnapshot.of(self.config, view, self.clock.now_ms())
         if view.crash is None:
             # The group may have gone on by the time that the engine shows what it did on the caller's word.
             heard = view.handled >= self._surrendered_count
@@ -225,12 +194,9 @@ class MemberBase:
         return replace(snapshot, stable=False, holds=False, trouble=str(view.crash))
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Tell whether the group cannot go on without the member for another `margin_ms`.
-
-        As `MemberSnapshot.holds`, looking ahead: who needs time to stop has to begin before the session ends.
-        """
+        """Return whether the group cannot go on without the member for another `margin_ms`."""
         until_ms = self.held_until_ms()
-        return until_ms is not None and self._clock.now_ms() + margin_ms < until_ms
+        return until_ms is not None and self.clock.now_ms() + margin_ms < until_ms
 
     def held_until_ms(self) -> int | None:
         """Return until when, by the member's clock, the group cannot go on without it; None: it can already."""
@@ -243,15 +209,9 @@ class MemberBase:
         return view.held_until_ms
 
     def metrics(self) -> dict[str, float]:
-        """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
-
-        A plain call in asyncio, too: the engine, which runs on a thread or in a process of its own, answers at once.
-
-        Raises:
-            EngineError: the engine does not answer.
-        """
-        host = self._host
-        if host is None or self._forked:
+        """Return Kafka's coordinator metrics under Kafka's names; empty before the first use."""
+        host = self.host
+        if host is None or self.forked:
             return {}
         try:
             return dict(host.metrics().result(METRICS_TIMEOUT_MS / 1000))
@@ -260,63 +220,52 @@ class MemberBase:
 
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last 100 rebalances, oldest first: why, when, how long each phase took, how it ended."""
-        offset_ms = WallClock(self._clock).now_ms() - self._clock.now_ms()
-        return tuple(replace(each, epoch_offset_ms=offset_ms) for each in self._mailbox.view.events)
+        offset_ms = WallClock(self.clock).now_ms() - self.clock.now_ms()
+        return tuple(replace(each, epoch_offset_ms=offset_ms) for each in self.mailbox.view.events)
 
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
-        """Ask the group coordinator something beside the membership: offsets, metadata.
+        """Send the group coordinator a request beside the membership."""
+        if self._ended:
+            raise MemberClosedError("the member is closed")
+        if self.host is None or self._ticked_ms is None:
+            self.check_usable()
+            self._tick()  # nobody looks for a coordinator before the caller shows up
+        assert self.host is not None
+        return self.host.ask(request)
 
-        It goes over the member's own connection, in order with its joins, and waits for nothing: while the
-        coordinator is not known, or a join is parked there, the future fails at once with a
-        `CoordinatorNotAvailableError` or `RebalanceInProgressError`. A commit is sent only under the
-        generation that the member is in, and what its answer says of the membership the member heeds.
-        May be used until the member has left, in `on_leave_prepare` as well.
-
-        Args:
-            request: the question, in the shape of its newest version.
-
-        Returns:
-            The future answer, as the coordinator gave it, with the error codes in it.
+    def group_calls(self) -> "GroupCalls":
+        """Return the calls to the coordinator that commit, read and describe.
 
         Raises:
             MemberClosedError: the member is closed.
         """
         if self._ended:
             raise MemberClosedError("the member is closed")
-        if self._host is None or self._ticked_ms is None:
-            self._check_usable()
-            self._tick()  # nobody looks for a coordinator before the caller shows up
-        assert self._host is not None
-        return self._host.ask(request)
-
-    def _group_calls(self) -> "GroupCalls":
-        if self._ended:
-            raise MemberClosedError("the member is closed")
         if self._calls is None:
-            # here and not above: whoever asks nothing need not load the messages
+            # imported here: a member that makes no such call need not load the messages
             from groupsdk.drivers.group_calls import GroupCalls
 
-            self._calls = GroupCalls(self.ask, self.snapshot, self._config, self._clock)
+            self._calls = GroupCalls(self.ask, self.snapshot, self.config, self.clock)
         return self._calls
 
     # For the drivers: what to do next.
 
-    def _begin(self, timeout_ms: int | None, done: Callable[[MemberView], bool]) -> Drive:
+    def begin(self, timeout_ms: int | None, done: Callable[[MemberView], bool]) -> Drive:
         """Start a call that drives the member."""
-        self._check_usable()
-        drive = Drive(self._clock, timeout_ms, done)
+        self.check_usable()
+        drive = Drive(self.clock, timeout_ms, done)
         # A poll of an idle member wakes the engine only when it is due: polling each second would cost
         # more than the heartbeats.
-        if not self._quiet():
+        if not self.quiet():
             self._tick()
         return drive
 
-    def _next(self, drive: Drive) -> Run | Pause | Finish:
+    def next_step(self, drive: Drive) -> Run | Pause | Finish:
         """Return what the call is to do next; raises what the caller is to be told."""
-        if self._closed:
+        if self.closed:
             return Finish(False)
-        version, view = self._mailbox.version, self._mailbox.view
-        step = self._side.step(view, self._clock.now_ms())
+        version, view = self.mailbox.version, self.mailbox.view
+        step = self._side.step(view, self.clock.now_ms())
         if isinstance(step, Raise):
             if step.report is not None:
                 self._post(step.report)
@@ -332,12 +281,12 @@ class MemberBase:
         self._tick_if_due()
         longest_ms = self._tick_ms
         if step.until_ms is not None:
-            longest_ms = max(1, min(longest_ms, step.until_ms - self._clock.now_ms()))
+            longest_ms = max(1, min(longest_ms, step.until_ms - self.clock.now_ms()))
         return Pause(version, limit.remaining_ms(longest_ms))
 
-    def _answered(self, call: Call, answer: CallerEvent | None) -> None:
+    def answered(self, call: Call, answer: CallerEvent | None) -> None:
         """Report that the user's code for a call returned; None: it closed the member."""
-        posted = answer is not None and not self._closed
+        posted = answer is not None and not self.closed
         if answer is not None and posted:
             self._post(answer)  # first: an answer that is lost on the way has to be given again
         self._side.answered(call)
@@ -346,74 +295,75 @@ class MemberBase:
         if posted:
             self._tick()
 
-    def _failed(self, call: Call, error: BaseException) -> None:
+    def failed(self, call: Call, error: BaseException) -> None:
         """Report that the user's code for a call raised, or was cancelled."""
-        if not self._closed:
+        if not self.closed:
             self._post(CallFailed(call.call_id, type(error).__name__))
-        self._side.raised(call, self._clock.now_ms())
+        self._side.raised(call, self.clock.now_ms())
 
-    def _active(self, view: MemberView) -> bool:
-        return not self._closed and is_active(view, self._clock.now_ms())
+    def active(self, view: MemberView) -> bool:
+        """Return whether the member is active by this view."""
+        return not self.closed and is_active(view, self.clock.now_ms())
 
-    def _active_now(self) -> bool:
+    def active_now(self) -> bool:
         """Return whether the member is active; not on the word of a view from before it gave its work up."""
-        view = self._mailbox.view
-        return view.handled >= self._surrendered_count and self._active(view)
+        view = self.mailbox.view
+        return view.handled >= self._surrendered_count and self.active(view)
 
-    def _delivery(self) -> Callable[[MemberView], bool]:
+    def delivery(self) -> Callable[[MemberView], bool]:
         """Return what `poll` waits for: an assignment taken up from now on."""
         before = self._delivered
-        return lambda view: self._delivered != before and self._active(view)
+        return lambda view: self._delivered != before and self.active(view)
 
-    def _quiet(self) -> bool:
-        """Tell whether a poll would neither do anything nor be needed as a sign of life."""
-        now_ms = self._clock.now_ms()
-        view = self._mailbox.view
+    def quiet(self) -> bool:
+        """Return whether a poll would neither do anything nor be needed as a sign of life."""
+        now_ms = self.clock.now_ms()
+        view = self.mailbox.view
         return (
             self._ticked_ms is not None
             and now_ms - self._ticked_ms < self._tick_ms
-            and not self._closed
+            and not self.closed
             and view.crash is None
             # a view from before the last event says nothing of what that will change, a leave for one
             and view.handled >= self._side.posted_count
             and is_idle(view)
             and is_active(view, now_ms)
-            and not self._forked
+            and not self.forked
         )
 
     # For the drivers: leaving and closing.
 
-    def _leave(self, reason: str) -> Callable[[], Pause | None]:
+    def leave(self, reason: str) -> Callable[[], Pause | None]:
         """Post that the member leaves; return what tells how to wait until reading shows it."""
         return self._lag(self._post(LeaveRequested(checked_reason(reason))))
 
-    def _give_up_join(self) -> Callable[[], Pause | None]:
-        """Post that a parked join is given up, by a closing member as well; return as `_leave` does."""
+    def give_up_join(self) -> Callable[[], Pause | None]:
+        """Post that a parked join is given up, by a closing member as well; return as `leave` does."""
         with self._post_lock:
-            if self._host is not None and not self._ended and not self._forked:
+            if self.host is not None and not self._ended and not self.forked:
                 self._side.posted()
-                self._host.post(JoinGivenUp())
+                self.host.post(JoinGivenUp())
         return self._lag(self._side.posted_count)
 
     def _lag(self, count: int) -> Callable[[], Pause | None]:
         """Return a function that tells how to wait until the engine has handled so many events."""
-        patience = Deadline(self._clock, _ANSWER_GRACE_MS)
+        patience = Deadline(self.clock, _ANSWER_GRACE_MS)
 
         def lag() -> Pause | None:
-            version, view = self._mailbox.version, self._mailbox.view
+            version, view = self.mailbox.version, self.mailbox.view
             if view.handled >= count or view.crash is not None or patience.expired:
                 return None
             return Pause(version, patience.remaining_ms(_ANSWER_GRACE_MS))
 
         return lag
 
-    def _shut(self) -> Host | None:
+    def shut(self) -> Host | None:
         """Refuse to be driven from here on; return the host that is to be ended, if there is one."""
-        self._closed = True
-        self._mailbox.wake()
-        return self._host
+        self.closed = True
+        self.mailbox.wake()
+        return self.host
 
-    def _end(
+    def end(
         self, host: Host | None, operation: GroupMembershipOperation, deadline: Deadline
     ) -> int:
         """Have the host end in good order; return how long to wait for that."""
@@ -426,7 +376,7 @@ class MemberBase:
         return left_ms + _STOP_GRACE_MS
 
     @property
-    def _forked(self) -> bool:
+    def forked(self) -> bool:
         """Whether this is another process than the member's, where the locks may be held for ever."""
         return os.getpid() != self._pid
 
@@ -434,22 +384,22 @@ class MemberBase:
 
     def _view(self) -> MemberView:
         """Return what the engine has shown; nothing where it does not speak for this process (any more)."""
-        if self._ended or self._forked:
+        if self._ended or self.forked:
             return NOT_STARTED
-        return self._mailbox.view
+        return self.mailbox.view
 
     def _tick(self) -> None:
-        self._ticked_ms = self._clock.now_ms()
+        self._ticked_ms = self.clock.now_ms()
         # One that is still on its way will show that the caller is there: an engine that does not react
         # must not be sent more and more. Unless the caller has left since: that takes it back.
-        handled = self._mailbox.view.handled
+        handled = self.mailbox.view.handled
         if handled >= self._ticked_count or self._ticked_count < self._left_count:
             with self._post_lock:
                 count = self._side.posted_count + 1
                 self._ticked_count = self._post(Polled(self._tick_ms, count))
 
     def _tick_if_due(self) -> None:
-        if self._ticked_ms is None or self._clock.now_ms() - self._ticked_ms >= self._tick_ms:
+        if self._ticked_ms is None or self.clock.now_ms() - self._ticked_ms >= self._tick_ms:
             self._tick()
 
     def _take_wakeup(self) -> bool:
@@ -458,10 +408,16 @@ class MemberBase:
         self._woken = False
         return True
 
-    def _check_usable(self) -> None:
-        if self._closed:
+    def check_usable(self) -> None:
+        """Refuse a call to a member that is closed, or that a fork has cut off from its engine.
+
+        Raises:
+            MemberClosedError: the member is closed.
+            EngineError: the process was forked.
+        """
+        if self.closed:
             raise MemberClosedError("the member is closed")
-        if self._forked:
+        if os.getpid() != self._pid:  # as `forked`, without a call for each event
             raise EngineError(
                 "the process forked after the member was created, and its heartbeat stayed in the"
                 " parent; create members after forking"
@@ -469,9 +425,9 @@ class MemberBase:
 
     def _post(self, event: CallerEvent) -> int:
         """Hand the engine an event, and return how many it has been handed by then."""
-        self._check_usable()
+        self.check_usable()
         with self._post_lock:
-            host = self._host or self._start()
+            host = self.host or self._start()
             try:
                 self._side.posted()
                 if isinstance(event, JoinPrepared | LeaveRequested):
@@ -487,7 +443,7 @@ class MemberBase:
             return self._side.posted_count
 
     def _start(self) -> Host:
-        host = self._open_host(self._config, self._clock, self._mailbox)
+        host = self.open_host(self.config, self.clock, self.mailbox)
         host.start()
-        self._host = self._lifeline.host = host
+        self.host = self._lifeline.host = host
         return host

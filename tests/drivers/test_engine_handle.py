@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from groupsdk.drivers.member_base import Pause
+from groupsdk.drivers.engine_handle import EngineHandle, Pause
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import (
     AssignmentError,
@@ -250,7 +250,7 @@ def test_a_wakeup_while_one_is_looked_for_is_not_lost(
         def __set__(self, member: Any, value: bool) -> None:
             member.__dict__["_woken"] = value
 
-    monkeypatch.setattr(type(rig.member), "_woken", Flag(), raising=False)
+    monkeypatch.setattr(EngineHandle, "_woken", Flag(), raising=False)
     started_ms = rig.clock.now_ms()
     assert rig.drive.poll(9)
     assert woken
@@ -382,9 +382,9 @@ def test_a_poll_after_the_session_looked_over_asks_anew(rig: Rig) -> None:
     # not judge by it
     rig.joined()
     rig.clock.advance(999)
-    view = rig.base._mailbox.view
+    view = rig.base._engine.mailbox.view
     assert view is not None
-    rig.base._mailbox.publish(replace(view, valid_until_ms=0))
+    rig.base._engine.mailbox.publish(replace(view, valid_until_ms=0))
     assert rig.base.generation_if_stable() is None
     assert rig.drive.poll()
     assert rig.host.polls() == 1
@@ -507,7 +507,7 @@ def test_a_crash_of_the_engine_is_raised_at_every_call_and_seen_at_once(rig: Rig
 
 def test_metrics_of_an_engine_that_does_not_react(rig: Rig, mocker: MockerFixture) -> None:
     rig.joined()
-    mocker.patch("groupsdk.drivers.member_base.METRICS_TIMEOUT_MS", 1)
+    mocker.patch("groupsdk.drivers.engine_handle.METRICS_TIMEOUT_MS", 1)
     rig.host.stuck = True
     with pytest.raises(EngineError, match="no answer from the engine in 1 ms"):
         rig.drive.metrics()
@@ -806,10 +806,10 @@ def test_a_fork_cannot_use_the_member_and_cannot_pass_for_it(
     with pytest.raises(EngineError, match="forked"):
         rig.base.request_rejoin("x")
     assert rig.drive.metrics() == {}
-    version = rig.base._mailbox.version
+    version = rig.base._engine.mailbox.version
     rig.base.wakeup()
     rig.drive.close()
-    assert rig.base._mailbox.version == version, "its lock may be held for ever in a fork"
+    assert rig.base._engine.mailbox.version == version, "its lock may be held for ever in a fork"
     assert rig.host.posted == []
     assert rig.host.told_to == []
     assert rig.user.calls == []
@@ -835,14 +835,14 @@ def test_a_closed_member_is_not_abandoned_as_well(rig: Rig) -> None:
 
 def test_a_host_that_cannot_start_is_tried_again(rig: Rig) -> None:
     refusals = [EngineError("no room")]
-    opened = rig.base._open_host
+    opened = rig.base._engine.open_host
 
     def open_host(*arguments: Any) -> Any:
         if refusals:
             raise refusals.pop()
         return opened(*arguments)
 
-    rig.base._open_host = open_host
+    rig.base._engine.open_host = open_host
     with pytest.raises(EngineError, match="no room"):
         rig.drive.ensure_active_group(1)
     assert rig.drive.ensure_active_group(1)

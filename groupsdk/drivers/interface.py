@@ -1,0 +1,347 @@
+"""What members and coordinators offer their caller, described once for threads and for asyncio.
+
+`MemberInterface` is common to all of them. The forms for asyncio override the calls that wait by coroutines; where a
+docstring says "call", await there.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Never
+
+from groupsdk.assignment import TopicPartition
+from groupsdk.coordinator import AsyncGroupCallbacks
+from groupsdk.membership.recorder import RebalanceEvent
+from groupsdk.snapshot import MemberSnapshot
+from groupsdk.types import (
+    Generation,
+    GroupDescription,
+    GroupMembers,
+    GroupMembershipOperation,
+    OffsetAndMetadata,
+)
+
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from groupsdk.membership.requests import CoordinatorRequest
+    from groupsdk.wire.schema import Response
+
+
+class _Missing:
+    """Stands for an attribute that a subclass has not set, and raises when it is read.
+
+    Args:
+        error: the message; {name} is the subclass.
+    """
+
+    def __init__(self, error: str) -> None:
+        self._error = error
+
+    def __get__(self, coordinator: object, owner: type) -> Never:
+        raise AttributeError(self._error.format(name=owner.__name__))
+
+
+# typed as what takes their place: the attribute of a subclass or of an instance hides them
+NOT_CREATED: Final[Any] = _Missing(
+    "{name}.__init__ must call super().__init__(settings), which creates the member"
+)
+NO_PROTOCOL_TYPE: Final[Any] = _Missing(
+    "{name} has no protocol_type, the kind of group: put protocol_type = 'work', for example, into the class"
+)
+
+
+def check_protocol_type(coordinator: AsyncGroupCallbacks) -> None:
+    """Refuse a coordinator whose class does not set its kind of group.
+
+    Raises:
+        TypeError: `protocol_type` is missing.
+    """
+    try:
+        coordinator.protocol_type  # noqa: B018
+    except AttributeError as error:
+        raise TypeError(str(error)) from None
+
+
+def described(coordinator: object, seen: MemberSnapshot | None) -> str:
+    """Return the `repr` of a coordinator; None: its `__init__` has not run."""
+    name = type(coordinator).__name__
+    if seen is None:
+        return f"<{name}, not initialized>"
+    return (
+        f"<{name} group={seen.group_id!r} member={seen.member_id!r}"
+        f" generation={seen.generation.generation_id} {seen.state.value}>"
+    )
+
+
+class MemberInterface(ABC):
+    """What the owner of a membership may call."""
+
+    # These drive the member, and run callbacks: one thread or task at a time.
+
+    @abstractmethod
+    def ensure_active_group(self, timeout: float | None = None) -> bool | Awaitable[bool]:
+        """Join, and wait until the member has taken up its assignment in a stable generation.
+
+        Finds the coordinator, runs the callbacks of a rebalance where one is due, and returns.
+
+        Args:
+            timeout: seconds to wait at most, and one more where the engine does not answer; None: for ever.
+                The progress made by then is kept: the join continues in the background and in the next call.
+
+        Returns:
+            Whether the member is active; False when the timeout expired, or `wakeup` was called.
+
+        Raises:
+            GroupSdkError: an error of this call, or of the background since the last one.
+            Exception: whatever a callback raised.
+        """
+
+    @abstractmethod
+    def poll(self, timeout: float = 0.0) -> bool | Awaitable[bool]:
+        """Show that the caller is alive, and run the callbacks that are due.
+
+        Call it at least every max.poll.interval.ms, or the member leaves by itself: a member whose loop is
+        stuck must not keep its work. Returns early when a new assignment was taken up.
+
+        Args:
+            timeout: seconds to wait at most for something to do, and one more where the engine does not
+                answer.
+
+        Returns:
+            Whether the member is active at the end.
+
+        Raises:
+            GroupSdkError: an error of this call, or of the background since the last one.
+            Exception: whatever a callback raised.
+        """
+
+    @abstractmethod
+    def leave_group(self, reason: str) -> Awaitable[None] | None:
+        """Leave the group now, whether static or not; the next `poll` or `ensure_active_group` joins again.
+
+        Args:
+            reason: shown in the broker's log (KIP-800), in `events` and in the log.
+
+        Raises:
+            MemberClosedError: the member is closed.
+            Exception: whatever `on_leave_prepare` raised; then the member has not left.
+        """
+
+    @abstractmethod
+    def close(
+        self,
+        timeout: float = 30.0,
+        operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> Awaitable[None] | None:
+        """Leave the group (or not, see `operation`), and end the heartbeat. Harmless when repeated.
+
+        May be called from within a callback. While another thread drives the member, end that one first: set
+        a flag of yours, call `wakeup`, join the thread, then close. An asyncio form that is cancelled here is
+        closed all the same, and leaves in the background.
+
+        Args:
+            timeout: seconds to wait at most for the coordinator's answer; the member is closed in any case.
+            operation: whether to leave (KIP-1092).
+
+        Raises:
+            ConcurrentUseError: another thread or task is driving the member, which stays open.
+            Exception: whatever `on_leave_prepare` raised; the member is closed all the same.
+        """
+
+    # These ask the group coordinator. Any thread may call them, and the callbacks may.
+
+    @abstractmethod
+    def commit_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
+    ) -> Awaitable[None] | None:
+        """Store offsets in the group under this member's generation, which the coordinator checks (OffsetCommit).
+
+        The generation is the one at the beginning of the call: work done under it is never committed under a
+        later one. May be called by any thread, and in `on_join_prepare`, `on_join_complete` and
+        `on_leave_prepare`.
+
+        Args:
+            offsets: partition to offset, of topics that the cluster has; their meaning is up to the group.
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: the group rebalances; poll, then commit what is still owned.
+            CommitFailedError: the member is out of the group, and others may have its work.
+            FencedInstanceIdError: another process has taken the group.instance.id.
+            BrokerError: the coordinator refuses for another reason.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+
+    @abstractmethod
+    def committed_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
+    ) -> (
+        Awaitable[dict[TopicPartition, OffsetAndMetadata | None]]
+        | dict[TopicPartition, OffsetAndMetadata | None]
+    ):
+        """Return the stored offset of each partition, None for a partition without one (OffsetFetch).
+
+        Waits for offsets that are part of an open transaction (KIP-447). Needs no membership.
+
+        Args:
+            partitions: the partitions.
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: a join is parked on the connection; poll first.
+            BrokerError: the coordinator refuses.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+
+    @abstractmethod
+    def describe_group(
+        self, timeout: float | None = 30.0
+    ) -> GroupDescription | Awaitable[GroupDescription]:
+        """Return the group's state and members, as its coordinator reports them (DescribeGroups).
+
+        Args:
+            timeout: seconds to try, retriable errors included; None: for ever.
+
+        Raises:
+            RebalanceInProgressError: a join is parked on the connection; poll first.
+            GroupAuthorizationError: the principal may not describe the group.
+            BrokerError: the coordinator refuses for another reason.
+            NetworkError: no answer in time.
+            MemberClosedError: the member is closed.
+        """
+
+    # These wait for nothing, and any thread may call them at any time; the forms for asyncio do not await them.
+
+    @abstractmethod
+    def request_rejoin(self, reason: str) -> None:
+        """Request a rebalance, for example because the metadata has changed; it happens at the next poll.
+
+        A member that has not been driven yet will join anyway: then nothing changes.
+
+        Args:
+            reason: shown in the broker's log (KIP-800), in `events` and in the log.
+
+        Raises:
+            MemberClosedError: the member is closed.
+        """
+
+    @abstractmethod
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Use these credentials for connections opened from now on, for PLAIN and SCRAM.
+
+        Open connections stay. A member whose old password was refused tries the new one at once. Replaces
+        `sasl.credentials.provider`, if one is set.
+
+        Args:
+            username: the user's name.
+            password: the user's password.
+
+        Raises:
+            ConfigError: the member does not authenticate this way, or the credentials cannot be used.
+            MemberClosedError: the member is closed.
+        """
+
+    @abstractmethod
+    def wakeup(self) -> None:
+        """Make a waiting `poll` or `ensure_active_group` return soon, once; signal handlers may call it."""
+
+    @abstractmethod
+    def generation(self) -> Generation:
+        """Return the current generation, stable or not."""
+
+    @abstractmethod
+    def generation_if_stable(self) -> Generation | None:
+        """Return the current generation if it is stable and the session is certainly alive, else None.
+
+        A write to another system that carries this generation as a fencing token cannot come from a member that
+        should know that it is out of the group. A static member may be replaced within a generation (KIP-345):
+        fence it with the member id as well.
+        """
+
+    @abstractmethod
+    def member_id(self) -> str:
+        """Return the current member id; "" for a member without one."""
+
+    @abstractmethod
+    def snapshot(self) -> MemberSnapshot:
+        """Return generation, member id, state and assignment epoch, read at once."""
+
+    @abstractmethod
+    def events(self) -> tuple[RebalanceEvent, ...]:
+        """Return the last 100 rebalances, oldest first: why, when, how long each phase took, how it ended."""
+
+    @abstractmethod
+    def metrics(self) -> dict[str, float]:
+        """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
+
+        The engine, which runs on a thread or in a process of its own, answers at once.
+
+        Raises:
+            EngineError: the engine does not answer.
+        """
+
+
+class CoordinatorInterface(MemberInterface):
+    """What a coordinator adds: the callbacks that may be left out."""
+
+    def on_assignment_skipped(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> Awaitable[None] | None:
+        """Note the members that this one leads, in place of `perform_assignment`: the group keeps its assignments.
+
+        It leads again as the static member that it was (KIP-814).
+        """
+
+    def on_leave_prepare(self) -> Awaitable[None] | None:
+        """Give up all work, before the member leaves or closes."""
+
+
+class GroupMemberInterface(MemberInterface):
+    """What a member offers beside that to the code that builds on it. Any thread may call it at any time."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """A number that grows whenever the engine has published a new state: a cheap test for changes."""
+
+    @abstractmethod
+    def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
+        """Send the group coordinator a request beside the membership: offsets, metadata.
+
+        It goes over the member's own connection, in order with its joins, and never waits: while the
+        coordinator is unknown, or a join is parked there, the future fails at once with a
+        `CoordinatorNotAvailableError` or `RebalanceInProgressError`. A commit is sent only under the
+        generation that the member is in, and the member obeys what the response says of its membership.
+        May be used until the member has left, in `on_leave_prepare` as well.
+
+        Args:
+            request: the request, in the shape of its newest version.
+
+        Returns:
+            The future response, as the coordinator gave it, with the error codes in it.
+
+        Raises:
+            MemberClosedError: the member is closed.
+        """
+
+    @abstractmethod
+    def holds_for(self, margin_ms: int) -> bool:
+        """Return whether the group cannot go on without the member for another `margin_ms`.
+
+        As `MemberSnapshot.holds`, looking ahead: work that needs time to stop must begin before the session ends.
+        """
+
+    @abstractmethod
+    def held_until_ms(self) -> int | None:
+        """Return until when, by the member's clock, the group cannot go on without it; None: it can already."""
+
+    @abstractmethod
+    def end_with(self, owner: object) -> None:
+        """End the membership when `owner` is dropped without a close, even before the member is.
+
+        For an owner that alone drives the member, where that and its callbacks refer to each other: the garbage
+        collector finds these only later, and until then the group would wait.
+        """
