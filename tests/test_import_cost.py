@@ -69,5 +69,18 @@ def test_a_command_imports_only_what_it_needs() -> None:
     assert not names & {"rich", "asyncio", "groupsdk.cli.groups", "groupsdk.broker.config"}
 
 
+def test_a_broker_without_consumer_groups_does_not_pay_for_them() -> None:
+    start = "from groupsdk.broker.embedded import EmbeddedBroker; broker = EmbeddedBroker(topics={'t': 1}); broker.start()"
+    names = modules_after(f"{start}; broker.stop()")
+    assert "groupsdk.broker.server.broker" in names
+    ours = ("groupsdk.broker.consumer_groups", "groupsdk.broker.group_coordinator", "assignors")
+    assert not [name for name in names if name.startswith(ours)]
+    # nor does a classic group pay for hashes, expressions and assignors of members
+    classic = "from tests.broker.clients import connect, join; join(connect(broker), 'g')"
+    names = modules_after(f"{start}; {classic}; broker.stop()")
+    assert "groupsdk.broker.group_coordinator.shard" in names
+    assert not names & {"xxhash", "re2", "assignors", "assignors.registry"}
+
+
 def test_a_heavy_import_would_be_seen() -> None:
     assert "asyncio" in modules_after("import asyncio") - modules_after("pass")

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -11,6 +10,7 @@ from typing_extensions import override
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, EncodeError, UnsupportedVersionError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.compiler import decoder, encoder
 from groupsdk.wire.framing import frame
 from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
@@ -206,7 +206,7 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
         return f"ApiVersionRanges({self._ranges!r})"
 
     def negotiate(self, request: type[Request[Any]], min_version: int | None = None) -> int:
-        """Choose the newest version of a request that both sides have.
+        """Choose the newest version of a request that both sides have, and that names topics.
 
         Args:
             request: the request to send.
@@ -218,7 +218,7 @@ class ApiVersionRanges(Mapping[int, tuple[int, int]]):
         """
         api = request.api
         ours_from = max(api.min_version, min_version if min_version is not None else 0)
-        ours_to = api.max_version
+        ours_to = api.client_version
         theirs = self._ranges.get(api.key)
         if theirs is not None and max(ours_from, theirs[0]) <= min(ours_to, theirs[1]):
             return min(ours_to, theirs[1])

@@ -8,12 +8,12 @@ is: any version from 0 on is read, and what is missing after the fields of versi
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from typing_extensions import override
 
 from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.limits import MAX_STRING_BYTES
 
 

@@ -8,9 +8,10 @@ user data may be missing at the end, whatever the version says.
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from groupsdk.errors import DecodeError, EncodeError
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.utf16 import utf16_sorted
 

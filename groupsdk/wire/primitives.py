@@ -2,8 +2,8 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES, MAX_UNKNOWN_TAGS
 
 

@@ -70,6 +70,7 @@ _STEPS: dict[ApiKey, tuple[tuple[int, str], ...]] = {
         (7, "2.3"),
         (8, "2.4"),
         (9, "3.7"),
+        (10, "4.2"),
     ),
     ApiKey.OFFSET_FETCH: (
         (1, "0.10.0"),
@@ -81,6 +82,7 @@ _STEPS: dict[ApiKey, tuple[tuple[int, str], ...]] = {
         (7, "2.5"),
         (8, "3.0"),
         (9, "3.7"),
+        (10, "4.2"),
     ),
     ApiKey.FIND_COORDINATOR: (
         (0, "0.10.0"),

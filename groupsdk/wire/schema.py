@@ -28,13 +28,14 @@ left out silently, any other one has to have its default there.
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from enum import IntEnum
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from typing_extensions import override
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.primitives import TaggedField
 
 
@@ -105,6 +106,13 @@ class Api:
     min_version: int
     max_version: int
     first_flexible: int | None = None
+    last_by_name: int | None = None
+    """The newest version that names topics, where later ones have topic ids instead; None: all versions are alike."""
+
+    @property
+    def client_version(self) -> int:
+        """The newest version that clients of this library send: they know topics by name."""
+        return self.max_version if self.last_by_name is None else self.last_by_name
 
     def is_flexible(self, version: int) -> bool:
         """Tell whether a version has compact encodings and tagged fields."""

@@ -36,13 +36,20 @@ KEY_PARTITION: Final = struct.Struct(">i")
 """The end of a key."""
 _OFFSET: Final = struct.Struct(">hqi")
 _TIMESTAMP_AND_TAGS: Final = struct.Struct(">qb")
-_TOPIC_ID_TAG: Final = bytes((1, 0, 16))  # one tagged field: number 0, 16 bytes
+NO_TAGS: Final = b"\0"
+TOPIC_ID_TAG: Final = bytes((1, 0, 16))
+"""One tagged field, the number 0, of 16 bytes: they follow."""
+_ID_BYTES: Final = 16
 _TIMESTAMP: Final = struct.Struct(">q")
-PLAIN_VALUE: Final = struct.Struct(">hqiBqB")
-"""A whole value without metadata and topic id: OFFSET_VERSION, offset, epoch, 1, timestamp, 0."""
+PLAIN_HEAD: Final = struct.Struct(">hqiBq")
+"""A value without metadata up to its tagged fields: OFFSET_VERSION, offset, epoch, 1, timestamp."""
+_PLAIN_VALUE: Final = struct.Struct(">hqiBqB")
+_PLAIN_VALUE_WITH_ID: Final = struct.Struct(">hqiBq3s16s")
+PLAIN_SIZES: Final = frozenset({_PLAIN_VALUE.size, _PLAIN_VALUE_WITH_ID.size})
+"""The sizes of values without metadata: without and with a topic id."""
 _OLDER_VERSION: Final = 3
-_unpack_plain = PLAIN_VALUE.unpack
 _unpack_partition = KEY_PARTITION.unpack_from
+_unpack_with_id = _PLAIN_VALUE_WITH_ID.unpack
 _new_tuple = tuple.__new__  # as the named tuple does, in half the time
 _FAILURES: Final = (struct.error, UnicodeEncodeError, ValueError)
 
@@ -135,7 +142,7 @@ def write_offset_value(
     """
     try:
         if not metadata and (topic_id is NO_UUID or not topic_id.int):
-            return PLAIN_VALUE.pack(OFFSET_VERSION, offset, leader_epoch, 1, commit_timestamp, 0)
+            return _PLAIN_VALUE.pack(OFFSET_VERSION, offset, leader_epoch, 1, commit_timestamp, 0)
         text = metadata.encode()
         size = len(text)
         if size < 127:
@@ -153,7 +160,7 @@ def write_offset_value(
         if topic_id is NO_UUID or not topic_id.int:
             end = _TIMESTAMP_AND_TAGS.pack(commit_timestamp, 0)
         else:
-            end = _TIMESTAMP.pack(commit_timestamp) + _TOPIC_ID_TAG + topic_id.bytes
+            end = _TIMESTAMP.pack(commit_timestamp) + TOPIC_ID_TAG + topic_id.bytes
         return _OFFSET.pack(OFFSET_VERSION, offset, leader_epoch) + length + text + end
     except _FAILURES:
         # fails again, and says why
@@ -201,6 +208,7 @@ class StoredOffset(NamedTuple):
     leader_epoch: int
     metadata: str
     commit_timestamp: int
+    topic_id: UUID = NO_UUID
 
 
 def read_offset(key: bytes, value: bytes) -> StoredOffset | None:
@@ -208,23 +216,13 @@ def read_offset(key: bytes, value: bytes) -> StoredOffset | None:
 
     Returns:
         None where it is anything but an offset as Kafka writes it since 2.1 (value version 3 or 4, without
-        tagged fields): then the declared classes say what it is, or what is wrong with it.
+        other tagged fields than the topic id): then the declared classes say what it is, or what is wrong with it.
     """
     place = read_offset_key(key)
     if place is None:
         return None
-    try:
-        version, offset, epoch, size, timestamp, tags = _unpack_plain(value)
-        if version != OFFSET_VERSION or size != 1 or tags:
-            raise ValueError
-        metadata = ""
-    except _FAILURES:
-        found = _with_metadata(value)
-        if found is None:
-            return None
-        offset, epoch, metadata, timestamp = found
-    group, topic, partition = place
-    return _new_tuple(StoredOffset, (group, topic, partition, offset, epoch, metadata, timestamp))
+    found = _read_value(value)
+    return None if found is None else _new_tuple(StoredOffset, (*place, *found))
 
 
 def read_offset_key(key: bytes) -> tuple[str, str, int] | None:
@@ -251,25 +249,51 @@ def _named(prefix: bytes) -> tuple[str, str] | None:
         return None
 
 
-def _with_metadata(value: bytes) -> tuple[int, int, str, int] | None:
-    """Read offset, epoch, metadata and timestamp; None: the value is not one of the plain ones."""
+@lru_cache(maxsize=4096)
+def topic_id_of(data: bytes) -> UUID:
+    """Return a topic id by its bytes; the same object for the many records that have it in common."""
+    return UUID(bytes=data)
+
+
+def read_plain_offset(value: bytes) -> tuple[int, int, int, UUID] | None:
+    """Read offset, epoch, timestamp and topic id of a value without metadata; None: it is another one."""
+    if len(value) == _PLAIN_VALUE.size:
+        version, offset, epoch, size, timestamp, tags = _PLAIN_VALUE.unpack(value)
+        if version == OFFSET_VERSION and size == 1 and not tags:
+            return offset, epoch, timestamp, NO_UUID
+    elif len(value) == _PLAIN_VALUE_WITH_ID.size:
+        version, offset, epoch, size, timestamp, tag, data = _unpack_with_id(value)
+        if version == OFFSET_VERSION and size == 1 and tag == TOPIC_ID_TAG:
+            return offset, epoch, timestamp, topic_id_of(data)
+    return None
+
+
+def _read_value(value: bytes) -> tuple[int, int, str, int, UUID] | None:
+    """Read offset, epoch, metadata, timestamp and topic id; None: the value has other fields."""
+    topic_id = NO_UUID
     try:
         version, offset, epoch = _OFFSET.unpack_from(value)
         start = _OFFSET.size
         if version == OFFSET_VERSION:
-            size, tail = value[start] - 1, _TIMESTAMP_AND_TAGS
+            size = value[start] - 1
             start += 1
-            if not 0 <= size < 127 or value[-1]:
+            tags = start + size + _TIMESTAMP.size
+            if not 0 <= size < 127:
                 return None
+            if value[tags:] != b"\0":
+                if value[tags:-_ID_BYTES] != TOPIC_ID_TAG:
+                    return None
+                topic_id = topic_id_of(value[-_ID_BYTES:])
         elif version == _OLDER_VERSION:
-            (size,), tail = _LENGTH.unpack_from(value, start), _TIMESTAMP
+            (size,) = _LENGTH.unpack_from(value, start)
             start += _LENGTH.size
+            if size < 0 or start + size + _TIMESTAMP.size != len(value):
+                return None
         else:
             return None
         stop = start + size
-        if size < 0 or stop + tail.size != len(value):
-            return None
-        return offset, epoch, value[start:stop].decode(), tail.unpack_from(value, stop)[0]
+        (timestamp,) = _TIMESTAMP.unpack_from(value, stop)
+        return offset, epoch, value[start:stop].decode(), timestamp, topic_id
     except (*_FAILURES, IndexError):
         return None
 

@@ -1,8 +1,8 @@
 """Declare AddOffsetsToTxn: take the offsets of a group into a transaction."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,

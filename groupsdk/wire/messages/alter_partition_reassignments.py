@@ -1,8 +1,8 @@
 """Declare AlterPartitionReassignments: change the replicas of partitions (KIP-455, KIP-860)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     Api,

@@ -1,8 +1,8 @@
 """Declare AlterReplicaLogDirs: move replicas between the data directories of a broker (KIP-113)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,

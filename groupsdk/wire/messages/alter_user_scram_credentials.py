@@ -1,8 +1,9 @@
 """Declare AlterUserScramCredentials: set and remove SCRAM credentials (KIP-554)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,

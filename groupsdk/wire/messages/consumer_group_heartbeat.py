@@ -1,9 +1,9 @@
 """Declare ConsumerGroupHeartbeat: take part in a group of the consumer protocol (KIP-848)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     NO_UUID,
     Api,

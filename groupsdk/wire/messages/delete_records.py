@@ -1,8 +1,8 @@
 """Declare DeleteRecords: drop the start of partitions."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,

@@ -1,8 +1,8 @@
 """Declare DescribeAcls: look up access rules."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,

@@ -1,8 +1,8 @@
 """Declare DescribeClientQuotas: list the quotas of users, clients and addresses (KIP-546)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,

@@ -1,9 +1,9 @@
 """Declare DescribeQuorum: describe the metadata quorum of a cluster (KIP-595, KIP-836, KIP-853)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     NO_UUID,

@@ -1,8 +1,8 @@
 """Declare ElectLeaders: have partitions led by their preferred replica, or by any at all (KIP-183, KIP-460)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,

@@ -1,9 +1,10 @@
 """Declare Fetch: read records of partitions."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.limits import MAX_INT32
 from groupsdk.wire.schema import (
     IGNORABLE,

@@ -1,8 +1,9 @@
 """Declare IncrementalAlterConfigs: change single configuration values (KIP-339)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,

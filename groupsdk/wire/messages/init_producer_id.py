@@ -1,8 +1,8 @@
 """Declare InitProducerId: get a producer id, and fence earlier producers."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     Api,

@@ -1,8 +1,8 @@
 """Declare ListConfigResources: list what has a configuration (KIP-1142)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     Api,

@@ -1,8 +1,8 @@
 """Declare ListGroups: the groups of a broker."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     Api,

@@ -1,8 +1,8 @@
 """Declare ListPartitionReassignments: list the partitions that are being moved (KIP-455)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     Api,
     ApiKey,

@@ -1,10 +1,12 @@
 """Declare OffsetCommit: store offsets."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+from uuid import UUID
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
+    NO_UUID,
     Api,
     ApiKey,
     Int16,
@@ -19,7 +21,7 @@ from groupsdk.wire.schema import (
 )
 
 
-API = Api(ApiKey.OFFSET_COMMIT, 2, 9, first_flexible=8)
+API = Api(ApiKey.OFFSET_COMMIT, 2, 10, first_flexible=8, last_by_name=9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,10 @@ class OffsetCommitResponsePartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitResponseTopic(Struct):
-    """Group the answers for one topic."""
+    """Group the answers for one topic: by name up to version 9, by id from version 10 on (KIP-848)."""
 
-    name: Annotated[str, IGNORABLE] = ""
+    name: Annotated[str, until(9), IGNORABLE] = ""
+    topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID
     partitions: tuple[OffsetCommitResponsePartition, ...] = ()
 
 
@@ -60,9 +63,10 @@ class OffsetCommitRequestPartition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitRequestTopic(Struct):
-    """Group the offsets of one topic."""
+    """Group the offsets of one topic: by name up to version 9, by id from version 10 on."""
 
-    name: Annotated[str, IGNORABLE] = ""
+    name: Annotated[str, until(9), IGNORABLE] = ""
+    topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID
     partitions: tuple[OffsetCommitRequestPartition, ...] = ()
 
 

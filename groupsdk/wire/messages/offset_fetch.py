@@ -1,10 +1,12 @@
 """Declare OffsetFetch: look up stored offsets."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+from uuid import UUID
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
+    NO_UUID,
     Api,
     ApiKey,
     Int16,
@@ -20,7 +22,7 @@ from groupsdk.wire.schema import (
 )
 
 
-API = Api(ApiKey.OFFSET_FETCH, 1, 9, first_flexible=6)
+API = Api(ApiKey.OFFSET_FETCH, 1, 10, first_flexible=6, last_by_name=9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,10 @@ class OffsetFetchResponsePartitions(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchResponseTopics(Struct):
-    """Group the offsets of one topic, from version 8 on."""
+    """Group the offsets of one topic, from version 8 on: by id from version 10 on (KIP-848)."""
 
-    name: Annotated[str, since(8), IGNORABLE] = ""
+    name: Annotated[str, between(8, 9), IGNORABLE] = ""
+    topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID
     partitions: Annotated[tuple[OffsetFetchResponsePartitions, ...], since(8)] = ()
 
 
@@ -92,9 +95,10 @@ class OffsetFetchRequestTopic(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchRequestTopics(Struct):
-    """Name partitions of one topic, from version 8 on."""
+    """Name partitions of one topic, from version 8 on: by id from version 10 on."""
 
-    name: Annotated[str, since(8), IGNORABLE] = ""
+    name: Annotated[str, between(8, 9), IGNORABLE] = ""
+    topic_id: Annotated[UUID, since(10), IGNORABLE] = NO_UUID
     partition_indexes: Annotated[tuple[Int32, ...], since(8)] = ()
 
 

@@ -1,8 +1,9 @@
 """Declare SaslAuthenticate: exchange SASL messages."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     Api,

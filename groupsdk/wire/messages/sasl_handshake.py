@@ -1,8 +1,8 @@
 """Declare SaslHandshake: choose a SASL mechanism."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import Api, ApiKey, Int16, Request, Response
 
 

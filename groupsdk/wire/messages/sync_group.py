@@ -1,8 +1,8 @@
 """Declare SyncGroup: hand out the assignments."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     Api,

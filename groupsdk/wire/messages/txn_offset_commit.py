@@ -1,9 +1,9 @@
 """Declare TxnOffsetCommit: store offsets within a transaction."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     NO_UUID,
@@ -21,7 +21,7 @@ from groupsdk.wire.schema import (
 )
 
 
-API = Api(ApiKey.TXN_OFFSET_COMMIT, 0, 6, first_flexible=3)
+API = Api(ApiKey.TXN_OFFSET_COMMIT, 0, 6, first_flexible=3, last_by_name=5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Declare UpdateFeatures: change the finalized levels of features (KIP-584)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     Api,

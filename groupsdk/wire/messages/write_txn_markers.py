@@ -1,8 +1,8 @@
 """Declare WriteTxnMarkers: end a transaction in the partitions it wrote to."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.wire.schema import (
     IGNORABLE,
     Api,

@@ -94,7 +94,7 @@ def typical_segment(keys: KeyClasses) -> bytes:
     headers = (("h", b"1"), ("ä", None))
     return b"".join(
         (
-            build_pairs(pairs, 1000, 0, 3, base_sequence=0),
+            build_pairs(pairs, 1000, 0, 3, base_sequence=0)[1],
             build_batch(records, 100, 4, 77, 1, 2**31 - 3, transactional=True, compression=3),
             build_marker(
                 *(77, 1), committed=False, coordinator_epoch=9, timestamp_ms=7, base_offset=200
@@ -118,13 +118,13 @@ def test_a_type_that_is_not_known_is_named() -> None:
 
 
 def test_a_record_without_a_key_is_named() -> None:
-    lines = list(dump_segment(build_pairs([(None, b"v")], 1), KEYS))
+    lines = list(dump_segment(build_pairs([(None, b"v")], 1)[1], KEYS))
 
     assert lines[1].endswith(" key: Error at offset 0, skipping. The record has no key.")
 
 
 def test_a_value_that_is_wrong_does_not_end_the_dump() -> None:
-    segment = build_pairs([(bytes.fromhex("0002000167"), bytes.fromhex("0009"))], 1)
+    _, segment = build_pairs([(bytes.fromhex("0002000167"), bytes.fromhex("0009"))], 1)
 
     lines = list(dump_segment(segment, KEYS))
 
@@ -135,7 +135,7 @@ def test_a_value_that_is_wrong_does_not_end_the_dump() -> None:
 
 
 def test_a_wrong_checksum_is_shown() -> None:
-    segment = bytearray(build_pairs([(bytes.fromhex("0002000167"), None)], 1))
+    segment = bytearray(build_pairs([(bytes.fromhex("0002000167"), None)], 1)[1])
     segment[17] ^= 1
 
     assert next(dump_segment(segment, KEYS)).endswith("isvalid: false")
@@ -150,7 +150,7 @@ def test_control_records_of_other_kinds_are_named() -> None:
 def test_what_is_no_subscription_stays_bytes() -> None:
     member = MemberMetadata("m", subscription=b"other", assignment=b"")
     group = GroupMetadataValue("consumer", members=(member,))
-    segment = build_pairs([write(GroupMetadataKey("g"), group)], 1)
+    _, segment = build_pairs([write(GroupMetadataKey("g"), group)], 1)
 
     line = list(dump_segment(segment, KEYS))[1]
 

@@ -14,6 +14,7 @@ from groupsdk.wire.coordinator_records.offset_commit import (
     OffsetCommitValue,
     StoredOffset,
     read_offset,
+    read_plain_offset,
     write_offset,
     write_offset_key,
     write_offset_tombstone,
@@ -140,11 +141,20 @@ def read_slowly(key: bytes, value: bytes) -> StoredOffset | None:
         return None
     return StoredOffset(
         *(name.group, name.topic, name.partition, found.offset, found.leader_epoch),
-        *(found.metadata, found.commit_timestamp),
+        *(found.metadata, found.commit_timestamp, found.topic_id),
     )
 
 
-@given(TEXT, TEXT, st.integers(0, 2**31 - 1), INT64, st.integers(-1, 9), TEXT, INT64)
+@given(
+    TEXT,
+    TEXT,
+    st.integers(0, 2**31 - 1),
+    INT64,
+    st.integers(-1, 9),
+    TEXT,
+    INT64,
+    st.sampled_from([NO_UUID, TOPIC_ID]),
+)
 @pytest.mark.parametrize("version", [3, 4])
 def test_the_fast_reader_takes_what_is_written(
     version: int,
@@ -155,17 +165,23 @@ def test_the_fast_reader_takes_what_is_written(
     epoch: int,
     metadata: str,
     at: int,
+    topic_id: UUID,
 ) -> None:
-    value = OffsetCommitValue(offset, epoch, metadata, at)
+    value = OffsetCommitValue(offset, epoch, metadata, at, topic_id=topic_id)
     key, data = write(OffsetCommitKey(group, topic, partition), value, version)
     assert data is not None
-    assert read_offset(key, data) == (group, topic, partition, offset, epoch, metadata, at)
+    kept = topic_id if version == 4 else NO_UUID
+    found = (group, topic, partition, offset, epoch, metadata, at, kept)
+    assert read_offset(key, data) == StoredOffset(*found)
+    if version == 4 and not metadata:
+        assert read_plain_offset(data) == (offset, epoch, at, kept)
 
 
 @given(st.data())
 def test_the_fast_reader_leaves_what_is_unusual_to_the_declared_one(data: st.DataObject) -> None:
     key = bytearray(write_offset_key("group", "topic", 7))
-    value = bytearray(write_offset_value(1, 2, data.draw(TEXT), 3))
+    topic_id = data.draw(st.sampled_from([NO_UUID, TOPIC_ID]))
+    value = bytearray(write_offset_value(1, 2, data.draw(TEXT), 3, topic_id))
     for damaged in (key, value):
         for _ in range(data.draw(st.integers(0, 2))):
             damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
@@ -180,7 +196,6 @@ def test_the_fast_reader_leaves_what_is_unusual_to_the_declared_one(data: st.Dat
     [
         (0, OffsetCommitValue(1, metadata="m", commit_timestamp=2)),
         (1, OffsetCommitValue(1, metadata="m", commit_timestamp=2, expire_timestamp=3)),
-        (4, OffsetCommitValue(1, metadata="m", commit_timestamp=2, topic_id=TOPIC_ID)),
         (4, OffsetCommitValue(1, metadata="m" * 127, commit_timestamp=2)),
     ],
 )

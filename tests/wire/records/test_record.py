@@ -31,7 +31,7 @@ DATA = (Record(10, 1000, b"k", b"v"), Record(11, 1001, b"k2", b""))
 
 def test_a_tombstone_is_written_as_kafka_writes_it() -> None:
     assert build_batch([Record(0, 1000, OFFSET_KEY, None)]) == TOMBSTONE
-    assert build_pairs([(OFFSET_KEY, None)], 1000) == TOMBSTONE
+    assert build_pairs([(OFFSET_KEY, None)], 1000)[1] == TOMBSTONE
 
 
 def test_transactional_records_are_written_as_kafka_writes_them() -> None:
@@ -93,7 +93,8 @@ def test_what_is_written_is_read_back(given_records: tuple[int, list[Record]], c
 def test_pairs_are_written_as_records_are(
     pairs: list[tuple[bytes | None, bytes | None]], timestamp: int, transactional: bool
 ) -> None:
-    fast = build_pairs(pairs, timestamp, 5, 2, 3, 4, 0, transactional=transactional)
+    header, fast = build_pairs(pairs, timestamp, 5, 2, 3, 4, 0, transactional=transactional)
+    assert header == read_header(fast)
 
     records = [Record(5 + at, timestamp, *pair) for at, pair in enumerate(pairs)]
     plain = build_batch(records, 5, 2, 3, 4, 0, transactional=transactional)
@@ -113,7 +114,7 @@ def test_pairs_of_one_size_are_written_as_records_are(
     pairs = [(bytes([n % 256]) * key_size, bytes([n % 255]) * value_size) for n in range(count)]
     mixed = pairs if odd is None else [*pairs[:5], odd, *pairs[6:]]
 
-    built = build_pairs(mixed, 1, base_sequence=0)
+    _, built = build_pairs(mixed, 1, base_sequence=0)
 
     assert built == build_batch(
         [Record(n, 1, *pair) for n, pair in enumerate(mixed)], base_sequence=0
@@ -124,7 +125,7 @@ def test_many_pairs_are_written_as_records_are() -> None:
     # deltas beyond the table of small numbers
     pairs = [(b"k", b"v")] * 3000
 
-    assert build_pairs(pairs, 1) == build_batch([Record(n, 1, b"k", b"v") for n in range(3000)])
+    assert build_pairs(pairs, 1)[1] == build_batch([Record(n, 1, b"k", b"v") for n in range(3000)])
 
 
 def test_the_time_of_the_log_is_that_of_all_records() -> None:
