@@ -14,7 +14,7 @@ from assignors.explanation import explain
 from assignors.quality import Quality, measure
 from assignors.registry import known_assignors, resolve
 from groupsdk.admin.descriptions import ranges
-from groupsdk.assignment import Cluster, RebalanceProtocol, Subscription, TopicPartition
+from groupsdk.assignment import Assignment, Cluster, RebalanceProtocol, Subscription, TopicPartition
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import json_option, write_json, write_table
@@ -168,10 +168,7 @@ def run_assignor(name: str, situation: Situation) -> Outcome:
     while True:
         rounds += 1
         asked = {
-            member: replace(
-                each,
-                user_data=assignor.subscription_user_data(frozenset(each.topics)) or each.user_data,
-            )
+            member: replace(each, user_data=_user_data(name, each))
             for member, each in subscriptions.items()
         }
         begun = time.perf_counter()
@@ -189,6 +186,15 @@ def run_assignor(name: str, situation: Situation) -> Outcome:
         }
     plan = Plan(situation.cluster, situation.subscriptions, assignment)
     return Outcome(assignor.name, plan, measure(plan), took, rounds)
+
+
+def _user_data(name: str, subscription: Subscription) -> bytes | None:
+    """Return what a member would send to the leader: the classic sticky assignor tells there what it has."""
+    own = resolve(name)
+    if subscription.generation_id >= 0:
+        own.on_assignment(Assignment(subscription.owned_partitions), subscription.generation_id)
+    found = own.subscription_user_data(frozenset(subscription.topics))
+    return found or subscription.user_data
 
 
 def offered_assignors() -> list[str]:

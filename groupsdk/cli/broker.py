@@ -24,7 +24,8 @@ from groupsdk.properties import read_properties
 
 if TYPE_CHECKING:
     from groupsdk.broker.server.broker import Broker
-    from groupsdk.connect.rest.settings import RestSettings
+    from groupsdk.http.settings import HttpSettings
+    from groupsdk.web.page import ClusterPage
 
 
 _LOG = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class BrokerOptions:
 )
 @page_options
 @log_level_option("info")
-def broker(log_level: str, page: "RestSettings | None", **options: Any) -> None:
+def broker(log_level: str, page: "HttpSettings | None", **options: Any) -> None:
     """Run a Kafka broker for local work and tests, until SIGTERM or SIGINT; SIGUSR1 logs its groups.
 
     With --web, a live page shows its groups, and /metrics counts them for Prometheus.
@@ -172,7 +173,7 @@ def _loop_factory() -> Any:
 
 
 async def _serve(
-    broker: "Broker", topics: dict[str, int], page: "RestSettings | None" = None
+    broker: "Broker", topics: dict[str, int], page: "HttpSettings | None" = None
 ) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -188,7 +189,7 @@ async def _serve(
         with ExitStack() as stack:
             if page is not None:
                 shown = cluster_page({"bootstrap.servers": _own_address(broker)})
-                server = serve_page(shown, page, partial(_metrics, broker, loop))
+                server = serve_page(shown, page, partial(_metrics, broker, loop, shown))
                 # it starts and stops by waiting for its thread, which asks this loop
                 await asyncio.to_thread(stack.enter_context, server)
             await stopped.wait()
@@ -206,17 +207,20 @@ def _own_address(broker: "Broker") -> str:
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in pairs)
 
 
-def _metrics(broker: "Broker", loop: asyncio.AbstractEventLoop) -> str:
-    """Return the broker's metrics as OpenMetrics text; on any thread but the loop's, where they are counted."""
+def _metrics(broker: "Broker", loop: asyncio.AbstractEventLoop, page: "ClusterPage") -> str:
+    """Return the metrics of the broker and of its groups as OpenMetrics text.
+
+    To be called on any thread but the loop's, where they are counted.
+    """
     from groupsdk.broker.inspection import group_metrics
     from groupsdk.telemetry.openmetrics import openmetrics
-    from groupsdk.telemetry.registry import broker_families
+    from groupsdk.telemetry.registry import broker_families, watched_families
 
     async def counted() -> Mapping[str, int]:
         return group_metrics(broker.cluster)
 
     found = asyncio.run_coroutine_threadsafe(counted(), loop).result(_METRICS_S)
-    return openmetrics(broker_families(_Counts(found), {}))
+    return openmetrics([*broker_families(_Counts(found), {}), *watched_families(page.view)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
     WRONG_USE = 2
     """An option, an argument, a file or a setting is wrong."""
     NOT_IN_ORDER = 3
-    """The process was told to end and could not do so in order in time."""
+    """The process could not end in order in the time that it had."""
     FINDINGS = 4
     """`doctor` found something to change."""
     INTERRUPTED = 130

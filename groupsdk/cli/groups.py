@@ -301,6 +301,8 @@ def remove_command(
         from groupsdk.admin.groups import describe_group, remove_members
 
         group = await describe_group(client, group_id)
+        if group.state == _GONE:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r}")
         chosen = group.members if everybody else _chosen(group, member_ids, instances)
         return await remove_members(client, group_id, chosen, reason) if chosen else {}
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from groupsdk.history.job import Inputs
+    from groupsdk.history.local import ReadTask
     from groupsdk.history.pipeline import Options
     from groupsdk.history.report.tables import ReadsTables
 
@@ -47,10 +48,16 @@ class HistoryOptions:
     storm: str = "5/300"
     session_timeout: int | None = None
     engine: str = "spark"
+    format: str = "parquet"
+    rebalances: str | None = None
+    lag: int | None = None
+    webhook: Sequence[str] = ()
+    command: Sequence[str] = ()
     no_report: bool = False
     report: str | None = None
     title: str = _TITLE
     group: Sequence[str] = ()
+    buckets: int = 16
     once: bool = False
     every: int = 30
     max_offsets: int = 1_000_000
@@ -82,6 +89,71 @@ def _report_options(function: F) -> F:
     )
 
 
+def _walk_options(function: F) -> F:
+    for option in (
+        click.option("--no-report", is_flag=True, help="Write the tables only."),
+        click.option(
+            "--session-timeout",
+            type=int,
+            metavar="SECONDS",
+            help="group.consumer.session.timeout.ms of the brokers, which the log holds only in part.",
+        ),
+        click.option(
+            "--storm",
+            default="5/300",
+            show_default=True,
+            metavar="N/SECONDS",
+            help="So many rebalances within so many seconds are a storm.",
+        ),
+        click.option(
+            "--assignors",
+            default="range,roundrobin,sticky,cooperative-sticky",
+            show_default=True,
+            help="What to replay: names or package.module:Class, with commas between.",
+        ),
+        click.option(
+            "--topics", metavar="FILE", help="JSON lines with topic_id and topic: names for ids."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def _source_options(function: F) -> F:
+    function = settings_options(bootstrap_option(function))
+    return click.option("--archive", metavar="DIR", help="A directory that `archive` writes.")(
+        function
+    )
+
+
+def _engine_option(default: str, help_text: str) -> Callable[[F], F]:
+    choice = click.Choice(["spark", "local"])
+    return click.option("--engine", type=choice, default=default, show_default=True, help=help_text)
+
+
+def _follow_options(function: F) -> F:
+    for option in (
+        click.option("--once", is_flag=True, help="Take what is there, and end."),
+        click.option(
+            "--every",
+            type=click.IntRange(min=1),
+            default=30,
+            show_default=True,
+            metavar="SECONDS",
+            help="How often to look for more.",
+        ),
+        click.option(
+            "--max-offsets",
+            type=click.IntRange(min=1),
+            default=1_000_000,
+            show_default=True,
+            help="Of a partition at once.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def _needs_spark() -> None:
     """Fail at once, and before Java starts, where the extra is not installed."""
     import pyspark  # noqa: F401
@@ -104,39 +176,20 @@ def _needs_spark() -> None:
 @click.option("--out", required=True, metavar="DIR", help="Where tables and report are written.")
 @click.option("--broker-log", help="Log files of the brokers: exact reasons for rebalances.")
 @click.option("--log-zone", default="UTC", show_default=True, help="Time zone of those logs.")
-@click.option("--topics", metavar="FILE", help="JSON lines with topic_id and topic: names for ids.")
 @click.option(
     "--end-offsets",
     metavar="FILE",
     help="JSON lines with topic, partition, ts and end_offset: exact lag.",
 )
+@_walk_options
+@_engine_option("spark", "local: in processes of this machine, without Spark and Java.")
 @click.option(
-    "--assignors",
-    default="range,roundrobin,sticky,cooperative-sticky",
+    "--format",
+    type=click.Choice(["parquet", "delta", "iceberg"]),
+    default="parquet",
     show_default=True,
-    help="What to replay: names or package.module:Class, with commas between.",
+    help="Of the tables; Spark fetches the package of another one than Parquet from Maven Central.",
 )
-@click.option(
-    "--storm",
-    default="5/300",
-    show_default=True,
-    metavar="N/SECONDS",
-    help="So many rebalances within so many seconds are a storm.",
-)
-@click.option(
-    "--session-timeout",
-    type=int,
-    metavar="SECONDS",
-    help="group.consumer.session.timeout.ms of the brokers, which the log holds only in part.",
-)
-@click.option(
-    "--engine",
-    type=click.Choice(["spark", "local"]),
-    default="spark",
-    show_default=True,
-    help="local: in processes of this machine, without Spark and Java; reads --segments only.",
-)
-@click.option("--no-report", is_flag=True, help="Write the tables only.")
 @_report_options
 @_spark_options
 def run_command(**given: Any) -> None:
@@ -149,9 +202,9 @@ def run_command(**given: Any) -> None:
     if sum(each is not None for each in sources) != 1:
         raise click.UsageError("Give exactly one of --segments, --bootstrap-servers and --archive.")
     if options.engine == "local":
-        if not options.segments or options.broker_log or options.end_offsets:
+        if options.end_offsets or options.format != "parquet":
             raise click.UsageError(
-                "--engine local reads --segments, without --broker-log and --end-offsets: use --engine spark."
+                "--engine local reads no --end-offsets and writes Parquet: use --engine spark."
             )
         _run_locally(options)
         return
@@ -187,50 +240,124 @@ def report_command(**given: Any) -> None:
 @bootstrap_option
 @settings_options
 @click.option("--out", required=True, metavar="DIR", help="The directory of the archive.")
-@click.option("--once", is_flag=True, help="Read what is there, and end.")
-@click.option(
-    "--every",
-    type=int,
-    default=30,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often to write.",
-)
-@click.option(
-    "--max-offsets", type=int, default=1_000_000, show_default=True, help="Of a partition at once."
-)
+@_follow_options
 @_spark_options
 def archive_command(**given: Any) -> None:
     """Keep a live log's records before they are compacted."""
     options = HistoryOptions(**given)
-    if not _kafka(options).get("bootstrap.servers"):
+    if not kafka_settings(options).get("bootstrap.servers"):
         raise click.UsageError("Give --bootstrap-servers HOST:PORT.")
     _needs_spark()
     _archive(options)
 
 
-class _Progress:
-    """Says on standard error which step is run."""
+@history.command(
+    "follow",
+    examples=[
+        (
+            "groupsdk history follow --bootstrap-servers localhost:9092 --out out",
+            "a live cluster, until Ctrl-C",
+        ),
+        (
+            "groupsdk history follow --archive archive --out out --every 300",
+            "an archive that grows",
+        ),
+    ],
+)
+@_source_options
+@click.option("--out", required=True, metavar="DIR", help="Where tables and report are written.")
+@_walk_options
+@_follow_options
+@_engine_option(
+    "spark", "local: in this process, without Spark and Java; reads a live cluster only."
+)
+@_report_options
+@_spark_options
+def follow_command(**given: Any) -> None:
+    """Keep every table and the report up to date."""
+    _follow(_followed(given))
+
+
+@history.command(
+    "alert",
+    examples=[
+        (
+            "groupsdk history alert --bootstrap-servers localhost:9092 --out out --webhook https://h",
+            "until Ctrl-C",
+        )
+    ],
+)
+@_source_options
+@click.option("--out", required=True, metavar="DIR", help="Where tables are kept.")
+@click.option(
+    "--rebalances",
+    metavar="N/SECONDS",
+    help="So many rebalances of a group within so many seconds.",
+)
+@click.option("--lag", type=int, metavar="N", help="A group that is more records behind.")
+@click.option("--webhook", multiple=True, metavar="URL", help="Post alerts as JSON; repeatable.")
+@click.option("--command", multiple=True, help="Run it, with the alert on its input; repeatable.")
+@_walk_options
+@_follow_options
+@_engine_option(
+    "local", "local: in this process, without Spark and Java; reads a live cluster only."
+)
+@_spark_options
+def alert_command(**given: Any) -> None:
+    """Tell of storms, groups without members, many rebalances and lag, as they begin and end."""
+    from groupsdk.cli.history_following import alert
+
+    options = _followed(given)
+    alert(options, Progress(quiet=options.quiet))
+
+
+def _followed(given: dict[str, Any]) -> HistoryOptions:
+    """Take the options of what follows a log, of which there is one."""
+    source = click.get_current_context().get_parameter_source("bootstrap_servers")
+    if given["archive"] and source is ParameterSource.ENVIRONMENT:
+        given["bootstrap_servers"] = None
+    options = HistoryOptions(**given)
+    live = bool(kafka_settings(options).get("bootstrap.servers"))
+    if live == bool(options.archive):
+        raise click.UsageError("Give either --bootstrap-servers or --archive.")
+    if options.engine == "local" and options.archive:
+        raise click.UsageError(
+            "--engine local follows a live cluster, not --archive: use --engine spark."
+        )
+    if options.engine == "spark":
+        _needs_spark()
+    return options
+
+
+class Progress:
+    """Says on standard error what is being done."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
 
     def say(self, text: str) -> None:
+        """Write a line with the time."""
         if not self._quiet:
             sys.stderr.write(f"{strftime('%H:%M:%S')} {text}\n")
             sys.stderr.flush()
 
     def step(self, name: str, done: int, steps: int) -> None:
+        """Say which step begins; see `history.pipeline.Progress`."""
         self.say(f"[{done + 1:2}/{steps}] {name}")
 
 
-def _session(
-    options: HistoryOptions, progress: _Progress, *, brief: bool = False
+def start_session(
+    options: HistoryOptions, progress: Progress, *, brief: bool = False
 ) -> "SparkSession":
     from groupsdk.history.session import build_session
+    from groupsdk.history.table_formats import format_settings
 
+    settings = {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        **format_settings(options.format),
+    }
     progress.say("starting Spark")
-    settings = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
     return build_session(master=options.master, brief=brief, settings=settings)
 
 
@@ -239,10 +366,15 @@ def _run(options: HistoryOptions) -> None:
     from groupsdk.history.report.tables import SparkTables
     from groupsdk.history.sources.broker_log import read_ends
 
-    progress = _Progress(quiet=options.quiet)
-    chosen = _chosen(options)
-    spark = _session(options, progress, brief=is_brief(options))
+    progress = Progress(quiet=options.quiet)
+    chosen = chosen_options(options)
+    spark = start_session(options, progress, brief=is_brief(options))
     try:
+        if goes_on(options):
+            from groupsdk.cli.history_following import catch_up
+
+            catch_up(options, progress, spark)
+            return
         inputs = _inputs(options, spark)
         if options.broker_log:
             inputs = replace(
@@ -250,31 +382,64 @@ def _run(options: HistoryOptions) -> None:
             )
         tables = run_job(spark, inputs, options.out, chosen, progress=progress.step)
         if not options.no_report:
-            _write_report(options, progress, SparkTables(tables), spark)
+            write_report(options, progress, SparkTables(tables), spark)
     finally:
         spark.stop()
+
+
+def goes_on(options: HistoryOptions) -> bool:
+    """Tell whether a run adds to the tables of the one before: those of an archive, without what is not in the log."""
+    from groupsdk.history.sources.places import is_known
+
+    if not options.archive or not is_known(options.out):
+        return False
+    return not options.broker_log and not options.end_offsets and options.format == "parquet"
+
+
+def _follow(options: HistoryOptions) -> None:
+    from groupsdk.cli.history_following import follow
+
+    follow(options, Progress(quiet=options.quiet))
 
 
 def _run_locally(options: HistoryOptions) -> None:
     from groupsdk.history.local import run as run_here
     from groupsdk.history.report.tables import ParquetTables
-    from groupsdk.history.sources.segment_files import segment_tasks
+    from groupsdk.history.sources.broker_log_lines import read_told
 
-    assert options.segments is not None
-    progress = _Progress(quiet=options.quiet)
-    names = _names_in(options.topics) if options.topics else []
+    progress = Progress(quiet=options.quiet)
+    tasks, names = _local_tasks(options)
     run_here(
-        segment_tasks(options.segments),
+        tasks,
         options.out,
-        _chosen(options),
-        names=names,
+        chosen_options(options),
+        names=names_in(options.topics) if options.topics else names,
+        told=read_told(options.broker_log, zone=options.log_zone) if options.broker_log else (),
         progress=progress.step,
     )
     if not options.no_report:
-        _write_report(options, progress, ParquetTables(options.out), None)
+        write_report(options, progress, ParquetTables(options.out), None)
 
 
-def _names_in(path: str) -> list[tuple[str, str]]:
+def _local_tasks(options: HistoryOptions) -> "tuple[Sequence[ReadTask], list[tuple[str, str]]]":
+    """Return what the local engine reads, and what the cluster says of topics' names."""
+    from groupsdk.history.sources.archive_files import archive_tasks
+    from groupsdk.history.sources.segment_files import segment_tasks
+
+    if options.segments:
+        return segment_tasks(options.segments), []
+    if options.archive:
+        return archive_tasks(options.archive), []
+    from groupsdk.history.sources.broker import TopicReader
+    from groupsdk.history.sources.topic_ranges import topic_tasks
+
+    kafka = kafka_settings(options)
+    with TopicReader(kafka) as live:
+        names = sorted(live.topic_ids().items())
+    return topic_tasks(kafka), names
+
+
+def names_in(path: str) -> list[tuple[str, str]]:
     """Read ids and names of topics from JSON lines.
 
     Raises:
@@ -290,7 +455,7 @@ def _names_in(path: str) -> list[tuple[str, str]]:
         ) from error
 
 
-def _chosen(options: HistoryOptions) -> "Options":
+def chosen_options(options: HistoryOptions) -> "Options":
     from groupsdk.history.pipeline import Options
 
     n, seconds = storm_of(options.storm)
@@ -299,6 +464,7 @@ def _chosen(options: HistoryOptions) -> "Options":
         storm_generations=n,
         storm_window_ms=seconds * 1000,
         session_timeout_ms=options.session_timeout and options.session_timeout * 1000,
+        format=options.format,
     )
 
 
@@ -314,7 +480,7 @@ def is_brief(options: HistoryOptions) -> bool:
     return sum(each.size for each in find_segments(options.segments)) <= BRIEF_BYTES
 
 
-def storm_of(text: str) -> tuple[int, int]:
+def storm_of(text: str, option: str = "--storm") -> tuple[int, int]:
     """Read "N/SECONDS".
 
     Raises:
@@ -323,7 +489,7 @@ def storm_of(text: str) -> tuple[int, int]:
     first, _, second = text.partition("/")
     if not (first.isdecimal() and second.isdecimal() and int(first) > 1 and int(second) > 0):
         raise ConfigError(
-            f"--storm is {text!r}; say N/SECONDS with an N of 2 at least, such as 5/300"
+            f"{option} is {text!r}; say N/SECONDS with an N of 2 at least, such as 5/300"
         )
     return int(first), int(second)
 
@@ -352,7 +518,7 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
     if options.segments:
         return Inputs(segments.read_segments(spark, options.segments), names, ends, reasons)
     if options.bootstrap_servers:
-        kafka = _kafka(options)
+        kafka = kafka_settings(options)
         if names is None:
             with TopicReader(kafka) as live:
                 pairs = sorted(live.topic_ids().items())
@@ -363,7 +529,7 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
     return Inputs(decode.read_raw(raw), names, ends, reasons)
 
 
-def _kafka(options: HistoryOptions) -> dict[str, str]:
+def kafka_settings(options: HistoryOptions) -> dict[str, str]:
     """Take the settings of connections from a file of properties and the command line."""
     given = {"bootstrap_servers": options.bootstrap_servers}
     settings, _ = gather_settings(options.config, options.settings, given)
@@ -376,24 +542,24 @@ def _report(options: HistoryOptions) -> None:
     from groupsdk.history.sources.places import Store, local_path
     from groupsdk.history.stage_tables import MADE
 
-    progress = _Progress(quiet=options.quiet)
+    progress = Progress(quiet=options.quiet)
     if local_path(options.out) is not None:
         # a run that was killed as it put its tables in their places
         finish(Store(None, options.out), MADE)
-        _write_report(options, progress, ParquetTables(options.out), None)
+        write_report(options, progress, ParquetTables(options.out), None)
         return
     from groupsdk.history.job import read_tables
 
-    spark = _session(options, progress, brief=True)
+    spark = start_session(options, progress, brief=True)
     try:
-        _write_report(options, progress, SparkTables(read_tables(spark, options.out)), spark)
+        write_report(options, progress, SparkTables(read_tables(spark, options.out)), spark)
     finally:
         spark.stop()
 
 
-def _write_report(
+def write_report(
     options: HistoryOptions,
-    progress: _Progress,
+    progress: Progress,
     tables: "ReadsTables",
     spark: "SparkSession | None",
 ) -> None:
@@ -411,9 +577,9 @@ def _write_report(
 def _archive(options: HistoryOptions) -> None:
     from groupsdk.history.archive import archive, read_stream
 
-    progress = _Progress(quiet=options.quiet)
-    kafka = {**_kafka(options), "max_offsets": str(options.max_offsets)}
-    spark = _session(options, progress)
+    progress = Progress(quiet=options.quiet)
+    kafka = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
+    spark = start_session(options, progress)
     try:
         query = archive(
             read_stream(spark, kafka),

@@ -3,7 +3,7 @@
 import asyncio
 import fnmatch
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -41,7 +41,11 @@ logger = logging.getLogger(__name__)
 
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 _MAX_WAIT_MS: Final = 500
+_LOOK_S: Final = 0.3
 _SERVERS: Final = "--bootstrap-servers localhost:9092"
+
+Hand = Callable[[list[LogEntry] | BaseException | None], Awaitable[None]]
+"""Takes entries, an error, or None at the end."""
 
 
 @click.command(
@@ -205,27 +209,22 @@ async def read_live(
     Raises:
         BrokerError: the topic does not exist yet, or may not be read.
     """
-    from groupsdk.admin.cluster import EARLIEST, LATEST
+    from groupsdk.admin.cluster import LATEST
 
     wanted = await _partitions(client, topic, only)
     ends = await client.list_offsets(dict.fromkeys(wanted, LATEST))
-    starts = await client.list_offsets(dict.fromkeys(wanted, EARLIEST))
-    if begin_ms is not None:
-        since = await client.list_offsets(dict.fromkeys(wanted, begin_ms))
-        starts = {each: ends[each] if since[each] < 0 else since[each] for each in wanted}
-    elif last is not None:
-        starts = {each: max(starts[each], ends[each] - last) for each in wanted}
-    elif follow:
-        starts = ends
+    starts = await _starts(client, ends, begin_ms=begin_ms, last=last, follow=follow)
     if follow:
         logger.info("following %d partitions of %s", len(wanted), topic)
     waiting: asyncio.Queue[list[LogEntry] | BaseException | None] = asyncio.Queue(4)
-    tasks = [
-        asyncio.create_task(
-            _read_partition(client, each, starts[each], None if follow else ends[each], waiting.put)
-        )
-        for each in wanted
-    ]
+    readers = (
+        [_follow(client, starts, waiting.put)]
+        if follow
+        else [
+            _read_partition(client, each, starts[each], ends[each], waiting.put) for each in wanted
+        ]
+    )
+    tasks = [asyncio.create_task(each) for each in readers]
     try:
         with progress("reading", after_s=2) as say:
             left, read = len(tasks), 0
@@ -245,6 +244,28 @@ async def read_live(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def _starts(
+    client: "ClusterClient",
+    ends: Mapping[TopicPartition, int],
+    *,
+    begin_ms: int | None,
+    last: int | None,
+    follow: bool,
+) -> Mapping[TopicPartition, int]:
+    """Return the offset of each partition from which on to read."""
+    from groupsdk.admin.cluster import EARLIEST
+
+    if begin_ms is not None:
+        since = await client.list_offsets(dict.fromkeys(ends, begin_ms))
+        return {each: end if since[each] < 0 else since[each] for each, end in ends.items()}
+    if follow and last is None:
+        return ends
+    starts = await client.list_offsets(dict.fromkeys(ends, EARLIEST))
+    if last is not None:
+        return {each: max(starts[each], end - last) for each, end in ends.items()}
+    return starts
+
+
 async def _partitions(
     client: "ClusterClient", topic: str, only: tuple[int, ...]
 ) -> list[TopicPartition]:
@@ -257,34 +278,58 @@ async def _partitions(
 
 
 async def _read_partition(
-    client: "ClusterClient",
-    partition: TopicPartition,
-    offset: int,
-    end: int | None,
-    hand: Callable[[list[LogEntry] | BaseException | None], Awaitable[None]],
+    client: "ClusterClient", partition: TopicPartition, offset: int, end: int, hand: Hand
 ) -> None:
-    """Read a partition up to `end`, or for ever; hand over its entries, an error, and None at the end."""
+    """Read a partition up to `end`; hand over its entries, an error, and None at the end."""
     try:
-        while end is None or offset < end:
-            data = await client.fetch(
-                partition, offset, max_bytes=_FETCH_BYTES, max_wait_ms=_MAX_WAIT_MS
-            )
-            records = data.records or b""
-            if not records:
-                if end is not None:
-                    break  # compaction took what was there up to the end
-                continue
-            found = [
-                each
-                for each in read_entries(records, partition.partition, partition.topic, offset)
-                if end is None or each.offset < end
-            ]
-            offset = max(offset, next_offset(records, offset))
-            if found:
+        while offset < end:
+            found, offset_after = await _fetch(client, partition, offset, _MAX_WAIT_MS)
+            if offset_after == offset:
+                break  # compaction took what was there up to the end
+            offset = offset_after
+            if found := [each for each in found if each.offset < end]:
                 await hand(found)
         await hand(None)
     except Exception as error:  # noqa: BLE001  # raised by the reader of the queue
         await hand(error)
+
+
+async def _follow(
+    client: "ClusterClient", offsets: Mapping[TopicPartition, int], hand: Hand
+) -> None:
+    """Read partitions for ever; hand over their entries, or an error.
+
+    It asks where all of them end, and fetches from those that have grown: a Fetch that waits for one partition would
+    hold up those of all others, since a broker answers the requests of a connection one after the other.
+    """
+    from groupsdk.admin.cluster import LATEST
+
+    at = dict(offsets)
+    try:
+        while True:
+            ends = await client.list_offsets(dict.fromkeys(at, LATEST))
+            grown = [each for each in at if ends[each] > at[each]]
+            for each in grown:
+                found, offset = await _fetch(client, each, at[each], 0)
+                at[each] = offset if offset > at[each] else ends[each]
+                if found:
+                    await hand(found)
+            if not grown:
+                await asyncio.sleep(_LOOK_S)
+    except Exception as error:  # noqa: BLE001  # raised by the reader of the queue
+        await hand(error)
+
+
+async def _fetch(
+    client: "ClusterClient", partition: TopicPartition, offset: int, max_wait_ms: int
+) -> tuple[list[LogEntry], int]:
+    """Return the next entries of a partition, and the offset after them."""
+    data = await client.fetch(partition, offset, max_bytes=_FETCH_BYTES, max_wait_ms=max_wait_ms)
+    records = data.records or b""
+    if not records:
+        return [], offset
+    found = [*read_entries(records, partition.partition, partition.topic, offset)]
+    return found, max(offset, next_offset(records, offset))
 
 
 def _check(segments: Path | None, archive: Path | None, *, follow: bool, dump: bool) -> None:

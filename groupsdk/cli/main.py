@@ -40,7 +40,7 @@ _COMMANDS: Final = {
     ),
     "history": (
         "groupsdk.cli.history:history",
-        "explain a cluster's groups from its own log, with Spark",
+        "explain a cluster's groups from its own log, with Spark or without",
     ),
 }
 _SHELLS: Final = ("bash", "zsh", "fish")

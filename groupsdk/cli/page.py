@@ -1,4 +1,4 @@
-"""The live page of commands: their options `--web`, who may ask, and its server."""
+"""What commands answer to HTTP with: the options `--web` and `--rest`, and the live page."""
 
 import importlib.util
 from collections.abc import Callable, Collection, Mapping
@@ -11,11 +11,80 @@ from groupsdk.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from groupsdk.connect.rest.settings import RestSettings
+    from groupsdk.http.settings import HttpSettings
     from groupsdk.web.page import ClusterPage
     from groupsdk.web.server import PageServer
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def http_options(option: str, text: str, advertised: str | None = None) -> Callable[[F], F]:
+    """Give a command the options of something that answers to HTTP.
+
+    Args:
+        option: the option of its address, such as "--web"; the others begin with it.
+        text: the help of that.
+        advertised: the help of the option for the URL under which others reach it; None: there is none.
+    """
+    variable = f"GROUPSDK_{option.lstrip('-').upper()}"
+    options: list[Callable[[Any], Any]] = [
+        click.option(option, metavar="HOST:PORT", envvar=variable, help=text),
+        click.option(
+            f"{option}-user",
+            metavar="NAME",
+            envvar=f"{variable}_USER",
+            help=f"Who may use it; {variable}_PASSWORD holds the password.",
+        ),
+        click.option(f"{option}-password", envvar=f"{variable}_PASSWORD", hidden=True),
+        click.option(
+            f"{option}-allowed-hosts",
+            metavar="NAME,...",
+            envvar=f"{variable}_ALLOWED_HOSTS",
+            help="Further names of hosts under which requests may address it.",
+        ),
+    ]
+    if advertised is not None:
+        variable = f"{variable}_ADVERTISED_URL"
+        url = f"{option}-advertised-url"
+        options.append(click.option(url, metavar="URL", envvar=variable, help=advertised))
+
+    def decorate(function: F) -> F:
+        decorated: Any = function
+        for each in reversed(options):
+            decorated = each(decorated)
+        result: F = decorated
+        return result
+
+    return decorate
+
+
+def http_settings(
+    option: str,
+    address: str,
+    *,
+    user: str | None,
+    password: str | None,
+    allowed_hosts: str | None,
+    advertised_url: str | None = None,
+) -> "HttpSettings":
+    """Read the options of something that answers to HTTP.
+
+    Raises:
+        ConfigError: one is wrong, it would be open to others, or packages are missing.
+    """
+    for module in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(module) is None:
+            raise ConfigError(f"{option} needs more packages: pip install 'groupsdk[rest]'")
+    from groupsdk.http.settings import HttpSettings
+
+    return HttpSettings.of(
+        option,
+        address,
+        user=user,
+        password=password,
+        allowed_hosts=allowed_hosts,
+        advertised_url=advertised_url,
+    )
 
 
 def page_options(function: F) -> F:
@@ -32,63 +101,19 @@ def page_options(function: F) -> F:
     ) -> Any:
         page = None
         if web is not None:
-            page = page_settings(web, web_user, web_password, web_allowed_hosts)
+            page = http_settings(
+                "--web",
+                web,
+                user=web_user,
+                password=web_password,
+                allowed_hosts=web_allowed_hosts,
+            )
         return function(*args, page=page, **rest)
 
-    decorated: Any = called
-    for option in (
-        click.option(
-            "--web-allowed-hosts",
-            metavar="NAMES",
-            envvar="GROUPSDK_WEB_ALLOWED_HOSTS",
-            help="Further names, host,host, under which browsers may ask for the page.",
-        ),
-        click.option("--web-password", envvar="GROUPSDK_WEB_PASSWORD", hidden=True),
-        click.option(
-            "--web-user",
-            metavar="NAME",
-            envvar="GROUPSDK_WEB_USER",
-            help="The user of the page; GROUPSDK_WEB_PASSWORD holds the password.",
-        ),
-        click.option(
-            "--web",
-            metavar="HOST:PORT",
-            help="Serve a live page for a browser here; needs the extra groupsdk[rest].",
-        ),
-    ):
-        decorated = option(decorated)
+    text = "Serve a live page for a browser here; needs the extra groupsdk[rest]."
+    decorated: Any = http_options("--web", text)(called)
     result: F = decorated
     return result
-
-
-def page_settings(
-    place: str, user: str | None, password: str | None, allowed_hosts: str | None
-) -> "RestSettings":
-    """Read the options of the live page.
-
-    Raises:
-        ConfigError: one is wrong, the page would be open to others, or packages are missing.
-    """
-    for module in ("starlette", "uvicorn"):
-        if importlib.util.find_spec(module) is None:
-            raise ConfigError("--web needs more packages: pip install 'groupsdk[rest]'")
-    from groupsdk.connect.rest.settings import RestSettings, is_loopback
-
-    host, colon, port = place.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (host and colon and port.isdecimal() and int(port) < 65_536):
-        raise ConfigError(f"--web must be HOST:PORT, such as 127.0.0.1:8080, not {place!r}")
-    if (user is None) != (password is None):
-        raise ConfigError("--web: give both --web-user and GROUPSDK_WEB_PASSWORD, or neither")
-    if user is None and not is_loopback(host):
-        raise ConfigError(
-            f"--web: {host} can be reached by others: give --web-user and GROUPSDK_WEB_PASSWORD,"
-            " or listen on 127.0.0.1"
-        )
-    names = tuple(each.strip() for each in (allowed_hosts or "").split(",") if each.strip())
-    return RestSettings(
-        host=host, port=int(port), user=user, password=password, allowed_hosts=names
-    )
 
 
 def cluster_page(
@@ -113,7 +138,7 @@ def cluster_page(
 
 
 def serve_page(
-    page: "ClusterPage", settings: "RestSettings", metrics: Callable[[], str] | None = None
+    page: "ClusterPage", settings: "HttpSettings", metrics: Callable[[], str] | None = None
 ) -> "PageServer":
     """Return a server of the page, a context manager that says where it listens when it has begun.
 

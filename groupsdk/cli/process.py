@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
@@ -36,6 +36,24 @@ def log_level_option(default: str) -> Callable[[F], F]:
         envvar="GROUPSDK_LOG_LEVEL",
         help="How much is written to standard error.",
     )
+
+
+def group_option(text: str) -> Callable[[F], F]:
+    """Give a command `--group`, with this help."""
+    return click.option("--group", envvar="GROUPSDK_GROUP", metavar="NAME", help=text)
+
+
+def shutdown_timeout_option(function: F) -> F:
+    """Give a command `--shutdown-timeout`."""
+    return click.option(
+        "--shutdown-timeout",
+        type=click.FloatRange(0, 1e6),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        envvar="GROUPSDK_SHUTDOWN_TIMEOUT",
+        help="How long leaving in good order may take.",
+    )(function)
 
 
 def set_up_logging(level: str, handler: logging.Handler | None = None, form: str = FORMAT) -> None:
@@ -70,6 +88,14 @@ class StopSignals:
         if self.first.is_set():
             os._exit(128 + number)
         self.first.set()
+
+
+def end_at_once(code: int) -> NoReturn:
+    """End the process without waiting for threads that do not end: those of a pool keep it for ever otherwise."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def put_on_path() -> None:

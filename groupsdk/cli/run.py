@@ -1,5 +1,6 @@
 """`groupsdk run`: run a coordinator, a consumer's handler or an election of a module until it is told to end."""
 
+import asyncio
 import json
 import logging
 import os
@@ -7,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +19,15 @@ from typing_extensions import override
 
 from groupsdk.cli.command import Command, ExitCode, exit_with
 from groupsdk.cli.connection import Connection, connection_options
-from groupsdk.cli.process import StopSignals, load, log_level_option, set_up_logging
+from groupsdk.cli.process import (
+    StopSignals,
+    end_at_once,
+    group_option,
+    load,
+    log_level_option,
+    set_up_logging,
+    shutdown_timeout_option,
+)
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.snapshot import MemberSnapshot
 
@@ -72,7 +81,7 @@ class RunOptions:
     ],
 )
 @click.argument("place", metavar="MODULE:NAME")
-@click.option("--group", envvar="GROUPSDK_GROUP", metavar="NAME", help="The group to join.")
+@group_option("The group to join.")
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME", help="What a handler reads; repeatable."
 )
@@ -92,15 +101,7 @@ class RunOptions:
 @click.option(
     "--reload", is_flag=True, help="Start again when a Python file changes; for development."
 )
-@click.option(
-    "--shutdown-timeout",
-    type=click.FloatRange(0, 1e6),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    envvar="GROUPSDK_SHUTDOWN_TIMEOUT",
-    help="How long leaving in good order may take.",
-)
+@shutdown_timeout_option
 @connection_options
 @log_level_option("info")
 def run(
@@ -112,15 +113,20 @@ def run(
 ) -> None:
     """Run MODULE:NAME until SIGTERM or SIGINT: an AbstractCoordinator, a record handler, or an election.
 
-    A coordinator may be a class, which is made with the settings, or an object. A function is called with each record
-    of its topics, a confluent_kafka.Message; a record counts as read when it returns, and an exception ends the command
-    before the record is committed. The first signal leaves the group in good order, the second ends at once.
+    A coordinator, for threads or for asyncio, may be a class, which is made with the settings, or an object. A function
+    is called with each record of its topics, a confluent_kafka.Message; a record counts as read when it returns, and an
+    exception ends the command before the record is committed. An async function is awaited, on one event loop for all
+    its records, as many at a time as there are workers. The first signal leaves the group in good order, the second ends
+    at once.
     """
     set_up_logging(log_level)
     with StopSignals() as signals:
         if reload:
             exit_with(run_again(_without_reload(sys.argv), Path.cwd(), signals.first))
-        exit_with(run_place(place, connection, RunOptions(**options), signals.first))
+        code = run_place(place, connection, RunOptions(**options), signals.first)
+        if code is ExitCode.NOT_IN_ORDER:
+            end_at_once(code)
+        exit_with(code)
 
 
 def run_place(
@@ -154,7 +160,7 @@ def run_place(
             server.stop()
     if not running.close(options.shutdown_timeout):
         logger.error("not ended in order within %g s", options.shutdown_timeout)
-        return ExitCode.NOT_IN_ORDER if code is ExitCode.OK else code
+        return ExitCode.NOT_IN_ORDER
     return code
 
 
@@ -164,22 +170,30 @@ def runnable(found: Any, place: str, connection: Connection, options: RunOptions
     Raises:
         ConfigError: it is nothing of the kind, or a setting is wrong.
     """
+    from inspect import isasyncgenfunction, isclass, iscoroutinefunction
+
+    from groupsdk.drivers.aio.abstract import AsyncAbstractCoordinator
     from groupsdk.drivers.threads.abstract import AbstractCoordinator
     from groupsdk.election.leader_election import LeaderElection
 
-    if isinstance(found, type) and issubclass(found, AbstractCoordinator):
+    if isclass(found) and issubclass(found, AbstractCoordinator):
         return _CoordinatorRun(found(_member_settings(connection, options)))
     if isinstance(found, AbstractCoordinator):
         return _CoordinatorRun(found)
+    if isclass(found) and issubclass(found, AsyncAbstractCoordinator):
+        settings = _member_settings(connection, options)
+        return _AsyncCoordinatorRun(lambda: found(settings))
+    if isinstance(found, AsyncAbstractCoordinator):
+        return _AsyncCoordinatorRun(lambda: found)
     if isinstance(found, LeaderElection):
         return _ElectionRun(found)
-    from inspect import isclass, iscoroutinefunction
-
-    if callable(found) and not isclass(found) and not iscoroutinefunction(found):
+    if callable(found) and not isclass(found) and not isasyncgenfunction(found):
+        if iscoroutinefunction(found) or iscoroutinefunction(type(found).__call__):
+            return _AsyncHandlerRun(found, place, connection, options)
         return _HandlerRun(found, place, connection, options)
     raise ConfigError(
-        f"{place!r} is a {type(found).__name__}: it must be an AbstractCoordinator (class or object), a"
-        " LeaderElection, or a function that takes a record"
+        f"{place!r} is a {type(found).__name__}: it must be an AbstractCoordinator or AsyncAbstractCoordinator"
+        " (class or object), a LeaderElection, or a function that takes a record"
     )
 
 
@@ -193,12 +207,50 @@ class _CoordinatorRun:
                 if self._coordinator.ensure_active_group(_TICK_S):
                     self._coordinator.poll(_TICK_S)
             except GroupSdkError as error:
-                if error.fatal or not error.retriable:
-                    raise
-                logger.warning("%s; going on", error)
+                _go_on(error)
 
     def close(self, timeout_s: float) -> bool:
         return _in_time(lambda: self._coordinator.close(timeout_s), timeout_s)
+
+    def snapshot(self) -> MemberSnapshot:
+        found: MemberSnapshot = self._coordinator.snapshot()
+        return found
+
+    def openmetrics(self) -> str:
+        return _openmetrics(self._coordinator)
+
+
+class _AsyncCoordinatorRun:
+    """A coordinator for asyncio, on an event loop of its own."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        async def made() -> Any:
+            return make()
+
+        self._runner = asyncio.Runner()
+        self._coordinator = self._runner.run(made())
+
+    def run(self, stop: threading.Event) -> None:
+        self._runner.run(self._until(stop))
+
+    async def _until(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                if await self._coordinator.ensure_active_group(_TICK_S):
+                    await self._coordinator.poll(_TICK_S)
+            except GroupSdkError as error:
+                _go_on(error)
+
+    def close(self, timeout_s: float) -> bool:
+        async def close() -> None:
+            await asyncio.wait_for(self._coordinator.close(timeout_s), timeout_s)
+
+        try:
+            self._runner.run(close())
+        except TimeoutError:
+            return False
+        self._runner.close()
+        return True
 
     def snapshot(self) -> MemberSnapshot:
         found: MemberSnapshot = self._coordinator.snapshot()
@@ -252,14 +304,51 @@ class _HandlerRun:
 
     def close(self, timeout_s: float) -> bool:
         self._processor.stop()
-        self._processor.close()
-        return _in_time(self._consumer.close, timeout_s)
+        return _in_time(self._processor.close, timeout_s)
 
     def snapshot(self) -> MemberSnapshot:
         return self._consumer.snapshot()
 
     def openmetrics(self) -> str:
         return _openmetrics(self._consumer)
+
+
+class _AsyncHandlerRun(_HandlerRun):
+    """A handler that is awaited: the processor's threads wait while one event loop runs it."""
+
+    def __init__(
+        self,
+        handler: Callable[..., Coroutine[Any, Any, object]],
+        place: str,
+        connection: Connection,
+        options: RunOptions,
+    ) -> None:
+
+        def handle(message: object) -> None:
+            asyncio.run_coroutine_threadsafe(handler(message), self._loop).result()
+
+        super().__init__(handle, place, connection, options)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="groupsdk-handlers", daemon=True
+        )
+        self._thread.start()
+
+    @override
+    def close(self, timeout_s: float) -> bool:
+        if not super().close(timeout_s):
+            return False  # a handler still runs on the loop
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        return True
+
+
+def _go_on(error: GroupSdkError) -> None:
+    """Raise what does not pass by itself; log what does."""
+    if error.fatal or not error.retriable:
+        raise error
+    logger.warning("%s; going on", error)
 
 
 def _member_settings(connection: Connection, options: RunOptions) -> dict[str, Any]:

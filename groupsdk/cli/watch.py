@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from groupsdk.admin.cluster import ClusterClient
-    from groupsdk.connect.rest.settings import RestSettings
+    from groupsdk.http.settings import HttpSettings
 
 _SERVERS: Final = "--bootstrap-servers localhost:9092"
 _STATES: Final = {
@@ -71,7 +71,7 @@ def watch(
     no_lag: bool,
     only_rebalances: bool,
     count: int | None,
-    page: "RestSettings | None",
+    page: "HttpSettings | None",
     connection: Connection,
     as_json: bool,
     log_level: str,
@@ -79,7 +79,8 @@ def watch(
     """Watch groups: states, members, what each has, lag, and rebalances as they happen with who caused them.
 
     Draws in a terminal; --json writes a line for each look, --rebalances one for each rebalance that has ended. A
-    rebalance that begins and ends between two looks is seen by what it changed.
+    rebalance that begins and ends between two looks is seen by what it changed. With --web, a live page shows the same,
+    and /metrics gives states, members and lag to Prometheus.
     """
     set_up_logging(log_level)
     if page is not None:
@@ -87,7 +88,14 @@ def watch(
         shown = cluster_page(
             connection.settings, patterns, interval_s=interval, timeout_s=connection.timeout_s
         )
-        with StopSignals() as stop, serve_page(shown, page):
+
+        def metrics() -> str:
+            from groupsdk.telemetry.openmetrics import openmetrics
+            from groupsdk.telemetry.registry import watched_families
+
+            return openmetrics(watched_families(shown.view))
+
+        with StopSignals() as stop, serve_page(shown, page, metrics):
             stop.first.wait()
         return
     view = _view(members=members, only_rebalances=only_rebalances, as_json=as_json)

@@ -3,7 +3,6 @@
 The first SIGTERM or SIGINT leaves the group in good order, the second ends at once.
 """
 
-import importlib.util
 import logging
 import sys
 from collections.abc import Sequence
@@ -14,11 +13,19 @@ import click
 
 from groupsdk.cli.command import Command, ExitCode, exit_with
 from groupsdk.cli.connection import bootstrap_option, settings_options, split_pairs
-from groupsdk.cli.process import FORMAT, StopSignals, load, log_level_option, set_up_logging
+from groupsdk.cli.page import http_options, http_settings
+from groupsdk.cli.process import (
+    FORMAT,
+    StopSignals,
+    group_option,
+    load,
+    log_level_option,
+    set_up_logging,
+    shutdown_timeout_option,
+)
 from groupsdk.connect.app import Worker
 from groupsdk.connect.java_settings import rest_settings
 from groupsdk.connect.loggers import FIELD, ConnectorContextFilter
-from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.properties import read_properties
@@ -68,7 +75,7 @@ class WorkerOptions:
     ],
 )
 @click.argument("app", metavar="MODULE:APP")
-@click.option("--group", envvar="GROUPSDK_GROUP", metavar="NAME", help="The group of workers.")
+@group_option("The group of workers.")
 @bootstrap_option
 @settings_options
 @click.option(
@@ -80,39 +87,12 @@ class WorkerOptions:
 @click.option(
     "--worker-id", envvar="GROUPSDK_WORKER_ID", help="The name of this worker in statuses."
 )
-@click.option(
-    "--shutdown-timeout",
-    type=click.FloatRange(0, 1e6),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    envvar="GROUPSDK_SHUTDOWN_TIMEOUT",
-    help="How long leaving in good order may take.",
-)
-@click.option(
+@shutdown_timeout_option
+@http_options(
     "--rest",
-    metavar="HOST:PORT",
-    envvar="GROUPSDK_REST",
-    help="Answer to HTTP here; needs the extra groupsdk[rest].",
+    "Answer to HTTP here, with a live page at /page/; needs the extra groupsdk[rest].",
+    advertised="Where other workers reach that.",
 )
-@click.option(
-    "--rest-advertised-url",
-    metavar="URL",
-    envvar="GROUPSDK_REST_ADVERTISED_URL",
-    help="Where other workers reach that.",
-)
-@click.option(
-    "--rest-allowed-hosts",
-    metavar="HOST,...",
-    envvar="GROUPSDK_REST_ALLOWED_HOSTS",
-    help="Further names by which requests may address this worker.",
-)
-@click.option(
-    "--rest-user",
-    envvar="GROUPSDK_REST_USER",
-    help="Who may use it; GROUPSDK_REST_PASSWORD holds the password.",
-)
-@click.option("--rest-password", envvar="GROUPSDK_REST_PASSWORD", hidden=True)
 @log_level_option("info")
 def worker(app: str, log_level: str, **options: Any) -> None:
     """Run the connectors and tasks of a program, MODULE:APP, as one worker of a group.
@@ -134,15 +114,17 @@ def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> Exit
     """
     settings = gather_worker_settings(options)
     listener, announced = rest_settings(settings)
-    rest = RestSettings.of(
-        options.rest or listener,
-        options.rest_advertised_url or announced,
-        options.rest_user,
-        options.rest_password,
-        options.rest_allowed_hosts,
-    )
-    if rest is not None and importlib.util.find_spec("uvicorn") is None:
-        raise ConfigError("--rest needs more packages: pip install 'groupsdk[rest]'")
+    address = options.rest or listener
+    rest = None
+    if address is not None:
+        rest = http_settings(
+            "--rest",
+            address,
+            user=options.rest_user,
+            password=options.rest_password,
+            allowed_hosts=options.rest_allowed_hosts,
+            advertised_url=options.rest_advertised_url or announced,
+        )
     app = load_app(place)
     try:
         running = _start(app, options, settings, "" if rest is None else rest.url)
@@ -155,7 +137,7 @@ def run_worker(place: str, options: WorkerOptions, signals: StopSignals) -> Exit
     try:
         if rest is not None:
             # an extra, which workers without REST do not need
-            from groupsdk.connect.rest.server import RestServer
+            from groupsdk.connect.rest.api import RestServer
 
             server = RestServer(running, rest)
             server.start()

@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from groupsdk.membership.metrics import METRICS
 from groupsdk.snapshot import MemberSnapshot
@@ -18,6 +18,10 @@ from groupsdk.telemetry.openmetrics import (
     openmetrics,
     worker_families,
 )
+
+
+if TYPE_CHECKING:
+    from groupsdk.admin.watching import ClusterView  # members do without it
 
 
 _COORDINATOR: Final = "groupsdk_coordinator_"
@@ -91,6 +95,49 @@ def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
         shown = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("-", "_")
         explained = f"{name} of Kafka's group coordinator"
         yield Family(f"groupsdk_broker_{shown}", "gauge", explained, tuple(samples))
+
+
+def watched_families(view: "ClusterView") -> Iterator[Family]:
+    """Yield the metrics of the groups of a view.
+
+    Every sample has the label `group`. The lag of a partition that cannot be known, since nothing is committed or the
+    partition is gone, has no sample. Rebalances are counted since watching began; one that begins and ends between two
+    looks counts when it changed something.
+    """
+    states: list[tuple[Labels, float]] = []
+    members: list[tuple[Labels, float]] = []
+    lags: list[tuple[Labels, float]] = []
+    committed: list[tuple[Labels, float]] = []
+    for group in view.groups:
+        described = group.description
+        label = {"group": described.group_id}
+        facts = {"type": described.type.value, "state": described.state}
+        states.append(({**label, **facts}, 1.0))
+        members.append((label, float(len(described.members))))
+        for each in group.lag:
+            where = {**label, "topic": each.topic, "partition": str(each.partition)}
+            if each.committed is not None:
+                committed.append((where, float(each.committed)))
+            if each.lag is not None:
+                lags.append((where, float(each.lag)))
+    yield Family("groupsdk_group", "info", "The type and the state of a group", tuple(states))
+    yield Family("groupsdk_group_members", "gauge", "Members of a group", tuple(members))
+    yield Family(
+        "groupsdk_group_committed_offset", "gauge", "The offset to read next", tuple(committed)
+    )
+    yield Family("groupsdk_group_lag", "gauge", "Offsets that are still to be read", tuple(lags))
+    yield Family(
+        "groupsdk_group_rebalances",
+        "counter",
+        "Rebalances that have ended since watching began",
+        tuple(({"group": group_id}, float(count)) for group_id, count in view.ended.items()),
+    )
+    yield Family(
+        "groupsdk_cluster_reached",
+        "gauge",
+        "1 if the cluster could be asked at the last look",
+        (({}, float(view.error is None)),),
+    )
 
 
 def _of_consumers(name: str) -> str:

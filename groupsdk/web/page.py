@@ -1,14 +1,25 @@
 """The state that the live page shows, made from looks at a cluster."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.descriptions import Assignment, Member
 from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup, watch_cluster
-from groupsdk.errors import BrokerError, ConfigError
+from groupsdk.errors import BrokerError, ConfigError, DecodeError, NetworkError
+from groupsdk.web.connect_tasks import (
+    FollowedGroup,
+    ShownTask,
+    TaskHistory,
+    merged_events,
+    tasks_json,
+)
+from groupsdk.web.server import StateVersions
+from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE
 
 
 _KEPT_MS: Final = 15 * 60_000
@@ -23,7 +34,11 @@ WhatIf = Callable[[ClusterClient, str, str], Awaitable[str]]
 
 
 def page_state(
-    view: ClusterView, states: Mapping[str, States], about: Mapping[str, Any]
+    view: ClusterView,
+    states: Mapping[str, States],
+    about: Mapping[str, Any],
+    tasks: Iterable[ShownTask] = (),
+    history: TaskHistory | None = None,
 ) -> dict[str, Any]:
     """Return what the page shows, as JSON values.
 
@@ -31,14 +46,19 @@ def page_state(
         view: the groups at one time.
         states: the states that each group went through, with the times at which they were first seen.
         about: the cluster: `cluster_id`, `brokers` (their number) and `assignors` (names).
+        tasks: the connectors and tasks of its groups of Connect's workers.
+        history: how these came to be where they are.
     """
+    history = history or TaskHistory()
+    rebalances = [_event(each) for each in reversed(view.rebalances)]
     return {
         **about,
         "at_ms": view.at_ms,
         "problem": view.error,
         "groups": [_group(each, states.get(each.description.group_id, ())) for each in view.groups],
-        "events": [_event(each) for each in reversed(view.rebalances)],
-        "tasks": [task for each in view.groups for task in _tasks(each)],
+        "events": merged_events(rebalances, history.events),
+        "tasks": tasks_json(tasks, history),
+        "worker": None,
     }
 
 
@@ -108,20 +128,6 @@ def _phases(rebalance: Rebalance) -> list[tuple[str, int]]:
     return [(name, end_ms - at_ms) for (name, at_ms), end_ms in spans if end_ms > at_ms]
 
 
-def _tasks(group: WatchedGroup) -> Iterable[dict[str, Any]]:
-    """Yield the connectors and tasks of a group of Connect's workers."""
-    described = group.description
-    for member in described.members:
-        worker = member.subscription.url or member.client_id
-        for name in (*member.assignment.connectors, *member.assignment.tasks):
-            yield {
-                "name": f"{described.group_id}: {name}",
-                "state": described.state,
-                "worker": worker,
-                "standbys": [],
-            }
-
-
 class ClusterPage:
     """Follows a cluster for the live page.
 
@@ -157,10 +163,17 @@ class ClusterPage:
             "assignors": list(assignors),
         }
         self._states: dict[str, deque[tuple[int, str]]] = {}
+        self._connect: dict[str, FollowedGroup] = {}
+        self._tasks: list[ShownTask] = []
+        self._history = TaskHistory()
         self._client: ClusterClient | None = None
         self._view = ClusterView(0, error="nothing was seen of the cluster yet")
-        self._version = 0
-        self._changed = asyncio.Condition()
+        self._versions = StateVersions()
+
+    @property
+    def view(self) -> ClusterView:
+        """What was seen last. May be read on any thread."""
+        return self._view
 
     async def follow(self) -> None:
         """Look at the cluster until cancelled; what goes wrong is shown on the page."""
@@ -169,7 +182,7 @@ class ClusterPage:
                 async with ClusterClient(self._settings, timeout_s=self._timeout_s) as client:
                     await self._follow(client)
             except (BrokerError, OSError) as error:
-                await self._show(ClusterView(self._view.at_ms, self._view.groups, (), str(error)))
+                await self._show(replace(self._view, rebalances=(), error=str(error)))
             finally:
                 self._client = None
             await asyncio.sleep(self._interval_s)
@@ -184,8 +197,27 @@ class ClusterPage:
                     "cluster_id": metadata.cluster_id,
                     "brokers": len(metadata.brokers),
                 }
+                await self._read_tasks(client, view)
             self._note_states(view)
             await self._show(view)
+
+    async def _read_tasks(self, client: ClusterClient, view: ClusterView) -> None:
+        """Read what the groups of Connect's workers say of their connectors and tasks."""
+        groups = {
+            each.description.group_id: each.description
+            for each in view.groups
+            if each.description.protocol_type == CONNECT_PROTOCOL_TYPE
+        }
+        self._connect = {name: self._connect.get(name) or FollowedGroup(name) for name in groups}
+        tasks = []
+        for name, followed in self._connect.items():
+            # without the right to read the topic, the page shows who has what, as the group's protocol says it
+            with contextlib.suppress(BrokerError, NetworkError, DecodeError):
+                await followed.read(client)
+            found = followed.tasks(groups[name])
+            self._history.observe(view.at_ms, name, found)
+            tasks += found
+        self._tasks = tasks
 
     def _note_states(self, view: ClusterView) -> None:
         seen = set()
@@ -201,24 +233,17 @@ class ClusterPage:
             del self._states[gone]
 
     async def _show(self, view: ClusterView) -> None:
-        async with self._changed:
+        async with self._versions.next():
             self._view = view
-            self._version += 1
-            self._changed.notify_all()
 
     async def wait(self, version: int, timeout_s: float) -> int:
         """Wait until the state is newer than a version; return the newest version."""
-        async with self._changed:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await self._changed.wait_for(lambda: self._version > max(version, 0))
-            except TimeoutError:
-                pass
-            return self._version if self._version > 0 else version
+        return await self._versions.wait(version, timeout_s)
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""
-        return page_state(self._view, {k: tuple(v) for k, v in self._states.items()}, self._about)
+        states = {name: tuple(each) for name, each in self._states.items()}
+        return page_state(self._view, states, self._about, self._tasks, self._history)
 
     async def what_if(self, group_id: str, assignor: str) -> str:
         """Return in words what an assignor would do with a group as it is.

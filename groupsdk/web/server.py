@@ -3,29 +3,24 @@
 import asyncio
 import contextlib
 import json
-import logging
-import threading
 from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
 from typing import Any, Final, Protocol
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
 
-from groupsdk.connect.rest.authentication import BasicAuthentication
-from groupsdk.connect.rest.guard import RequestGuard
-from groupsdk.connect.rest.server import bounded
-from groupsdk.connect.rest.settings import RestSettings
-from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.errors import GroupSdkError
+from groupsdk.http.access import BasicAuthentication, RequestGuard
+from groupsdk.http.server import ENDING, HttpServer
+from groupsdk.http.settings import HttpSettings
 from groupsdk.telemetry.openmetrics import CONTENT_TYPE
 
-
-logger = logging.getLogger(__name__)
 
 _ASSETS: Final = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -37,7 +32,6 @@ _POLICY: Final = (
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _KEEP_ALIVE_S: Final = 15.0
-_START_S: Final = 10.0
 
 
 class PageSource(Protocol):
@@ -64,7 +58,33 @@ class PageSource(Protocol):
         ...
 
 
-class PageServer:
+class StateVersions:
+    """Numbers the states of a `PageSource`, and lets those wait that want the next one. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._version = 0
+        self._changed = asyncio.Condition()
+
+    @contextlib.asynccontextmanager
+    async def next(self) -> AsyncIterator[None]:
+        """Change the state in this block; then those that wait are told."""
+        async with self._changed:
+            yield
+            self._version += 1
+            self._changed.notify_all()
+
+    async def wait(self, version: int, timeout_s: float) -> int:
+        """Wait until the state is newer than a version; return the newest version."""
+        async with self._changed:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._changed.wait_for(lambda: self._version > max(version, 0))
+            except TimeoutError:
+                pass
+            return self._version if self._version > 0 else version
+
+
+class PageServer(HttpServer):
     """Serves the live page on a thread of its own. A context manager.
 
     Args:
@@ -77,97 +97,36 @@ class PageServer:
     def __init__(
         self,
         source: PageSource,
-        settings: RestSettings,
+        settings: HttpSettings,
         metrics: Callable[[], str] | None = None,
         told: Callable[[str], object] | None = None,
     ) -> None:
-        self._settings = settings
+        app = page_app(source, settings, metrics)
+        super().__init__(app, settings, name="web", beside=source.follow, grace_s=1)
         self._told = told
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                page_app(source, settings, metrics),
-                host=settings.host,
-                port=settings.port,
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                http=bounded(settings),
-                ws="none",
-                server_header=False,
-                timeout_graceful_shutdown=1,
-            )
-        )
-        self._source = source
-        self._thread = threading.Thread(target=self._run, name="groupsdk-web", daemon=True)
-        self._waiting = threading.Event()
 
-    def __enter__(self) -> "PageServer":
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    @property
-    def url(self) -> str:
-        """Where the page is."""
-        for server in self._server.servers:
-            for each in server.sockets:
-                return f"http://{_in_url(self._settings.host)}:{each.getsockname()[1]}/"
-        return f"http://{_in_url(self._settings.host)}:{self._settings.port}/"
-
+    @override
     def start(self) -> None:
-        """Begin to listen.
-
-        Raises:
-            ConfigError: the address cannot be used.
-        """
-        self._thread.start()
-        waited_s = 0.0
-        while not self._server.started and self._thread.is_alive() and waited_s < _START_S:
-            self._waiting.wait(0.02)
-            waited_s += 0.02
-        if not self._server.started:
-            raise ConfigError(
-                f"web: cannot listen on {self._settings.host}:{self._settings.port}; is the port in use?"
-            )
-        logger.info("the page is at %s", self.url)
+        super().start()
         if self._told is not None:
             self._told(self.url)
 
-    def stop(self) -> None:
-        """Stop listening. Harmless when repeated."""
-        self._server.should_exit = True
-        if self._thread.ident is not None:
-            self._thread.join(5)
-
-    def _run(self) -> None:
-        async def serve() -> None:
-            following = asyncio.create_task(self._source.follow())
-            try:
-                await self._server.serve()
-            finally:
-                following.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await following
-
-        # uvicorn ends the process where it cannot listen
-        with contextlib.suppress(SystemExit):
-            asyncio.run(serve())
-
 
 def page_app(
-    source: PageSource, settings: RestSettings, metrics: Callable[[], str] | None = None
+    source: PageSource, settings: HttpSettings, metrics: Callable[[], str] | None = None
 ) -> ASGIApp:
-    """Return the application: the page's files, `/events`, `/what-if` and `/metrics`.
+    """Return the application of the page, behind the checks of Host, Origin and password."""
+    protected: ASGIApp = page_files(source, metrics)
+    if settings.user is not None:
+        protected = BasicAuthentication(protected, settings)
+    return RequestGuard(protected, settings)
 
-    They stand behind the checks of Host, Origin and password.
+
+def page_files(source: PageSource, metrics: Callable[[], str] | None = None) -> Starlette:
+    """Return what the page consists of: its files, `/events`, `/what-if` and `/metrics`.
+
+    Paths in the page are relative, so it may be mounted anywhere. Who may ask is for others to check.
     """
-
-    async def asset(request: Request) -> Response:
-        name, media_type = _ASSETS[request.url.path]
-        content = files("groupsdk.web").joinpath("assets", name).read_bytes()
-        return Response(content, media_type=media_type)
 
     async def events(request: Request) -> Response:
         return StreamingResponse(
@@ -188,30 +147,45 @@ def page_app(
             return JSONResponse({"message": "nothing is measured here"}, 404)
         return Response(await asyncio.to_thread(metrics), media_type=CONTENT_TYPE)
 
-    app = Starlette(
+    return Starlette(
         routes=[
-            *(Route(path, asset, methods=["GET"]) for path in _ASSETS),
+            *(_asset(path, *asset) for path, asset in _ASSETS.items()),
             Route("/events", events, methods=["GET"]),
             Route("/what-if", what_if, methods=["GET"]),
             Route("/metrics", measured, methods=["GET"]),
         ],
         middleware=[Middleware(_Headers)],
     )
-    protected: ASGIApp = app
-    if settings.user is not None:
-        protected = BasicAuthentication(protected, settings)
-    return RequestGuard(protected, settings)
+
+
+def _asset(path: str, name: str, media_type: str) -> Route:
+    async def answer(request: Request) -> Response:
+        content = files("groupsdk.web").joinpath("assets", name).read_bytes()
+        return Response(content, media_type=media_type)
+
+    return Route(path, answer, methods=["GET"])
 
 
 async def _events(source: PageSource, request: Request) -> AsyncIterator[str]:
     version = -1
-    while not await request.is_disconnected():
-        newest = await source.wait(version, _KEEP_ALIVE_S)
-        if newest == version:
-            yield ": still here\n\n"
-            continue
-        version = newest
-        yield f"data: {json.dumps(source.state(), ensure_ascii=True)}\n\n"
+    ending = asyncio.ensure_future(request.scope[ENDING].wait())
+    try:
+        while not await request.is_disconnected():
+            waiting = asyncio.ensure_future(source.wait(version, _KEEP_ALIVE_S))
+            try:
+                await asyncio.wait({waiting, ending}, return_when=asyncio.FIRST_COMPLETED)
+                if ending.done():
+                    return
+                newest = waiting.result()
+            finally:
+                waiting.cancel()
+            if newest == version:
+                yield ": still here\n\n"
+                continue
+            version = newest
+            yield f"data: {json.dumps(source.state(), ensure_ascii=True)}\n\n"
+    finally:
+        ending.cancel()
 
 
 class _Headers:
@@ -233,7 +207,3 @@ class _Headers:
             await send(message)
 
         await self._app(scope, receive, with_headers)
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

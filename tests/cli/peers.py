@@ -1,8 +1,10 @@
 """Groups of other clients, for the commands to look at: librdkafka's of both protocols, kafka-python's, and our own."""
 
 import json
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer
@@ -91,6 +93,21 @@ def kafka_python(servers: str, group_id: str, topic: str) -> Iterator[KafkaConsu
         yield consumer
     finally:
         consumer.close()
+
+
+@contextmanager
+def franz_go(program: Path, *arguments: str) -> Iterator[None]:
+    """A peer of tests/kafka/go that has begun to read; `arguments` are those of its program."""
+    with subprocess.Popen(
+        [str(program), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield
+        finally:
+            process.communicate("\n", timeout=60)  # which makes it leave
+            process.kill()
 
 
 class Shards(AbstractCoordinator):

@@ -47,6 +47,14 @@ def test_what_is_owned_stays_and_a_move_is_explained(run: Run) -> None:
     assert "sticky: t-0 is with" in shown
 
 
+@each_case("name", ["sticky", "cooperative-sticky"])
+def test_what_is_owned_moves_no_more_than_it_has_to(name: str, run: Run) -> None:
+    words = ("--topic", "t:6", "--member", "a", "--member", "b", "--owns", "a:t:3-5")
+    (found,) = run("assign", *words, "--assignor", name, "--json").json
+    assert found["quality"]["moves"] == 0
+    assert found["assignment"]["a"] == {"t": [3, 4, 5]}
+
+
 def test_members_come_and_go(run: Run) -> None:
     words = (
         "assign",

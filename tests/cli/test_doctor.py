@@ -1,9 +1,11 @@
 """Tests `groupsdk doctor`: on clusters that are well, out of reach, secured, and with settings that are wrong."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
@@ -84,3 +86,47 @@ def test_a_secured_kafka(
     # TLS to a port without
     found = doctor("SASL_SSL", "alice", "alice-secret")
     assert found[-1]["level"] == "error"
+
+
+def test_certificates(run: Run, tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    authority = trustme.CA()
+    for name, each in (("ca", authority), ("other", trustme.CA())):
+        each.cert_pem.write_to_path(str(tmp_path / f"{name}.pem"))
+    trusted = {"ca": "ca.pem"}
+
+    def findings(
+        names: tuple[str, ...], ends: datetime, ca: str, **settings: str
+    ) -> dict[str, dict[str, str]]:
+        issued = authority.issue_cert(*names, not_before=now - timedelta(99), not_after=ends)
+        issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
+        broker_settings = {
+            "listeners": "SSL://127.0.0.1:0",
+            "ssl.keystore.location": str(tmp_path / "server.pem"),
+            "ssl.truststore.location": str(tmp_path / "ca.pem"),
+            **settings,
+        }
+        with EmbeddedBroker(broker_settings) as broker:
+            servers = ("--bootstrap-servers", broker.bootstrap_servers, "--timeout", "5")
+            words = ("--security-protocol", "SSL", "--ssl-ca-location", str(tmp_path / ca))
+            told: list[dict[str, str]] = run("doctor", *servers, *words, "--json", code=None).json
+        return {each["check"]: each for each in told}
+
+    local, later = ("127.0.0.1", "localhost"), now + timedelta(365, 60)
+    found = findings(local, later, **trusted)["security"]
+    assert found["level"] == "ok"
+    assert f"valid until {later:%Y-%m-%d}, 365 days" in found["text"]
+    found = findings(local, now + timedelta(10), **trusted)["security"]
+    assert (found["level"], "renew it" in found["remedy"]) == ("warning", True)
+    for refused, text in (
+        (findings(local, later, "other.pem"), "is not trusted"),
+        (findings(("broker.example",), later, **trusted), "is not for '127.0.0.1'"),
+        (findings(local, now - timedelta(1), **trusted), "outside its period of validity"),
+    ):
+        assert set(refused) == {"security"}, refused
+        assert refused["security"]["level"] == "error"
+        assert text in refused["security"]["text"]
+        assert "ssl.c" in refused["security"]["remedy"]
+    # the embedded broker closes the connection without an alert
+    refused = findings(local, later, **trusted, **{"ssl.client.auth": "required"})
+    assert "wants a client certificate (ssl_certificate_location)" in refused["reach"]["text"]

@@ -230,6 +230,13 @@ def test_groups_and_offsets_are_deleted(
     assert "GROUP_ID_NOT_FOUND" in run("groups", "describe", committed, *servers, code=1).err
 
 
+def test_nobody_is_removed_from_a_group_that_is_not_there(
+    servers: tuple[str, str], group_id: str, run: Run
+) -> None:
+    told = run("groups", "remove", group_id, "--all", *servers, code=1).err
+    assert "GROUP_ID_NOT_FOUND" in told
+
+
 @each_case(
     ("words", "text"),
     [

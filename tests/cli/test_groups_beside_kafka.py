@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,17 @@ from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.testing import LocalKafka
 from tests.cli.conftest import Run
-from tests.cli.peers import crew, kafka_python, librdkafka, own_protocol, produce
+from tests.cli.peers import crew, franz_go, kafka_python, librdkafka, own_protocol, produce
+from tests.support.go import built_go
 from tests.support.java import JavaProgram
 from tests.support.old_kafka import OldKafka
+from tests.support.workers import eventually
 
 
 _SOURCE = Path(__file__).parents[1] / "clients" / "java" / "Tools.java"
 _JARS = [f"org.apache.kafka:{name}:4.3.1" for name in ("kafka-tools", "kafka_2.13")]
 _PEER = Path(__file__).parents[1] / "kafka" / "java" / "NewProtocolPeer.java"
+_GO = Path(__file__).parents[1] / "kafka" / "go"
 _CLIENTS = ["org.apache.kafka:kafka-clients:4.3.1"]
 _TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _RECORDS = 10
@@ -86,11 +90,27 @@ def commit(kafka: LocalKafka, group_id: str, topic: str, offsets: dict[int, int]
         consumer.commit(offsets=parts, asynchronous=False)
 
 
+def assigned(ours: Callable[..., Any], group_id: str) -> bool:
+    """Tells whether a group is stable and its members have all three partitions."""
+    if group_id not in {each["group_id"] for each in ours("list")}:
+        return False
+    (found,) = ours("describe", group_id)
+    count = sum(len(each["assignment"]["partitions"]) for each in found["members"])
+    return bool(found["state"] == "Stable" and count == 3)
+
+
 def test_groups_of_other_clients_are_told_alike(
-    kafka: LocalKafka, tool: Tool, ours: Callable[..., Any], topic: str, group_id: str
+    kafka: LocalKafka,
+    tool: Tool,
+    ours: Callable[..., Any],
+    topic: str,
+    group_id: str,
+    tmp_path: Path,
 ) -> None:
     servers = kafka.bootstrap_servers
-    classic, new, python, own, empty, java = (f"{each}-{group_id}" for each in "abcdef")
+    classic, new, python, own, empty, java, go, new_go = (
+        f"{each}-{group_id}" for each in "abcdefgh"
+    )
     commit(kafka, empty, topic, {0: 3, 1: _RECORDS})
     with ExitStack() as stack:
         static = {"group.instance.id": "i", "client.id": "x"}
@@ -99,6 +119,10 @@ def test_groups_of_other_clients_are_told_alike(
         stack.enter_context(kafka_python(servers, python, topic))
         stack.enter_context(own_protocol(servers, own))
         peer = stack.enter_context(JavaProgram(_PEER, _CLIENTS, arguments=[servers, java, topic]))
+        for group, name, *words in ((go, "grouppeer", "cooperative-sticky"), (new_go, "nextpeer")):
+            program = built_go(_GO / name, tmp_path)
+            stack.enter_context(franz_go(program, servers, group, topic, *words))
+            eventually(partial(assigned, ours, group))
         while not peer.receive(60_000).startswith("owns"):
             """It says what it reads, too."""
 
@@ -116,7 +140,7 @@ def test_groups_of_other_clients_are_told_alike(
             (row,) = rows(tool("--list", "--state", "--type"), each)
             assert row == [each, kind, state]
 
-        for group in (classic, new, python, empty, java):
+        for group in (classic, new, python, empty, java, go, new_go):
             (found,) = ours("describe", group)
             # --describe
             written = {tuple(row) for row in rows(tool("--describe", "--group", group), group)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytest_mock import MockerFixture
 
-from groupsdk.cli.history import HistoryOptions, _kafka, is_brief, storm_of
+from groupsdk.cli.history import HistoryOptions, goes_on, is_brief, kafka_settings, storm_of
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError, GroupSdkError
 from tests.history.sample import SEGMENTS
@@ -18,7 +18,8 @@ def options_of(mocker: MockerFixture, *words: str) -> HistoryOptions:
     """Reads a command line; returns what the command would run with."""
     mocker.patch("groupsdk.cli.history._needs_spark")
     runs = [
-        mocker.patch(f"groupsdk.cli.history.{each}") for each in ("_run", "_report", "_archive")
+        mocker.patch(f"groupsdk.cli.history.{each}")
+        for each in ("_run", "_report", "_archive", "_follow")
     ]
     assert main(["history", *words]) == 0
     (called,) = (each for each in runs if each.called)
@@ -38,6 +39,8 @@ def test_each_command_has_its_options(mocker: MockerFixture) -> None:
     words = ("--bootstrap-server", "h:9092", "--out", "o", "--once")
     archive = options_of(mocker, "archive", *words)
     assert (archive.bootstrap_servers, archive.once, archive.every) == ("h:9092", True, 30)
+    follow = options_of(mocker, "follow", "--archive", "a", "--out", "o", "--storm", "7/60")
+    assert (follow.archive, follow.storm, follow.every, follow.once) == ("a", "7/60", 30, False)
 
 
 def test_files_go_over_the_servers_of_the_environment(mocker: MockerFixture) -> None:
@@ -57,7 +60,7 @@ def test_a_live_cluster_takes_the_settings_of_javas_clients(
         ' username="u" password="p";\n'
     )
     words = ("--command-config", str(path), "--out", "o", "--set", "request.timeout.ms=5000")
-    assert _kafka(options_of(mocker, "archive", *words)) == {
+    assert kafka_settings(options_of(mocker, "archive", *words)) == {
         "bootstrap.servers": "h:1",
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
@@ -74,6 +77,13 @@ def test_a_live_cluster_takes_the_settings_of_javas_clients(
         ("run", "--out", "o", "--segments", "a", "--archive", "b"),
         ("run", "--segments", "a"),
         ("archive", "--out", "o"),
+        ("follow", "--out", "o"),
+        ("follow", "--out", "o", "--archive", "a", "--bootstrap-servers", "h:1"),
+        ("follow", "--out", "o", "--archive", "a", "--engine", "local"),
+        ("follow", "--out", "o", "--archive", "a", "--every", "0"),
+        ("alert", "--out", "o"),
+        ("alert", "--out", "o", "--archive", "a"),
+        ("run", "--segments", "a", "--out", "o", "--engine", "local", "--format", "delta"),
         ("fly",),
     ],
 )
@@ -107,6 +117,15 @@ def test_help_comes_without_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--broker-log" in done.stdout
+
+
+def test_a_run_adds_to_the_tables_of_an_archive_that_hold_nothing_else() -> None:
+    assert goes_on(HistoryOptions(archive="a", out="o"))
+    assert not goes_on(HistoryOptions(segments="s", out="o"))
+    assert not goes_on(HistoryOptions(archive="a", out="o", broker_log="server.log"))
+    assert not goes_on(HistoryOptions(archive="a", out="o", end_offsets="ends.jsonl"))
+    assert not goes_on(HistoryOptions(archive="a", out="s3a://bucket/o"))
+    assert not goes_on(HistoryOptions(archive="a", out="o", format="delta"))
 
 
 def test_a_storm_is_a_number_and_seconds() -> None:
@@ -151,3 +170,6 @@ def test_a_small_log_is_explained_without_spark(
     assert "topic_id" in capsys.readouterr().err
     archive = ("--archive", "a", "--out", str(out))
     assert main(["history", "run", "--engine", "local", *archive]) == 2
+    assert "no archive" in capsys.readouterr().err
+    assert main(["history", "run", "--engine", "local", *words, "--end-offsets", "e"]) == 2
+    assert "--engine spark" in capsys.readouterr().err

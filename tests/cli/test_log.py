@@ -1,17 +1,23 @@
 """Tests `groupsdk log`: live, followed, of a data directory; what Kafka's own tool prints of the same files."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from typing_extensions import override
 
+from groupsdk.admin.cluster import ClusterClient
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.log import read_live
 from groupsdk.testing import LocalKafka
+from groupsdk.wire.messages.fetch import PartitionData
 from tests.cli.conftest import Run
 from tests.cli.peers import librdkafka, produce
 from tests.support.cases import each_case
@@ -104,6 +110,39 @@ def test_the_log_is_followed(kept: EmbeddedBroker) -> None:
             assert (found["group"], found["text"]) == ("after", "after t-0 = 3")
         finally:
             process.terminate()
+
+
+def test_following_waits_for_no_partition_that_has_nothing_new() -> None:
+    class Counting(ClusterClient):
+        fetched = 0
+        in_vain = 0
+
+        @override
+        async def fetch(self, *given: Any, **options: Any) -> PartitionData:
+            data = await super().fetch(*given, **options)
+            self.fetched += 1
+            self.in_vain += not data.records
+            return data
+
+    async def follow(servers: str) -> Counting:
+        async with Counting({"bootstrap.servers": servers}) as client:
+            entries = read_live(client, "__consumer_offsets", follow=True)
+            first = asyncio.ensure_future(anext(entries))
+            number = 0
+            while not first.done():  # until it has begun, too
+                number += 1
+                await asyncio.to_thread(read_all, servers, f"g{number}")
+            assert (first.result().group or "").startswith("g")
+            assert isinstance(entries, AsyncGenerator)
+            await entries.aclose()
+            return client
+
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        produce(broker.bootstrap_servers, "t", {0: 3})
+        read_all(broker.bootstrap_servers, "before")
+        client = asyncio.run(follow(broker.bootstrap_servers))
+    assert client.fetched > 0
+    assert client.in_vain == 0  # of the fifty partitions
 
 
 def test_a_log_that_is_not_there_yet_is_said(broker: EmbeddedBroker, run: Run) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from groupsdk.cli.command import ExitCode
-from groupsdk.cli.page import page_settings
+from groupsdk.cli.page import http_settings
 from tests.cli.conftest import Run
 
 
@@ -23,8 +23,13 @@ def test_a_page_that_cannot_be_served_is_said(run: Run, words: list[str], said: 
 
 
 def test_a_page_for_others_has_a_user_and_names() -> None:
-    settings = page_settings("0.0.0.0:80", "alice", "secret", "a.example, b.example")
+    settings = http_settings(
+        "--web", "0.0.0.0:80", user="alice", password="secret", allowed_hosts="a.example, b.example"
+    )
     assert (settings.host, settings.port) == ("0.0.0.0", 80)
     assert settings.allowed_hosts == ("a.example", "b.example")
     assert "secret" not in repr(settings)
-    assert page_settings("[::1]:8080", None, None, None).host == "::1"
+    assert (
+        http_settings("--web", "[::1]:8080", user=None, password=None, allowed_hosts=None).host
+        == "::1"
+    )

@@ -1,5 +1,6 @@
 """Tests `groupsdk run`: what can be run, health, signals, starting again when a file changes."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from groupsdk import AsyncAbstractCoordinator, GroupMembers
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.command import ExitCode
 from groupsdk.cli.connection import Connection
@@ -61,8 +63,61 @@ def fail(message: Any) -> None:
     raise ValueError("cannot")
 
 
-async def later(message: Any) -> None:
-    """Is awaited, which is not done here."""
+async def handle_async(message: Any) -> None:
+    """Reads records until the last, on an event loop."""
+    await asyncio.sleep(0)
+    handle(message)
+
+
+async def fail_async(message: Any) -> None:
+    """Cannot read a record."""
+    await asyncio.sleep(0)
+    fail(message)
+
+
+HUNG = threading.Event()
+
+
+def hang(message: Any) -> None:
+    """Does not end by itself."""
+    print("the handler has begun", file=sys.stderr, flush=True)
+    HUNG.wait()
+
+
+async def hang_async(message: Any) -> None:
+    """Does not end by itself."""
+    print("the handler has begun", file=sys.stderr, flush=True)
+    await asyncio.to_thread(HUNG.wait)
+
+
+class ToldAsync(AsyncAbstractCoordinator):
+    """For asyncio; tells when it has its assignment."""
+
+    protocol_type = "shards"
+
+    @override
+    async def metadata(self) -> dict[str, bytes]:
+        return {"v1": b""}
+
+    @override
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: GroupMembers
+    ) -> dict[str, bytes]:
+        return dict.fromkeys(members, b"all")
+
+    @override
+    async def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        STOP.set()
+
+
+class BrokenAsync(ToldAsync):
+    """Raises in a callback."""
+
+    @override
+    async def metadata(self) -> dict[str, bytes]:
+        raise ValueError("mine")
 
 
 def connection(broker: EmbeddedBroker) -> Connection:
@@ -71,35 +126,72 @@ def connection(broker: EmbeddedBroker) -> Connection:
     return Connection({"bootstrap.servers": broker.bootstrap_servers}, 10, others)
 
 
+@each_case("name", ["Told", "ToldAsync"])
 def test_a_coordinator_is_run_until_it_is_told_to_end(
-    broker: EmbeddedBroker, group_id: str
+    name: str, broker: EmbeddedBroker, group_id: str
 ) -> None:
     STOP.clear()
-    options = RunOptions(group=group_id, health="127.0.0.1:0")
-    assert run_place(f"{__name__}:Told", connection(broker), options, STOP) is ExitCode.OK
-    assert not broker.groups[group_id].members
+    options = RunOptions(group=f"{group_id}-{name}", health="127.0.0.1:0")
+    assert run_place(f"{__name__}:{name}", connection(broker), options, STOP) is ExitCode.OK
+    assert not broker.groups[f"{group_id}-{name}"].members
 
 
+@each_case("name", ["Broken", "BrokenAsync"])
 def test_a_callback_that_raises_ends_it(
-    broker: EmbeddedBroker, group_id: str, caplog: pytest.LogCaptureFixture
+    name: str, broker: EmbeddedBroker, group_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
     options = RunOptions(group=group_id)
-    code = run_place(f"{__name__}:Broken", connection(broker), options, threading.Event())
+    code = run_place(f"{__name__}:{name}", connection(broker), options, threading.Event())
     assert code is ExitCode.FAILED
     assert "ValueError: mine" in caplog.text
 
 
-def test_a_function_is_called_with_each_record(broker: EmbeddedBroker, group_id: str) -> None:
+@each_case("kind", ["", "_async"])
+def test_a_function_is_called_with_each_record(
+    kind: str, broker: EmbeddedBroker, group_id: str
+) -> None:
     STOP.clear()
     SEEN.clear()
-    broker.create_topic(group_id, 1)
-    produce(broker.bootstrap_servers, group_id, {0: 5})
-    options = RunOptions(group=group_id, topics=[group_id])
-    assert run_place(f"{__name__}:handle", connection(broker), options, STOP) is ExitCode.OK
+    topic = f"{group_id}{kind}"
+    broker.create_topic(topic, 1)
+    produce(broker.bootstrap_servers, topic, {0: 5})
+    options = RunOptions(group=topic, topics=[topic])
+    assert run_place(f"{__name__}:handle{kind}", connection(broker), options, STOP) is ExitCode.OK
     assert SEEN == [b"0", b"1", b"2", b"3", b"4"]
-    options = RunOptions(group=f"{group_id}-2", topics=[group_id])
-    code = run_place(f"{__name__}:fail", connection(broker), options, threading.Event())
+    options = RunOptions(group=f"{topic}-2", topics=[topic])
+    code = run_place(f"{__name__}:fail{kind}", connection(broker), options, threading.Event())
     assert code is ExitCode.FAILED
+
+
+@each_case("name", ["hang", "hang_async"])
+def test_a_handler_that_hangs_does_not_keep_the_process(
+    name: str, broker: EmbeddedBroker, group_id: str, tmp_path: Path
+) -> None:
+    topic = f"{group_id}-{name}"
+    broker.create_topic(topic, 1)
+    produce(broker.bootstrap_servers, topic, {0: 1})
+    settings = tmp_path / "reader.properties"
+    settings.write_text(
+        f"bootstrap.servers={broker.bootstrap_servers}\nauto.offset.reset=earliest\n"
+    )
+    words = (f"{__name__}:{name}", "--group", topic, "--topic", topic, "--shutdown-timeout", "1")
+    with subprocess.Popen(
+        [sys.executable, "-m", "groupsdk", "run", *words, "--config", str(settings)],
+        cwd=Path(__file__).parents[2],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            while "the handler has begun" not in (line := process.stderr.readline()):
+                assert line, "ended before it was called"
+            process.send_signal(signal.SIGTERM)
+            _, told = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == ExitCode.NOT_IN_ORDER, told
+    assert "not ended in order within 1 s" in told
 
 
 def test_an_election_is_run(broker: EmbeddedBroker, group_id: str) -> None:
@@ -120,7 +212,6 @@ def test_an_election_is_run(broker: EmbeddedBroker, group_id: str) -> None:
     ("name", "options", "text"),
     [
         ("STARTED", RunOptions(group="g"), "must be an AbstractCoordinator"),
-        ("later", RunOptions(group="g", topics=["t"]), "must be an AbstractCoordinator"),
         ("handle", RunOptions(group="g"), "--topic NAME"),
         ("handle", RunOptions(topics=["t"]), "give --group NAME"),
         ("Told", RunOptions(), "give --group NAME"),

@@ -5,10 +5,11 @@ import re
 from types import SimpleNamespace
 from typing import Any, Final
 
+from groupsdk.admin.watching import ClusterView
 from groupsdk.connect.worker_metrics import Metric
 from groupsdk.membership.metrics import METRICS
 from groupsdk.telemetry.openmetrics import Family, worker_families
-from groupsdk.telemetry.registry import member_families
+from groupsdk.telemetry.registry import member_families, watched_families
 from tests.examples.process import ROOT
 from tests.telemetry.members import Quiet
 
@@ -27,11 +28,13 @@ def exported_names() -> set[str]:
         for name in ("task-count", "connector-failed-task-count")
     ]
     found += worker_families(SimpleNamespace(metrics=lambda: metrics), {})
+    found += watched_families(ClusterView(0))
     return {sample_name(each) for each in found}
 
 
 def sample_name(family: Family) -> str:
-    return family.name + ("_total" if family.kind == "counter" else "")
+    suffixes = {"counter": "_total", "gauge": "", "info": "_info"}
+    return family.name + suffixes[family.kind]
 
 
 def test_the_dashboard_asks_for_metrics_that_are_exported() -> None:
@@ -48,5 +51,6 @@ def test_the_dashboard_asks_for_metrics_that_are_exported() -> None:
 
 def test_the_page_names_what_is_exported() -> None:
     page = (ROOT / "docs/metrics.md").read_text()
-    named = set(re.findall(r"`(groupsdk_member_\w+)`", page))
-    assert named == {each for each in exported_names() if each.startswith("groupsdk_member_")}
+    prefixes = ("groupsdk_member_", "groupsdk_group_", "groupsdk_cluster_")
+    named = set(re.findall(r"`(groupsdk_(?:member|group|cluster)_\w+)`", page))
+    assert named == {each for each in exported_names() if each.startswith(prefixes)}

@@ -1,14 +1,19 @@
-"""A cluster with groups, and the page that shows it."""
+"""A cluster with groups, the page that shows it, and a browser."""
 
+import os
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from groupsdk.admin.cluster import ClusterClient
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.errors import ConfigError
+from groupsdk.http.settings import HttpSettings
 from groupsdk.web.page import ClusterPage
 from groupsdk.web.server import PageServer
 
@@ -35,6 +40,46 @@ def shown() -> Iterator[Shown]:
     """An embedded broker and its page."""
     with (
         EmbeddedBroker(topics={"t": 4}) as broker,
-        PageServer(page_of(broker), RestSettings(port=0)) as server,
+        PageServer(page_of(broker), HttpSettings(port=0)) as server,
     ):
         yield Shown(broker, server)
+
+
+_PATIENCE_MS: Final = 60_000
+_REQUIRED: Final = "GROUPSDK_REQUIRE_BROWSER"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, as Debian packages it, or Chrome."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next((path for path in map(shutil.which, names) if path), None)
+    if found is None:
+        if os.environ.get(_REQUIRED):
+            pytest.fail(f"{_REQUIRED} is set, and there is no {' or '.join(names)}")
+        pytest.skip("no Chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        # no sandbox: tests may run as root, and open no page but ours
+        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@contextmanager
+def opened(browser: Browser, url: str) -> Iterator[Page]:
+    """Open a page; it must cause no error in the browser and ask no other site."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme="light")
+    page = context.new_page()
+    page.set_default_timeout(_PATIENCE_MS)
+    expect.set_options(timeout=_PATIENCE_MS)
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on(
+        "request",
+        lambda asked: None if asked.url.startswith((url, "data:")) else problems.append(asked.url),
+    )
+    page.goto(url)
+    yield page
+    context.close()
+    assert problems == []

@@ -1,60 +1,20 @@
 """Looks at the page in a real browser while members join, are killed and leave."""
 
-import os
-import shutil
 from collections.abc import Iterator
-from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from groupsdk import GroupMembershipOperation
 from tests.telemetry.members import Quiet
-from tests.web.conftest import Shown
-
-
-_PATIENCE_MS: Final = 60_000
-_REQUIRED: Final = "GROUPSDK_REQUIRE_BROWSER"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, as Debian packages it, or Chrome."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = next((path for path in map(shutil.which, names) if path), None)
-    if found is None:
-        if os.environ.get(_REQUIRED):
-            pytest.fail(f"{_REQUIRED} is set, and there is no {' or '.join(names)}")
-        pytest.skip("no Chromium: apt-get install chromium")
-    with sync_playwright() as playwright:
-        # no sandbox: tests may run as root, and open no page but ours
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield launched
-        launched.close()
+from tests.web.conftest import Shown, opened
 
 
 @pytest.fixture
 def page(browser: Browser, shown: Shown) -> Iterator[Page]:
-    """The page, open; it must cause no error in the browser and ask no other site."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme="light")
-    opened = context.new_page()
-    opened.set_default_timeout(_PATIENCE_MS)
-    expect.set_options(timeout=_PATIENCE_MS)
-    problems: list[str] = []
-    opened.on("console", lambda message: problems.append(message.text))
-    opened.on("pageerror", lambda error: problems.append(str(error)))
-    opened.on(
-        "request",
-        lambda asked: (
-            None
-            if asked.url.startswith((shown.server.url, "data:"))
-            else problems.append(asked.url)
-        ),
-    )
-    opened.goto(shown.server.url)
-    yield opened
-    context.close()
-    assert problems == []
+    """The page, open."""
+    with opened(browser, shown.server.url) as page:
+        yield page
 
 
 def test_a_group_is_followed_through_joins_a_death_and_a_leave(page: Page, shown: Shown) -> None:

@@ -12,6 +12,7 @@ from groupsdk.admin.descriptions import (
 )
 from groupsdk.admin.watching import Cause, ClusterView, Rebalance, WatchedGroup
 from groupsdk.assignment import TopicPartition
+from groupsdk.web.connect_tasks import FollowedGroup, TaskHistory
 from groupsdk.web.page import page_state
 
 
@@ -63,7 +64,7 @@ def test_a_rebalance_tells_its_cause_and_how_long_each_state_was_seen() -> None:
     assert (second["text"], second["phases"]) == ("rebalancing", [])
 
 
-def test_tasks_of_connects_workers() -> None:
+def test_tasks_of_connects_workers_with_the_changes_among_them() -> None:
     worker = Member(
         "w",
         "worker-1",
@@ -71,9 +72,20 @@ def test_tasks_of_connects_workers() -> None:
         subscription=Subscription(url="http://w:8083/"),
         assignment=Assignment(connectors=("logs",), tasks=("logs-0", "logs-1")),
     )
-    state = page_state(ClusterView(1, (WatchedGroup(group(worker), 1),)), {}, ABOUT)
-    assert [each["name"] for each in state["tasks"]] == ["g: logs", "g: logs-0", "g: logs-1"]
-    assert {each["worker"] for each in state["tasks"]} == {"http://w:8083/"}
+    described = group(worker)
+    tasks, history = FollowedGroup("g").tasks(described), TaskHistory()
+    history.observe(1_500, "g", tasks)
+    history.observe(2_500, "g", tasks[:2])
+    rebalances = (Rebalance(group_id="g", began_ms=3_000), Rebalance(group_id="g", began_ms=2_000))
+    view = ClusterView(1, (WatchedGroup(described, 1),), rebalances)
+    state = page_state(view, {}, ABOUT, tasks, history)
+    assert [each["name"] for each in state["tasks"]] == ["logs", "logs-0", "logs-1"]
+    assert {(each["worker"], each["state"]) for each in state["tasks"]} == {("w:8083", "ASSIGNED")}
+    assert [each["text"] for each in state["events"]] == [
+        "rebalancing",
+        "logs-1 is gone",
+        "rebalancing",
+    ]
 
 
 def test_very_many_partitions_are_not_all_sent() -> None:

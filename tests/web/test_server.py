@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.connect.rest.settings import RestSettings
 from groupsdk.errors import ConfigError
+from groupsdk.http.settings import HttpSettings
 from groupsdk.web.server import PageServer
 from tests.telemetry.members import Quiet
 from tests.web.conftest import Shown, page_of
@@ -107,8 +107,8 @@ def test_names_of_others_sites_and_their_pages_are_refused(shown: Shown) -> None
 
 def test_a_password_is_needed_beyond_the_loopback() -> None:
     with pytest.raises(ConfigError, match="user"):
-        RestSettings(host="0.0.0.0", port=0)
-    settings = RestSettings(port=0, user="alice", password="pass")
+        HttpSettings(host="0.0.0.0", port=0)
+    settings = HttpSettings(port=0, user="alice", password="pass")
     with EmbeddedBroker() as broker, PageServer(page_of(broker), settings) as server:
         right = "Basic " + base64.b64encode(b"alice:pass").decode()
         for path in ("/", "/events", "/what-if", "/page.js"):
@@ -121,7 +121,7 @@ def test_a_password_is_needed_beyond_the_loopback() -> None:
 def test_a_port_in_use_is_said(shown: Shown) -> None:
     port = urlsplit(shown.server.url).port
     assert port is not None
-    second = PageServer(page_of(shown.broker), RestSettings(port=port))
+    second = PageServer(page_of(shown.broker), HttpSettings(port=port))
     with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}; is the port in use"):
         second.start()
     second.stop()
@@ -130,5 +130,21 @@ def test_a_port_in_use_is_said(shown: Shown) -> None:
 def test_a_cluster_that_is_away_is_said_on_the_page() -> None:
     with EmbeddedBroker() as broker:
         page = page_of(broker)
-    with PageServer(page, RestSettings(port=0)) as server, closing(Events(server.url)) as events:
+    with PageServer(page, HttpSettings(port=0)) as server, closing(Events(server.url)) as events:
         assert events.next()["problem"]
+
+
+def test_a_server_that_ends_ends_open_pages_in_good_order(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with EmbeddedBroker() as broker:
+        server = PageServer(page_of(broker), HttpSettings(port=0))
+        server.start()
+        with closing(Events(server.url)) as events:
+            events.next()
+            server.stop()
+            while events.answer.fp.readline():
+                pass
+    assert [
+        each for each in caplog.records if each.name == "uvicorn.error" and each.levelno > 20
+    ] == []

@@ -2,6 +2,7 @@
 // Everything from the cluster is set as text, never as HTML: names may be anything.
 
 const WINDOW_MS = 10 * 60 * 1000;
+const MAX_TASKS = 2000;
 const byId = (id) => document.getElementById(id);
 let state = null;
 let chosen = decodeURIComponent(location.hash.slice(1)) || null;
@@ -81,7 +82,7 @@ function drawDetail() {
   byId("name").textContent = group ? group.group_id : chosen ? `${chosen} is gone` : "Choose a group";
   const events = state.events.filter((each) => !chosen || each.group_id === chosen);
   for (const id of ["members", "timeline", "timeline-title"]) byId(id).toggleAttribute("hidden", !group);
-  byId("what-if").hidden = !group || state.assignors.length === 0 || !group.members.some((member) => member.parts.length > 0);
+  byId("what-if").hidden = !group || group.protocol_type === "connect" || state.assignors.length === 0 || !group.members.some((member) => member.parts.length > 0);
   byId("changes-title").hidden = events.length === 0;
   byId("facts").replaceChildren();
   if (group) {
@@ -116,7 +117,7 @@ function changeItem(event) {
   const item = element("li");
   const at = element("time", new Date(event.at_ms).toLocaleTimeString());
   at.dateTime = new Date(event.at_ms).toISOString();
-  item.append(at, document.createTextNode(chosen ? event.text : `${event.group_id}: ${event.text}`));
+  item.append(at, document.createTextNode(chosen || !event.group_id ? event.text : `${event.group_id}: ${event.text}`));
   const about = event.phases.map(([name, ms]) => `${name} ${seconds(ms)}`);
   if (about.length) item.append(element("div", about.join(", "), "faint"));
   return item;
@@ -157,17 +158,96 @@ function drawTimeline(group) {
   drawing.replaceChildren(...made);
 }
 
+function taskColour(taskState) {
+  switch (taskState) {
+    case "RUNNING": return "stable";
+    case "RESTARTING": return "moving";
+    case "FAILED": return "dead";
+    default: return "empty";
+  }
+}
+
+function shownTasks() {
+  if (!state.worker) return state.tasks.filter((task) => chosen === null || task.group_id === chosen);
+  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  return state.tasks.filter((task) => {
+    const text = [task.name, task.state, task.worker, ...task.standbys].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}
+
 function drawConnect() {
-  const tasks = state.tasks;
-  byId("connect").hidden = tasks.length === 0;
-  byId("connectors").tBodies[0].replaceChildren(...tasks.map((task) => {
+  const tasks = shownTasks();
+  byId("connect").hidden = tasks.length === 0 && !state.worker;
+  byId("workers").tBodies[0].replaceChildren(...workerRows(tasks));
+  byId("connectors").tBodies[0].replaceChildren(...tasks.slice(0, MAX_TASKS).map(taskRow));
+  byId("more").hidden = tasks.length <= MAX_TASKS;
+  byId("more").textContent = `and ${(tasks.length - MAX_TASKS).toLocaleString()} more`;
+}
+
+function workerRows(tasks) {
+  const counts = new Map();
+  const of = (worker) => {
+    if (!counts.has(worker)) counts.set(worker, { connectors: 0, tasks: 0, failed: 0, standby: 0 });
+    return counts.get(worker);
+  };
+  for (const task of tasks) {
+    if (task.worker && task.state !== "UNASSIGNED") {
+      of(task.worker)[task.is_task ? "tasks" : "connectors"] += 1;
+      if (task.state === "FAILED") of(task.worker).failed += 1;
+    }
+  }
+  for (const task of tasks) for (const standby of task.standbys) if (counts.has(standby)) of(standby).standby += 1;
+  return [...counts].sort(([a], [b]) => a < b ? -1 : 1).map(([worker, each]) => {
     const row = element("tr");
-    row.append(element("td", task.name), element("td", task.state), element("td", task.worker), element("td", task.standbys.join(", ")));
+    row.append(element("td", worker), ...[each.connectors, each.tasks, each.failed, each.standby]
+      .map((number) => element("td", number.toLocaleString(), "number")));
     return row;
-  }));
+  });
+}
+
+function taskRow(task) {
+  const row = element("tr", null, task.is_task ? "task" : "");
+  const prefix = state.worker || chosen !== null ? "" : `${task.group_id}: `;
+  const name = element("td", prefix + task.name);
+  if (task.trace) name.append(element("div", task.trace, "why"));
+  const now = element("td");
+  now.append(element("span", null, "dot", taskColour(task.state)), document.createTextNode(task.state.toLowerCase()));
+  now.classList.add("whole");
+  const standbys = element("td");
+  standbys.append(...task.standbys.map((standby) => element("div", standby, "whole")));
+  row.append(name, now, element("td", task.worker, "whole"), standbys,
+    element("td", task.restarts === 0 ? "" : task.restarts.toLocaleString(), "number"));
+  return row;
+}
+
+function drawWorker() {
+  const worker = state.worker;
+  document.body.classList.add("worker-page");
+  byId("title").textContent = "Worker";
+  document.title = `${worker.worker_id} - groupsdk`;
+  byId("search").placeholder = "connector, task, worker ( / )";
+  byId("connect").append(byId("changes-title"), byId("changes"));
+  byId("name").textContent = worker.worker_id;
+  const facts = [fact("Health", worker.health), fact("State", worker.state.replaceAll("_", " ")),
+    fact("Leader", worker.is_leader ? "this worker" : worker.leader_url || (worker.leader_url === "" ? "another worker" : "not known"))];
+  if (worker.protocol) facts.push(fact("Protocol", worker.protocol));
+  if (worker.kept_warm.length) facts.push(fact("Keeps warm", worker.kept_warm.join(", ")));
+  if (worker.rebalance_at_ms !== null) facts.push(fact("Lost work is held back until", new Date(worker.rebalance_at_ms).toLocaleTimeString()));
+  byId("facts").replaceChildren(...facts);
+  byId("changes-title").hidden = state.events.length === 0;
+  byId("changes-title").textContent = "Moves, restarts and failures";
+  byId("changes").replaceChildren(...state.events.slice(-50).reverse().map(changeItem));
 }
 
 function draw() {
+  if (state.worker) {
+    byId("cluster").textContent = [state.cluster_id, new Date(state.at_ms).toLocaleTimeString()].filter(Boolean).join(", ");
+    problem(state.problem);
+    drawWorker();
+    drawConnect();
+    return;
+  }
   byId("cluster").textContent = `${state.cluster_id || "cluster"}, ${count(state.brokers, "broker")}, ${count(state.groups.length, "group")}, ${new Date(state.at_ms).toLocaleTimeString()}`;
   problem(state.problem);
   drawList();
@@ -241,4 +321,4 @@ source.onmessage = (message) => {
   draw();
 };
 source.onerror = () => problem("no connection to groupsdk; trying again");
-addEventListener("resize", () => { if (state) drawDetail(); });
+addEventListener("resize", () => { if (state) draw(); });
