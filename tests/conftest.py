@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -47,6 +48,9 @@ StartKafka = Callable[..., LocalKafka]
 def pytest_configure(config: pytest.Config) -> None:
     """Watch which programs the tests start, so that a mark cannot be forgotten."""
     config.stash[_RUNNING] = None
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # nohup, or a script's `&`, has the programs that tests start ignore Ctrl-C, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "subprocess.Popen":

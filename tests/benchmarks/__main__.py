@@ -13,6 +13,7 @@ from groupsdk.testing import LocalKafka
 from groupsdk.testing.local_kafka import DEFAULT_VERSION
 from tests.benchmarks import (
     assignors,
+    broker_assignor_holds,
     broker_consumer_groups,
     broker_data,
     broker_groups,
@@ -45,7 +46,7 @@ BROKER: Final = (
 """What needs a Kafka."""
 EMBEDDED: Final = (
     *("broker_start", "broker_requests", "broker_groups", "broker_consumer_groups", "broker_data"),
-    "connect_workers",
+    *("broker_assignor_holds", "connect_workers"),
 )
 """What starts brokers itself: ours, Kafka, and kfake where Go is at hand."""
 ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor", "connect_assignor")
@@ -53,7 +54,10 @@ ASSIGNORS: Final = ("assignors", "sticky_assignor", "weighted_assignor", "connec
 HISTORY: Final = ("history_decoding", "history_replay")
 """What reads logs; Spark and a JDK for the first."""
 TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS, *HISTORY)
-PRINTED: Final = ("wire_codec", "consumer_protocol", "history_growth", "history_cluster")
+PRINTED: Final = (
+    *("wire_codec", "consumer_protocol"),
+    *("history_growth", "history_cluster", "history_scale"),
+)
 """Scripts that print their own table, which is not for docs/benchmarks.md; run where they are named."""
 NAMES: Final = (*TABLES, *PRINTED)
 
@@ -69,6 +73,7 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
         "broker_requests": lambda: broker_requests.run(options, quick=quick),
         "broker_groups": lambda: broker_groups.run(options, quick=quick),
         "broker_consumer_groups": lambda: broker_consumer_groups.run(options, quick=quick),
+        "broker_assignor_holds": lambda: broker_assignor_holds.run(options, quick=quick),
         "broker_data": lambda: broker_data.run(options, quick=quick),
         "connect_workers": lambda: connect_workers.run(rounds=3 if quick else 10),
         "assignors": lambda: assignors.run(quick=quick),

@@ -7,6 +7,7 @@ import select
 import socket
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -64,15 +65,12 @@ class Member:
         self.member_id = f"m{next(_NUMBERS)}"
         self.epoch = 0
         self.owned: dict[UUID, tuple[int, ...]] = {}
+        self.size = 0
+        """How many partitions it has."""
         self.due_s = 0.0
         self.waits = False
         self._topic = topic
         self.tells = False
-
-    @property
-    def size(self) -> int:
-        """How many partitions it has."""
-        return sum(map(len, self.owned.values()))
 
     def beat(self) -> None:
         """Send a heartbeat."""
@@ -97,6 +95,7 @@ class Member:
             new = {each.topic_id: each.partitions for each in given if each.partitions}
             if new != self.owned:
                 self.owned, self.tells, self.due_s = new, True, now_s
+                self.size = sum(map(len, new.values()))
 
     def leave(self) -> None:
         """Go."""
@@ -110,30 +109,45 @@ def settle(members: Sequence[Member], partitions: int) -> float:
     by_number = {each.client.fileno(): each for each in members}
     for number in by_number:
         poller.register(number, select.EPOLLIN)
+    # those that wait for their time: each for as long as the others, so that the first came in first
+    pausing: deque[Member] = deque()
+    due = [each for each in members if not each.waits]
+    owned = sum(each.size for each in members)
     start = time.perf_counter()
     try:
         while True:
             now_s = time.perf_counter()
             if now_s - start > _TIMEOUT_S:
-                owned = sum(each.size for each in members)
                 raise TimeoutError(f"{owned} of {partitions} partitions have an owner")
-            for each in members:
-                if not each.waits and each.due_s <= now_s:
-                    each.beat()
+            while pausing and pausing[0].due_s <= now_s:
+                due.append(pausing.popleft())
+            while due:
+                due.pop().beat()
             for number, _ in poller.poll(_PAUSE_S / 10):
-                by_number[number].take(time.perf_counter())
-            if _is_settled(members, partitions):
+                member = by_number[number]
+                owned -= member.size
+                member.take(time.perf_counter())
+                owned += member.size
+                if member.tells:
+                    due.append(member)
+                else:
+                    pausing.append(member)
+            if owned == partitions and not due and _is_settled(members, partitions):
                 return (time.perf_counter() - start) * 1000
     finally:
         poller.close()
-        for each in members:
-            if each.waits:
-                each.take(0.0)
+        _take_what_comes(members)
+
+
+def _take_what_comes(members: Iterable[Member]) -> None:
+    for each in members:
+        if each.waits:
+            each.take(0.0)
 
 
 def _is_settled(members: Sequence[Member], partitions: int) -> bool:
     least = partitions // len(members)
-    if sum(each.size for each in members) != partitions or any(e.size < least for e in members):
+    if any(each.size < least for each in members):
         return False
     return len({each.epoch for each in members}) == 1 and not any(each.tells for each in members)
 

@@ -120,7 +120,7 @@ def fill(server: Server, records: int) -> None:
             offsets = tuple(OffsetCommitRequestPartition(each, turn) for each in range(PARTITIONS))
             request = OffsetCommitRequest(
                 group_id=f"filled-{(turn + number) % _GROUPS}",
-                topics=(OffsetCommitRequestTopic(TOPIC, offsets),),
+                topics=(OffsetCommitRequestTopic(TOPIC, partitions=offsets),),
             )
             client.sendall(frame_of(request, COMMIT_VERSION))
         for client in clients:

@@ -178,7 +178,7 @@ def commit_of(group_id: str, joined: JoinGroupResponse, partitions: int) -> byte
         group_id=group_id,
         generation_id_or_member_epoch=joined.generation_id,
         member_id=joined.member_id,
-        topics=(OffsetCommitRequestTopic(TOPIC, offsets),),
+        topics=(OffsetCommitRequestTopic(TOPIC, partitions=offsets),),
     )
     return frame_of(request, COMMIT_VERSION)
 

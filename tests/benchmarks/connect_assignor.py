@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from assignors.java_order import java_map_order
+from assignors.subscribers import java_map_order
 from groupsdk.connect.assignors import IncrementalCooperativeAssignor
 from groupsdk.connect.work import ClusterAssignment, Work
 from groupsdk.wire.connect_protocol import ConnectorTaskId

@@ -163,6 +163,8 @@ class JavaFleet:
         with suppress(JavaError):
             while True:
                 what, *words = self.program.receive(600_000).split(" ")
+                if what == "ready":
+                    continue
                 if what == "stopped":
                     self._stopped.add(int(words[0]))
                     continue

@@ -73,10 +73,11 @@ def _settings(servers: str) -> dict[str, Any]:
 def _batches(client: str, servers: str, topic: str) -> Callable[[], Any]:
     """Return what takes a batch."""
     consumer: Any
-    if client == "groupsdk":
+    if client.startswith("groupsdk"):
         from groupsdk.consumer import GroupConsumer
 
-        consumer = GroupConsumer(_settings(servers))
+        new = {"group.protocol": "consumer"} if client != "groupsdk" else {}
+        consumer = GroupConsumer(_settings(servers) | new)
         consumer.subscribe([topic])
         return lambda: consumer.consume(_BATCH, 1.0)
     if client.startswith("confluent-kafka"):

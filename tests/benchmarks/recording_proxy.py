@@ -12,7 +12,8 @@ from typing import Final, Self
 from tests.benchmarks.worker import ROOT, compiled_environment
 
 
-_HEARTBEAT: Final = 12
+_HEARTBEATS: Final = (12, 68)
+"""Heartbeat and ConsumerGroupHeartbeat."""
 _HEADER = struct.Struct(">ih")
 
 
@@ -30,7 +31,7 @@ class _Watch:
             length, api_key = _HEADER.unpack_from(self._buffer)
             if len(self._buffer) < length + 4:
                 return
-            if api_key == _HEARTBEAT:
+            if api_key in _HEARTBEATS:
                 self._times.append(now)
             del self._buffer[: length + 4]
 

@@ -18,17 +18,21 @@ no housekeeping ran in between.
 import argparse
 import asyncio
 import contextlib
+import json
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from typing_extensions import override
 
@@ -38,9 +42,14 @@ from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.server.broker import Broker
 from groupsdk.clock import SystemClock
 from groupsdk.config import MemberConfig
+from groupsdk.connect.app import Worker
+from groupsdk.connect.rest.api import RestServer
+from groupsdk.connect.task import Connector, Task, TaskContext
+from groupsdk.connect.worker import ConnectWorker
 from groupsdk.coordinator import Protocols
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.mailbox import Mailbox
+from groupsdk.http.settings import HttpSettings
 from groupsdk.membership.actions import AssignGroup, CompleteJoin, PrepareJoin
 from groupsdk.membership.events import GroupAssigned, JoinDelivered, JoinPrepared, Polled
 from groupsdk.membership.state import MemberState
@@ -288,7 +297,7 @@ def broker_commit(recorder: Recorder) -> None:
             group_id=_GROUP,
             generation_id_or_member_epoch=joined.generation_id,
             member_id=joined.member_id,
-            topics=(OffsetCommitRequestTopic(_TOPIC, partitions),),
+            topics=(OffsetCommitRequestTopic(_TOPIC, partitions=partitions),),
         )
 
     asyncio.run(_exchanges(recorder, request, _COMMIT_VERSION))
@@ -399,6 +408,77 @@ def rebalance_as_leader(recorder: Recorder) -> None:
         finally:
             both.close()
         recorder.counts.extend(both.counts)
+
+
+# -- a Connect worker: from POST /connectors until the connector's task runs
+
+
+_CONNECTORS: Final = 5
+
+
+class _Copying(Connector):
+    """A connector with one task, which says that it runs and waits for its end."""
+
+    running: ClassVar[threading.Semaphore] = threading.Semaphore(0)
+
+    @override
+    def plan(self) -> list[Task]:
+        return [Task("all")]
+
+    @override
+    def run(self, task: Task, context: TaskContext) -> None:
+        self.running.release()
+        context.stop.wait()
+
+
+def _run_connectors(recorder: Recorder, start: Callable[[Worker], ConnectWorker]) -> None:
+    """Create connectors one after the other; a worker has one at a time, so that each walk is the same."""
+    both = Recorder(in_threads=True)
+    app = Worker(_GROUP)
+    app.connector(_Copying)
+    try:
+        worker = start(app)
+        with app, RestServer(worker, HttpSettings(port=0)) as server:
+            for number in range(_CONNECTORS):
+                asked = HTTPConnection("127.0.0.1", server.port)
+                asked.connect()
+                body = json.dumps({"name": f"c{number}", "config": {"connector.class": "_Copying"}})
+                with both.counting():
+                    asked.request("POST", "/connectors", body, {"content-type": "application/json"})
+                    answer = asked.getresponse()
+                    answer.read()
+                    if answer.status != 201 or not _Copying.running.acquire(timeout=_WAIT_S):
+                        raise RuntimeError(f"no task runs; the answer was {answer.status}")
+                asked.close()
+                worker.admin.delete_connector(f"c{number}").result(_WAIT_S)
+                while worker.owned:
+                    time.sleep(0.02)
+    finally:
+        both.close()
+    recorder.counts.extend(both.counts)
+
+
+@walk("connector to task, in a group")
+def connector_in_a_group(recorder: Recorder) -> None:
+    """From POST /connectors until its task runs, on the only worker of a group: two rebalances, all threads.
+
+    The broker is a process of its own, and is not counted.
+    """
+    command = [sys.executable, "-m", "groupsdk", "broker", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as broker:
+        try:
+            assert broker.stderr is not None
+            servers = broker.stderr.readline().rpartition("://")[2].strip()
+            settings = {"bootstrap.servers": servers}
+            _run_connectors(recorder, lambda app: app.start(settings, url="http://127.0.0.1:1"))
+        finally:
+            broker.terminate()
+
+
+@walk("connector to task, alone")
+def connector_alone(recorder: Recorder) -> None:
+    """From POST /connectors until its task runs, on a worker without a group or a broker, all threads."""
+    _run_connectors(recorder, lambda app: app.start_standalone(None))
 
 
 def measure(name: str) -> Count:

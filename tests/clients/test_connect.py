@@ -4,7 +4,7 @@ import json
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.ports import ReservedPorts
@@ -70,9 +71,21 @@ class Worker:
 
 
 @contextmanager
-def worker(broker: EmbeddedBroker, directory: Path, **more: str) -> Iterator[Worker]:
-    """Starts a worker, and ends it by force; `more` settings have underscores for dots."""
-    jars = fetch(COORDINATES)
+def worker(
+    broker: EmbeddedBroker | LocalKafka,
+    directory: Path,
+    besides: Sequence[str] = (),
+    **more: str,
+) -> Iterator[Worker]:
+    """Starts a worker, and ends it by force.
+
+    Args:
+        broker: its cluster.
+        directory: where its settings and its output go.
+        besides: further libraries, as Maven names them.
+        more: settings, with underscores for dots.
+    """
+    jars = fetch([*COORDINATES, *besides])
     with ReservedPorts(1) as reserved:
         port = reserved.ports[0]
         properties = {

@@ -84,8 +84,8 @@ def test_dead_letters_are_those_of_kafka_connect(
     made.connector(Refusing)
     with made:
         worker = made.start()
-        worker.put_connector("sink", ours).result(30)
-        state = eventually(lambda: worker._store.state(("sink", "only")), worker.statuses)
+        worker.admin.put_connector("sink", ours).result(30)
+        state = eventually(lambda: worker._store.state(("sink", "only")), worker.admin.statuses)
         assert state == {"handled": False}
     letter = first(servers, "ours")
     assert (letter.key(), letter.value()) == (expected.key(), expected.value())

@@ -12,11 +12,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect import ConnectWorker
-from groupsdk.connect.active_topics import TopicUse
-from groupsdk.connect.config_records import connector_records
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.config_backing_store import connector_records
+from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.session_key import SessionKey, SessionKeySettings
+from groupsdk.connect.status_backing_store import TopicUse
+from groupsdk.http.settings import HttpSettings
 from groupsdk.testing.ports import ReservedPorts
 from tests.clients.test_connect import Worker as JavaWorker, worker as java_worker
 from tests.connect.workers import app, eventually
@@ -40,7 +40,7 @@ def settings_of(group: str) -> dict[str, str]:
 def our_worker(broker: EmbeddedBroker, group: str) -> Iterator[ConnectWorker]:
     """A worker of ours, which answers to HTTP."""
     with ReservedPorts(1) as reserved:
-        settings = RestSettings(port=reserved.ports[0])
+        settings = HttpSettings(port=reserved.ports[0])
         worker = app(bootstrap_servers=broker.bootstrap_servers, **settings_of(group)).start(
             url=settings.url
         )
@@ -85,8 +85,8 @@ def test_kafkas_leader_takes_what_is_signed_with_its_key(
         eventually(lambda: java.ask("/connectors") == [], java.said, _START_S)
         with our_worker(broker, group_id) as ours:
             eventually(lambda: ours.leader_url == f"http://127.0.0.1:{java.port}/", java.said)
-            assert ours.protocol == "sessioned"
-            key = eventually(lambda: ours.configs().session_key)
+            assert ours.admin.protocol == "sessioned"
+            key = eventually(lambda: ours.admin.configs().session_key)
             body = json.dumps([{"file": "x"}]).encode()
             signed = SessionKeySettings().headers(key, body)
             other = SessionKeySettings().headers(SessionKey(b"x" * 32, "HmacSHA256", 0), body)
@@ -111,25 +111,27 @@ def test_kafkas_follower_hands_its_tasks_to_our_leader_and_runs_them(
         "tasks.max": "1",
     }
     with our_worker(broker, group_id) as ours:
-        eventually(lambda: ours.is_leader and ours.configs().session_key)
+        eventually(lambda: ours.is_leader and ours.admin.configs().session_key)
         with java_worker(broker, tmp_path, **settings_of(group_id)) as java:
             eventually(
                 lambda: len(broker.groups[group_id].members) == 2, java.said, timeout_s=_START_S
             )
             eventually(lambda: ours.leader_url is not None)
             # a class of Kafka's, which our own interface refuses; whoever runs it plans its tasks
-            ours.request(lambda: ours._leader.write(connector_records("source", config))).result(20)
-            eventually(lambda: len(ours.configs().task_ids("source")) == 1, java.said)
-            (task,) = ours.configs().task_configs.values()
+            ours.requests.put(
+                lambda: ours._leader.write(connector_records("source", config))
+            ).result(20)
+            eventually(lambda: len(ours.admin.configs().task_ids("source")) == 1, java.said)
+            (task,) = ours.admin.configs().task_configs.values()
             assert task["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
             # exactly-once source tasks have their former producers fenced by the leader before they start
-            eventually(lambda: ours.configs().fenced_tasks == {"source": 1}, java.said)
+            eventually(lambda: ours.admin.configs().fenced_tasks == {"source": 1}, java.said)
             task_path = "/connectors/source/tasks/0/status"
             eventually(lambda: java.until(task_path)["state"] == "RUNNING", java.said)
             assert java.until(task_path)["worker_id"] == f"127.0.0.1:{java.port}"
             assert lines(broker, topic, 2) == [b"one", b"two"]
             # each kind reads which topics the other's tasks use (KIP-558)
-            eventually(lambda: list(ours.topics("source")) == [topic], java.said)
+            eventually(lambda: list(ours.admin.topics("source")) == [topic], java.said)
             ours._store.put_topic(TopicUse("of-ours", "source", 0, 1))
 
             def told() -> bool:
@@ -137,7 +139,7 @@ def test_kafkas_follower_hands_its_tasks_to_our_leader_and_runs_them(
                 return bool(said) and set(said["source"]["topics"]) == {topic, "of-ours"}
 
             eventually(told, java.said)
-            ours.forget_topics("source")
+            ours.admin.forget_topics("source")
             eventually(
                 lambda: "of-ours" not in java.ask("/connectors/source/topics")["source"]["topics"]
             )

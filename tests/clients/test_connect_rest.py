@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.connect.rest.server import RestServer
-from groupsdk.connect.rest.settings import RestSettings
+from groupsdk.connect.rest.api import RestServer
+from groupsdk.http.settings import HttpSettings
 from tests.clients.test_connect import worker as java_worker
 from tests.connect.workers import app, eventually
 
@@ -103,7 +103,7 @@ def sides(
     }
     with java_worker(broker, directory, group_id="rest-theirs") as java:
         ours = app().start({"group.id": "rest-ours", "bootstrap.servers": broker.bootstrap_servers})
-        server = RestServer(ours, RestSettings(port=0))
+        server = RestServer(ours, HttpSettings(port=0))
         server.start()
         try:
             eventually(lambda: java.ask("/connectors") == [], java.said, _START_S)
@@ -206,7 +206,7 @@ def test_a_connectors_life_looks_the_same(sides: tuple[Side, Side]) -> None:
         ("POST", "/connectors/none/tasks/0/restart", None, 404),
         ("DELETE", "/connectors/none", None, 404),
         ("PATCH", "/connectors/none/config", {}, 404),
-        # the rest of them needs Log4j, which is not among the worker's jars here
+        # the rest of them needs Log4j: tests/connect/rest/test_loggers_beside_kafka.py
         ("PUT", "/admin/loggers/some.logger", {}, 400),
         ("GET", "/connectors/none/offsets", None, 404),
         ("DELETE", "/connectors/none/offsets", None, 404),

@@ -1,11 +1,18 @@
 """Use consumer groups of the new protocol (KIP-848) through librdkafka, alone and beside classic members."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupType, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupType,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from groupsdk.broker.embedded import EmbeddedBroker
@@ -27,7 +34,12 @@ class Group:
         self.consumers: list[Consumer] = []
         self.read: list[tuple[int, int]] = []
 
-    def join(self, subscription: str | None = None, **settings: object) -> Consumer:
+    def join(
+        self,
+        subscription: str | None = None,
+        listeners: Mapping[str, Any] | None = None,
+        **settings: object,
+    ) -> Consumer:
         """Adds a consumer; of the new protocol unless it is told otherwise."""
         given = {key.replace("_", "."): value for key, value in settings.items()}
         consumer = Consumer(
@@ -40,7 +52,7 @@ class Group:
                 **(NEW | given),
             }
         )
-        consumer.subscribe([subscription or self.topic])
+        consumer.subscribe([subscription or self.topic], **(listeners or {}))
         self.consumers.append(consumer)
         return consumer
 
@@ -131,6 +143,54 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(group: Group) -> No
 
 
 @pytest.mark.timeout(120)
+def test_listeners_hear_of_what_moves_in_order(group: Group) -> None:
+    heard: list[str] = []
+
+    def named(name: str) -> dict[str, Callable[[Consumer, list[TopicPartition]], None]]:
+        def note(what: str) -> Callable[[Consumer, list[TopicPartition]], None]:
+            def noted(_: Consumer, partitions: list[TopicPartition]) -> None:
+                if partitions:
+                    heard.append(f"{name} {what} {len(partitions)}")
+
+            return noted
+
+        return {f"on_{what}": note(what) for what in ("assign", "revoke", "lost")}
+
+    group.join(listeners=named("first"))
+    group.until(4)
+    second = group.join(listeners=named("second"))
+    group.until(2, 2)
+    assert heard == ["first assign 4", "first revoke 2", "second assign 2"]
+    group.leave(second)
+    group.until(4)
+    assert heard[3:] == ["second revoke 2", "first assign 2"]
+
+
+@pytest.mark.timeout(120)
+def test_a_paused_partition_is_kept_and_not_read(group: Group) -> None:
+    consumer = group.join()
+    group.until(4)
+    paused = [TopicPartition(group.topic, 0)]
+    consumer.pause(paused)
+    producer = producer_of(group.broker)
+    for number in range(40):
+        producer.produce(group.topic, b"v", partition=number % 4)
+    assert producer.flush(20) == 0
+    eventually(lambda: group.settled(4) and len(group.read) == 30, timeout_s=40.0)
+    # a rebalance meanwhile, which it keeps half of its partitions in
+    second = group.join(auto_offset_reset="latest")
+    group.until(2, 2)
+    group.leave(second)
+    group.until(4)
+    assert {partition for partition, _ in group.read} == {1, 2, 3}
+    consumer.resume(paused)
+    eventually(
+        lambda: group.settled(4) and {each for each, _ in group.read} == {0, 1, 2, 3},
+        timeout_s=40.0,
+    )
+
+
+@pytest.mark.timeout(120)
 def test_classic_members_take_part_and_the_group_migrates_up_and_down(group: Group) -> None:
     group.join(group_protocol="classic", session_timeout_ms=6_000, heartbeat_interval_ms=200)
     group.until(4)
@@ -216,6 +276,38 @@ def test_tools_see_the_group(group: Group) -> None:
     assert shown.type == ConsumerGroupType.CONSUMER
     (member,) = shown.members
     assert len(member.assignment.topic_partitions) == 4
+
+
+@pytest.mark.timeout(120)
+def test_a_stalled_caller_loses_its_partitions_when_its_session_ends(group_id: str) -> None:
+    """From 2.15 on librdkafka leaves once its caller has revoked, which a stalled one does not (librdkafka issue 5541).
+
+    Until then it sends no heartbeat. Kafka 4.3.1 removes it at the end of its session as well.
+    """
+    settings = {"group.consumer.session.timeout.ms": 4_000}
+    with EmbeddedBroker(settings, topics={"t": 4}) as broker, ExitStack() as stack:
+        group = Group(broker, group_id, "t")
+        stack.callback(group.close)
+        stalled = group.join(max_poll_interval_ms=4_000, topic_metadata_refresh_interval_ms=500)
+        group.until(4)
+        group.join()
+        group.until(2, 2)
+        group.consumers.remove(stalled)
+        stack.callback(stalled.close)
+        group.until(4)
+        group.consumers.insert(0, stalled)
+        errors = []
+
+        def is_back() -> bool:
+            message = stalled.poll(0.02)
+            if message is not None:
+                error = message.error()
+                assert error is not None
+                errors.append(error.code())
+            return group.settled(2, 2)
+
+        eventually(is_back, lambda: f"{errors}", 40.0)
+        assert errors == [KafkaError._MAX_POLL_EXCEEDED]
 
 
 @pytest.mark.timeout(120)

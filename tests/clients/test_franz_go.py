@@ -1,7 +1,5 @@
 """Use the embedded broker through franz-go's kgo, where Go is at hand to build it."""
 
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +8,10 @@ import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing.watchdog import WATCHDOG
+from tests.support.go import built_go
 
 
 SOURCE = Path(__file__).parent / "go" / "scenarios"
-REQUIRE = "GROUPSDK_REQUIRE_GO"
 SCENARIOS = (
     "range",
     "roundrobin",
@@ -24,6 +22,12 @@ SCENARIOS = (
     "transactions",
     "fencing",
     "consumer-protocol",
+    "consumer-pattern",
+    "consumer-static",
+    "consumer-commits",
+    "consumer-listeners",
+    "consumer-pause",
+    "consumer-transactions",
 )
 pytestmark = [pytest.mark.go, pytest.mark.timeout(300)]
 
@@ -31,22 +35,7 @@ pytestmark = [pytest.mark.go, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built program."""
-    go = shutil.which("go")
-    if go is None:
-        missing = "no Go here (go on PATH), which builds the clients on franz-go"
-        if os.environ.get(REQUIRE) == "1":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
-    built = tmp_path_factory.mktemp("go") / "scenarios"
-    done = subprocess.run(
-        [go, "build", "-o", str(built), "."],
-        cwd=SOURCE,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return built
+    return built_go(SOURCE, tmp_path_factory.mktemp("go"))
 
 
 @pytest.fixture(scope="module")

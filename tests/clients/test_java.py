@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pytest_mock import MockerFixture
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.server.connection import Connection
 from tests.support.java import JavaProgram
 
 
@@ -30,6 +32,7 @@ SCENARIOS = (
     "consumer-protocol",
     "consumer-transactions",
     "consumer-listeners",
+    "consumer-pause",
     "migration",
 )
 _TIMEOUT_MS = 50_000
@@ -50,3 +53,20 @@ def clients(
 def test_java(clients: JavaProgram, group_id: str, scenario: str) -> None:
     said = clients.ask(f"{scenario} {group_id}", _TIMEOUT_MS)
     assert said == "ok", said.replace(" | ", "\n")
+
+
+@pytest.mark.timeout(120)
+def test_the_newest_client_names_topics_by_id(
+    kafka_installed: None, group_id: str, mocker: MockerFixture
+) -> None:
+    calls = mocker.spy(Connection, "run")
+    jars = [f"org.apache.kafka:kafka-clients:{RELEASES[-1]}"]
+    with (
+        EmbeddedBroker({"group.consumer.release": "4.4"}) as newest,
+        JavaProgram(SOURCE, jars, arguments=[newest.bootstrap_servers]) as program,
+    ):
+        for scenario in ("consumer-protocol", "consumer-transactions"):
+            said = program.ask(f"{scenario} {group_id}-{scenario}", _TIMEOUT_MS)
+            assert said == "ok", said.replace(" | ", "\n")
+    used = {(each.args[1].route.api_key, each.args[1].version) for each in calls.call_args_list}
+    assert {(8, 10), (9, 10), (28, 6)} <= used

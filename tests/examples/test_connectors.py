@@ -33,7 +33,7 @@ def test_files_are_followed_over_restarts(worker: ConnectWorker, tmp_path: Path)
     log, out = tmp_path / "log", tmp_path / "out"
     log.write_text("one\ntwo\nhal")
     config = {"connector.class": "FileTail", "files": str(log), "into": str(out)}
-    worker.put_connector("logs", config).result(10)
+    worker.admin.put_connector("logs", config).result(10)
     eventually(lambda: [each["line"] for each in lines(out)] == ["one", "two"])
     assert worker.stop(20)
     with log.open("a") as file:
@@ -49,7 +49,7 @@ def test_a_directory_is_watched_by_several_tasks(worker: ConnectWorker, tmp_path
     watched, out = tmp_path / "watched", tmp_path / "out"
     watched.mkdir()
     config = {"connector.class": "DirectoryWatcher", "directory": str(watched), "into": str(out)}
-    worker.put_connector("inbox", {**config, "tasks": "2"}).result(10)
+    worker.admin.put_connector("inbox", {**config, "tasks": "2"}).result(10)
     for number in range(8):
         (watched / f"file-{number}").write_text("x")
 
@@ -92,7 +92,7 @@ def test_a_url_is_polled_and_changes_are_told(worker: ConnectWorker, tmp_path: P
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/"
         config = {"connector.class": "HttpPoller", "urls": url, "into": str(out), "every": "0.05"}
-        worker.put_connector("page", config).result(10)
+        worker.admin.put_connector("page", config).result(10)
         eventually(lambda: len(lines(out)) == 1)
         eventually(lambda: Page.unchanged > 2)
         Page.text = "second"

@@ -1,15 +1,18 @@
 """Holds docs/deployment.md to formats and to the commands that it names."""
 
 import configparser
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from groupsdk.cli.run import RunOptions, run
 from tests.examples.process import ROOT
 
 
@@ -40,18 +43,28 @@ def test_the_services_of_compose_name_each_other() -> None:
     services: Any = yaml.safe_load(text)["services"]
     assert set(services["jobs"]["depends_on"]) <= set(services)
     listener = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
-    assert listener == f"PLAINTEXT://{services['jobs']['environment']['BOOTSTRAP']}"
+    address = services["jobs"]["environment"]["GROUPSDK_BOOTSTRAP_SERVERS"]
+    assert listener == f"PLAINTEXT://{address}"
+    assert services["jobs"]["stop_grace_period"] == "40s"
 
 
-def test_the_unit_is_one_and_the_image_starts_python_itself() -> None:
+def test_the_unit_is_one_and_runs_what_the_image_runs() -> None:
     (text,) = blocks("ini")
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read_string(text)
     assert set(unit) - {"DEFAULT"} == {"Unit", "Service", "Install"}
-    assert shlex.split(unit["Service"]["ExecStart"])[0].startswith("/")
+    program, *words = shlex.split(unit["Service"]["ExecStart"])
+    assert program.startswith("/")
     (image,) = blocks("dockerfile")
-    assert re.search(r'^CMD \["python", ', image, re.MULTILINE)
+    found = re.search(r"^CMD (\[.*\])$", image, re.MULTILINE)
+    assert found is not None
+    assert json.loads(found[1]) == [Path(program).name, *words]
+    # how long it may take to end is bounded by less than what the supervisors wait
+    assert unit["Service"]["TimeoutStopSec"] == "40"
+    assert RunOptions().shutdown_timeout < 40
+    known = {name for each in run.params for name in each.opts}
+    assert {each for each in words if each.startswith("--")} <= known
 
 
 def test_the_worker_knows_the_options_of_the_page() -> None:

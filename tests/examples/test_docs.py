@@ -62,7 +62,7 @@ def test_the_diagram_has_every_transition() -> None:
 
 
 def test_the_design_is_short_enough_to_be_read() -> None:
-    assert len((ROOT / "docs/design.md").read_text().splitlines()) <= 220
+    assert len((ROOT / "docs/design.md").read_text().splitlines()) <= 230
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

@@ -97,7 +97,7 @@ def test_records_are_in_files_once_over_restarts(servers: str, topic: str, tmp_p
     for begin, end in ((0, 120), (120, 150)):
         worker = app.start_standalone(tmp_path / "store.json")
         eventually(partial(getattr, worker, "is_leader"))
-        worker.put_connector("archive", settings).result(10)
+        worker.admin.put_connector("archive", settings).result(10)
         eventually(partial(has, tmp_path, topic, 120))
         produce(servers, topic, max(begin, 120), end - max(begin, 120))
         eventually(partial(has, tmp_path, topic, end))

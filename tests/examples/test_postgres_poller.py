@@ -56,7 +56,7 @@ def start(server: LocalPostgres, directory: Path) -> ConnectWorker:
     """The example as one process."""
     worker = app.start_standalone(directory / "store.json", POLICY)
     eventually(lambda: worker.is_leader)
-    worker.put_connector("shop", config(server, directory / "out")).result(10)
+    worker.admin.put_connector("shop", config(server, directory / "out")).result(10)
     return worker
 
 
@@ -125,7 +125,9 @@ def test_it_goes_on_when_the_server_was_gone(
     worker = start(server, tmp_path)
     eventually(lambda: len(rows(out)) == 1)
     server.crash()
-    eventually(lambda: "RESTARTING" in {each.state.value for each in worker.statuses().values()})
+    eventually(
+        lambda: "RESTARTING" in {each.state.value for each in worker.admin.statuses().values()}
+    )
     server.start()
     with psycopg.connect(server.dsn, autocommit=True) as anew:
         add(anew, "two")

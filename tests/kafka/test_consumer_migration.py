@@ -1,7 +1,5 @@
 """Our consumers in groups with members of the consumer protocol (KIP-848), of every library that has one."""
 
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -29,6 +27,7 @@ from tests.kafka.migrating_group import (
     python_peer,
     read_outputs,
 )
+from tests.support.go import built_go
 from tests.support.java import compiled
 from tests.support.workers import eventually
 
@@ -76,19 +75,7 @@ def newer_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
 @pytest.fixture(scope="module")
 def go_peer(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The path of the built peer in Go."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("no Go here, which builds the peer on franz-go")
-    program = tmp_path_factory.mktemp("go") / "nextpeer"
-    done = subprocess.run(
-        [go, "build", "-o", str(program), "."],
-        cwd=_HERE / "go" / "nextpeer",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return str(program)
+    return str(built_go(_HERE / "go" / "nextpeer", tmp_path_factory.mktemp("go")))
 
 
 class Scene:

@@ -1,9 +1,9 @@
 """Share one group among our consumers and those of every other library, each of them leading once."""
 
-import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,9 +18,19 @@ from groupsdk.assignment import Cluster, Subscription
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.subscriptions import decode_assignment
+from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.watchdog import WATCHDOG
+from tests.kafka.migrating_group import look
+from tests.support.consumers import (
+    PACED_BY_TESTS,
+    DrivenConsumer,
+    Group,
+    OwnerWitness,
+    tell,
+)
+from tests.support.go import built_go
 from tests.support.groups import GroupSeen, describe_group
 from tests.support.java import compiled
 from tests.support.workers import eventually
@@ -140,19 +150,7 @@ def servers(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def go_peer(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The path of the built peer in Go."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("no Go here, which builds the peer on franz-go")
-    program = tmp_path_factory.mktemp("go") / "grouppeer"
-    done = subprocess.run(
-        [go, "build", "-o", str(program), "."],
-        cwd=_HERE / "go" / "grouppeer",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return str(program)
+    return str(built_go(_HERE / "go" / "grouppeer", tmp_path_factory.mktemp("go")))
 
 
 def command_of(
@@ -279,3 +277,81 @@ def test_one_group_of_both(
         matrix.check(seen)
         again.leave()
         matrix.check(matrix.settled(2, ours))
+
+
+NEW_MATRIX = [cell for cell in MATRIX if cell[0] != "java-4.1.0"]
+QUICK_NEW = [
+    ("java-4.4.0", "cooperative-sticky"),
+    ("librdkafka", "range"),
+    ("kafka-python", "sticky"),
+    ("aiokafka", "roundrobin"),
+    ("franz-go", "cooperative-sticky"),
+]
+
+
+@pytest.fixture(scope="module")
+def paced_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
+    """A broker of Kafka whose members of the consumer protocol heartbeat often."""
+    with LocalKafka(properties=PACED_BY_TESTS) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def paced_embedded() -> Iterator[EmbeddedBroker]:
+    """One of ours that does the same."""
+    with EmbeddedBroker({key: int(value) for key, value in PACED_BY_TESTS.items()}) as broker:
+        yield broker
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("broker", ["paced_kafka", "paced_embedded"])
+@pytest.mark.parametrize(
+    ("library", "assignor"),
+    [
+        pytest.param(*cell, marks=() if cell in QUICK_NEW else pytest.mark.slow, id="-".join(cell))
+        for cell in NEW_MATRIX
+    ],
+)
+def test_classic_members_of_all_libraries_with_ours_of_the_consumer_protocol(
+    group_id: str, request: pytest.FixtureRequest, broker: str, library: str, assignor: str
+) -> None:
+    servers = str(request.getfixturevalue(broker).bootstrap_servers)
+    topic = f"topic-{group_id}"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, _PARTITIONS, 1)])[topic].result()
+    command = command_of(library, servers, group_id, topic, assignor, request)
+    group = Group("consumer", group_id, topic, servers, servers).configure()
+
+    def settled(type_: str, size: int, *ours: DrivenConsumer) -> None:
+        """Wait until so many members own each partition once, as evenly as can be, by the broker's view and by ours."""
+
+        def look_again() -> bool:
+            time.sleep(0.05)  # each look is a connection
+            for each in ours:
+                assert not each.errors, each.errors
+            seen = look(servers, group_id)
+            shares = [number for share in seen.shares.values() for number in share]
+            return (
+                (seen.type, seen.state, len(seen.shares)) == (type_, "Stable", size)
+                and sorted(shares) == [*range(_PARTITIONS)]
+                and all(each.acts_on == seen.shares[each.consumer.member_id()] for each in ours)
+            )
+
+        eventually(look_again, lambda: (look(servers, group_id), tell(*ours)))
+        sizes = [len(each) for each in look(servers, group_id).shares.values()]
+        assert max(sizes) - min(sizes) <= 1
+
+    with Peer(command) as peer:
+        settled("classic", 1)
+        with group.consumer() as one, group.consumer() as two, OwnerWitness(one, two) as witness:
+            settled("consumer", 3, one, two)
+            peer.leave()
+            settled("consumer", 2, one, two)
+            with Peer(command) as again:
+                settled("consumer", 3, one, two)
+                one.close()
+                two.close()
+                # the last of the consumer protocol is gone
+                settled("classic", 1)
+                again.leave()
+            witness.check()

@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from groupsdk.clock import Clock, ManualClock
 from groupsdk.config import MemberConfig
+from groupsdk.drivers.engine_handle import Pause
 from groupsdk.drivers.hosts.host import promise, settle
 from groupsdk.drivers.mailbox import Mailbox
-from groupsdk.drivers.member_base import Pause
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.membership.actions import Send
@@ -237,7 +237,7 @@ class Bench:
 
         config = MemberConfig.of(SETTINGS | settings)
         self.member = Member(self.worker, config, self.clock, open_host)
-        self.host = FakeHost(config, self.clock, self.member._mailbox)
+        self.host = FakeHost(config, self.clock, self.member._engine.mailbox)
 
     def requests(self, kind: type[RequestT]) -> list[RequestT]:
         """Return all requests of this kind, oldest first."""

@@ -19,7 +19,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 
 
-_OPTIONAL = {"jinja2", "numpy", "pandas", "psycopg", "pyarrow", "pyspark", "pytest", "uvloop"}
+_OPTIONAL = {"pandas", "psycopg", "pyspark", "pytest", "uvloop"}
 """What only extras bring that are not installed here."""
 
 

@@ -53,7 +53,9 @@ def test_a_date_that_goes_back_and_forth_between_starts_loses_nothing(tmp_path: 
             written = produce(client, "t", batch(values[-1], timestamp=clock.now_ms()))
             assert (written.error_code, written.base_offset) == (0, number)
             parts = (OffsetCommitRequestPartition(0, number),)
-            commit = OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", parts),))
+            commit = OffsetCommitRequest(
+                "g", topics=(OffsetCommitRequestTopic("t", partitions=parts),)
+            )
             while client.ask(commit, 8).topics[0].partitions[0].error_code:
                 pass
             joined = join(client, f"g{number}")

@@ -113,6 +113,7 @@ public class Scenarios {
             case "nothing-to-tell" -> nothingToTell();
             case "not-served" -> notServed(name);
             case "consumer-protocol" -> consumerProtocol(name);
+            case "consumer-pause" -> consumerPause(name);
             case "migration" -> migration(name);
             default -> throw new IllegalArgumentException("there is no scenario " + scenario);
         }
@@ -529,6 +530,36 @@ public class Scenarios {
             eventually("what the topic has grown by", () -> has(first, 8));
             second.subscribe(new org.apache.kafka.clients.consumer.SubscriptionPattern(name + ".*"));
             eventually("four and four", () -> has(first, 4) & has(second, 4));
+        }
+    }
+
+    /** A partition that is paused is kept, also over a rebalance, and nothing of it is read. */
+    private void consumerPause(String name) throws Exception {
+        create(name, 2);
+        var paused = List.of(new TopicPartition(name, 0));
+        try (var reader = newConsumer(name, Map.of()); var writer = producer(Map.of())) {
+            reader.subscribe(List.of(name));
+            eventually("all", () -> has(reader, 2));
+            reader.pause(paused);
+            for (int number = 0; number < 6; number++) {
+                done(writer.send(new ProducerRecord<>(name, number % 2, "key", "value" + number)));
+            }
+            same(List.of("value1", "value3", "value5"), taken(reader, 3));
+            try (var second = newConsumer(name, Map.of("auto.offset.reset", "latest"))) {
+                second.subscribe(List.of(name));
+                eventually("one and one", () -> has(reader, 1) & has(second, 1));
+            }
+            eventually("all again", () -> has(reader, 2));
+            reader.resume(reader.paused());
+            done(writer.send(new ProducerRecord<>(name, 0, "key", "value6")));
+            eventually("the partition that was paused", () -> {
+                for (var record : reader.poll(SHORT)) {
+                    if (record.value().equals("value6")) {
+                        return true;
+                    }
+                }
+                return false;
+            });
         }
     }
 

@@ -1,5 +1,6 @@
 // What franz-go does with a broker. Its argument: bootstrap servers. A line of input is a scenario, the topic
 // (of four partitions, which is there) and the group or transactional id; it answers "ok", or "failed" and why.
+// A line that begins with "member" steers a member of a group: see members.go.
 package main
 
 import (
@@ -31,11 +32,16 @@ func main() {
 	input := bufio.NewScanner(os.Stdin)
 	for input.Scan() {
 		words := strings.Fields(input.Text())
-		if err := run(words[0], words[1], words[2]); err != nil {
-			fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", " | "))
+		said, err := "ok", error(nil)
+		if words[0] == "member" {
+			said, err = steered(words[1:])
 		} else {
-			fmt.Println("ok")
+			err = run(words[0], words[1], words[2])
 		}
+		if err != nil {
+			said = "failed " + strings.ReplaceAll(err.Error(), "\n", " | ")
+		}
+		fmt.Println(said)
 	}
 }
 
@@ -49,6 +55,18 @@ func run(scenario, topic, id string) error {
 		return share(ctx, topic, id, kgo.ServerSideBalancer())
 	case "static":
 		return static(ctx, topic, id)
+	case "consumer-static":
+		return consumerStatic(ctx, topic, id)
+	case "consumer-pattern":
+		return pattern(ctx, topic, id)
+	case "consumer-commits":
+		return commits(ctx, topic, id)
+	case "consumer-listeners":
+		return listeners(ctx, topic, id)
+	case "consumer-pause":
+		return pause(ctx, topic, id)
+	case "consumer-transactions":
+		return transactions(ctx, topic, id, kgo.ServerSideBalancer())
 	case "compression":
 		return compression(ctx, topic, id)
 	case "transactions":
@@ -223,7 +241,7 @@ func compression(ctx context.Context, topic, _ string) error {
 }
 
 // transactions moves records from partition 1 to partition 0, with the offsets of the group, in a session.
-func transactions(ctx context.Context, topic, id string) error {
+func transactions(ctx context.Context, topic, id string, options ...kgo.Opt) error {
 	source, err := client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		return err
@@ -233,7 +251,7 @@ func transactions(ctx context.Context, topic, id string) error {
 	if err := source.ProduceSync(ctx, record).FirstErr(); err != nil {
 		return err
 	}
-	session, err := kgo.NewGroupTransactSession(
+	session, err := kgo.NewGroupTransactSession(append(options,
 		kgo.SeedBrokers(servers...),
 		kgo.TransactionalID(id),
 		kgo.ConsumerGroup(id),
@@ -243,7 +261,7 @@ func transactions(ctx context.Context, topic, id string) error {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	)
+	)...)
 	if err != nil {
 		return err
 	}

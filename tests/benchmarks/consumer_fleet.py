@@ -1,0 +1,298 @@
+"""Run many consumers of one client in one process: `python -m tests.benchmarks.consumer_fleet CLIENT SERVERS GROUP TOPIC`.
+
+It reads "start N", "stop N" and "busy N SECONDS", and tells "ready", "assigned NANOS N PARTITIONS", "revoked ..." and
+"stopped N": nanoseconds of the machine's monotonic clock, partitions with commas. `Fleet` is the other side, for clients in
+Java and Go too.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+from typing_extensions import override
+
+from tests.benchmarks.members import python_loop
+from tests.benchmarks.worker import ROOT, compiled_environment
+
+
+CLIENTS: Final = ("groupsdk", "librdkafka", "Java", "franz-go")
+"""Members of the consumer protocol (KIP-848)."""
+CLASSIC: Final = "groupsdk classic"
+_JAVA: Final = Path(__file__).parent / "java" / "ConsumerFleet.java"
+_JAVA_CLIENT: Final = "org.apache.kafka:kafka-clients:4.4.0"
+_GO: Final = Path(__file__).parent / "go" / "fleet"
+_END_S: Final = 30.0
+
+# The program.
+
+
+class _Member(threading.Thread):
+    """One consumer, which polls until it is stopped."""
+
+    def __init__(self, client: str, settings: dict[str, Any], topic: str, number: str) -> None:
+        super().__init__(daemon=True)
+        self.running = True
+        self.busy_s = 0.0
+        self._number = number
+        self._topic = topic
+        self._client = client
+        self._settings = settings
+
+    @override
+    def run(self) -> None:
+        consumer = (_confluent if self._client == "librdkafka" else _groupsdk)(
+            self._settings, self._topic, self._tell
+        )
+        while self.running:
+            consumer.consume(500, 0.1)
+            busy_s, self.busy_s = self.busy_s, 0.0
+            if busy_s:
+                python_loop(busy_s)
+        consumer.close()
+        _say(f"stopped {self._number}")
+
+    def _tell(self, what: str, given: Iterable[Any]) -> None:
+        now = time.perf_counter_ns()
+        _say(f"{what} {now} {self._number} {','.join(str(each.partition) for each in given)}")
+
+
+def _groupsdk(settings: dict[str, Any], topic: str, tell: Callable[[str, Any], None]) -> Any:
+    from groupsdk.consumer import GroupConsumer
+
+    consumer = GroupConsumer(settings)
+    consumer.subscribe(
+        topic,
+        on_assign=lambda given: tell("assigned", given),
+        on_revoke=lambda given: tell("revoked", given),
+    )
+    return consumer
+
+
+def _confluent(settings: dict[str, Any], topic: str, tell: Callable[[str, Any], None]) -> Any:
+    from confluent_kafka import Consumer
+
+    def on_assign(consumer: Any, given: list[Any]) -> None:
+        consumer.incremental_assign(given)
+        tell("assigned", given)
+
+    def on_revoke(consumer: Any, given: list[Any]) -> None:
+        tell("revoked", given)
+        consumer.incremental_unassign(given)
+
+    consumer = Consumer(settings)
+    consumer.subscribe([topic], on_assign=on_assign, on_revoke=on_revoke)
+    return consumer
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> None:
+    """Do as is told, until the input ends."""
+    client, servers, group, topic = arguments
+    settings: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "group.protocol": "consumer",
+    }
+    if client == CLASSIC:
+        settings |= {
+            "group.protocol": "classic",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": 45_000,
+            "heartbeat.interval.ms": 5_000,
+        }
+    if client == "librdkafka":
+        import confluent_kafka  # noqa: F401  # before the clock runs
+    else:
+        import groupsdk.consumer
+        import groupsdk.drivers.engine.engine  # noqa: F401  # before the clock runs
+    members: dict[str, _Member] = {}
+    _say("ready")
+    for line in sys.stdin:
+        match line.split():
+            case ["start", number]:
+                members[number] = _Member(client, settings, topic, number)
+                members[number].start()
+            case ["busy", number, seconds]:
+                members[number].busy_s = float(seconds)
+            case ["stop", number]:
+                members.pop(number).running = False
+            case _:
+                raise ValueError(line)
+
+
+# The other side.
+
+
+class Owners:
+    """Who owns what since when, by what the members of some fleets tell."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.owner: dict[int, str] = {}
+        self.free_since: dict[int, float] = {}
+        self.gaps: list[float] = []
+        """Seconds without an owner, one for each partition that moved."""
+
+    def told(self, what: str, at_s: float, member: str, partitions: list[int]) -> None:
+        """Take note of what a member told."""
+        with self.changed:
+            for each in partitions:
+                if what == "assigned":
+                    if each in self.free_since:
+                        self.gaps.append(max(0.0, at_s - self.free_since.pop(each)))
+                    self.owner[each] = member
+                elif self.owner.get(each) == member:
+                    del self.owner[each]
+                    self.free_since[each] = at_s
+            self.changed.notify_all()
+
+    def gone(self, member: str) -> None:
+        """Take note that a member was killed: what it owned has no owner from now on."""
+        now = time.perf_counter()
+        self.told("revoked", now, member, [p for p, one in self.owner.items() if one == member])
+
+    def take_gaps(self) -> list[float]:
+        """Return the gaps so far, and forget them."""
+        with self.changed:
+            gaps, self.gaps = self.gaps, []
+            return gaps
+
+    def wait_shared(self, partitions: int, members: set[str], timeout_s: float) -> None:
+        """Wait until these members share all partitions as evenly as can be; raises TimeoutError."""
+        share, rest = divmod(partitions, len(members))
+
+        def shared() -> bool:
+            owners = list(self.owner.values())
+            return (len(owners), set(owners)) == (partitions, members) and all(
+                share <= owners.count(each) <= share + bool(rest) for each in members
+            )
+
+        with self.changed:
+            if not self.changed.wait_for(shared, timeout_s):
+                raise TimeoutError(f"not shared within {timeout_s} s: {self.owner}")
+
+
+def command_of(client: str, servers: str, group: str, topic: str) -> list[str]:
+    """Return the command line of a fleet; builds what has to be built."""
+    where = [servers, group, topic]
+    if client == "franz-go":
+        return [str(_built()), *where]
+    if client == "Java":
+        from groupsdk.testing.jars import fetch
+        from groupsdk.testing.jvm import find_java
+        from tests.support.java import compiled
+
+        jars = fetch([_JAVA_CLIENT])
+        classpath = ":".join(map(str, [compiled(_JAVA, jars), *jars]))
+        options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        return [str(find_java().java), *options, "-cp", classpath, _JAVA.stem, *where, "consumer"]
+    return [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.consumer_fleet", client, *where]
+
+
+def _built() -> Path:
+    program = Path(tempfile.gettempdir()) / "groupsdk-benchmarks" / "fleet"
+    program.parent.mkdir(exist_ok=True)
+    go = shutil.which("go")
+    if go is None:
+        raise FileNotFoundError("no Go here, which builds the members on franz-go")
+    subprocess.run([go, "build", "-o", str(program), "."], cwd=_GO, check=True)
+    return program
+
+
+class Fleet:
+    """A process with the members of one client, and what they tell `owners`; a context manager, which kills it."""
+
+    def __init__(self, client: str, servers: str, group: str, topic: str, owners: Owners) -> None:
+        self._owners = owners
+        # franz-go has no way to the monotonic clock
+        self._offset_s = time.perf_counter() - time.time() if client == "franz-go" else 0.0
+        self._ready = threading.Event()
+        self._stopped: set[str] = set()
+        self._process = subprocess.Popen(
+            command_of(client, servers, group, topic),
+            cwd=ROOT,
+            env=compiled_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    def start(self, *members: str) -> None:
+        """Have members join."""
+        self._send(*(f"start {each}" for each in members))
+
+    def busy(self, member: str, seconds: float) -> None:
+        """Have the thread of a member compute in Python for a while."""
+        self._send(f"busy {member} {seconds}")
+
+    def stop(self, member: str, *, wait: bool = False) -> None:
+        """Have a member leave."""
+        self._send(f"stop {member}")
+        until = time.monotonic() + _END_S
+        while wait and member not in self._stopped and time.monotonic() < until:
+            time.sleep(0.005)
+
+    def kill(self) -> None:
+        """End the process by force."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def _send(self, *lines: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("".join(f"{each}\n" for each in lines))
+        self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            match line.rstrip("\n").split(" "):
+                case ["ready"]:
+                    self._ready.set()
+                case ["stopped", number]:
+                    self._stopped.add(number)
+                case [("assigned" | "revoked") as what, nanos, number, partitions]:
+                    told = [int(each) for each in partitions.split(",") if each]
+                    self._owners.told(what, int(nanos) / 1e9 + self._offset_s, number, told)
+                case _:
+                    pass  # what a library prints
+        self._ready.set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._ready.wait(_END_S):
+            raise TimeoutError("the members' process does not begin")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._thread.join(_END_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+    os._exit(0)

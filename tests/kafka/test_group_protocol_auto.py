@@ -1,0 +1,269 @@
+"""`group.protocol=auto` where brokers lack the consumer protocol, gain it, lose it or refuse a right."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, and not in its __all__
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.consumer import GroupConsumer
+from groupsdk.errors import GroupAuthorizationError
+from groupsdk.testing import LocalKafka
+from groupsdk.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.kafka.migrating_group import look
+from tests.support.consumers import (
+    PACED_BY_TESTS,
+    DrivenConsumer,
+    OwnerWitness,
+    await_beats,
+    await_shared,
+)
+from tests.support.groups import request_once
+from tests.support.workers import eventually
+
+
+PARTITIONS = 4
+_PROPERTIES = PACED_BY_TESTS | {"group.consumer.session.timeout.ms": "2000"}
+Right = tuple[ResourceType, str, ResourcePatternType, str, str]
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def paced_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
+    """A broker of Kafka whose members heartbeat often."""
+    with LocalKafka(properties=_PROPERTIES) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedBroker]:
+    """One of ours."""
+    with EmbeddedBroker({key: int(value) for key, value in _PROPERTIES.items()}) as broker:
+        yield broker
+
+
+@pytest.fixture(params=["paced_kafka", "embedded"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a broker of each kind, which has the feature group.version again after the test."""
+    servers = str(request.getfixturevalue(request.param).bootstrap_servers)
+    yield servers
+    set_feature(servers, 1)
+
+
+def set_feature(address: str, level: int) -> None:
+    """Switch the consumer protocol on (1) or off (0)."""
+    kind = 1 if level else 2
+    update = FeatureUpdateKey("group.version", level, upgrade_type=kind)
+    answer = request_once(address, UpdateFeaturesRequest(feature_updates=(update,)), 1)
+    assert answer.error_code == 0, answer
+
+
+def settings_of(address: str, group_id: str, **more: Any) -> dict[str, Any]:
+    """Return the settings of a consumer that chooses its protocol itself."""
+    given = {
+        "bootstrap.servers": address,
+        "group.id": group_id,
+        "group.protocol": "auto",
+        "auto.offset.reset": "earliest",
+        "heartbeat.interval.ms": 200,
+        "session.timeout.ms": 6_000,
+        "partition.assignment.strategy": "cooperative-sticky",
+    }
+    return given | more
+
+
+@pytest.fixture
+def topic(group_id: str) -> str:
+    return f"t-{group_id}"
+
+
+def create(address: str, topic: str) -> None:
+    """Create the test's topic."""
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was logged of the choice."""
+    return [each.getMessage() for each in caplog.records if "group.protocol=auto" in each.message]
+
+
+def test_a_switch_that_is_off_is_named_and_the_classic_protocol_used(
+    address: str, group_id: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(address, topic)
+    set_feature(address, 0)
+    with (
+        caplog.at_level(logging.INFO, "groupsdk.consumer"),
+        DrivenConsumer(topic, settings_of(address, group_id)) as driven,
+    ):
+        await_shared(PARTITIONS, driven)
+        assert driven.consumer.group_protocol == "classic"
+        assert look(address, group_id).type == "classic"
+    assert not driven.errors
+    (line,) = said(caplog)
+    assert "uses the classic protocol" in line
+    assert "group.version" in line
+
+
+def test_a_service_follows_the_switch_one_restart_after_the_other(
+    address: str, group_id: str, topic: str
+) -> None:
+    create(address, topic)
+    set_feature(address, 0)
+    settings = settings_of(address, group_id)
+    with ExitStack() as stack:
+
+        def join() -> DrivenConsumer:
+            return stack.enter_context(DrivenConsumer(topic, settings))
+
+        members = [join(), join()]
+        await_shared(PARTITIONS, *members)
+        set_feature(address, 1)
+        await_beats(*members)
+        assert {each.consumer.group_protocol for each in members} == {"classic"}
+        # the first one that is restarted takes the group along
+        members.pop(0).close()
+        members.append(join())
+        await_shared(PARTITIONS, *members)
+        assert [each.consumer.group_protocol for each in members] == ["classic", "consumer"]
+        eventually(lambda: look(address, group_id).type == "consumer")
+        members.pop(0).close()
+        members.append(join())
+        await_shared(PARTITIONS, *members)
+        assert {each.consumer.group_protocol for each in members} == {"consumer"}
+        assert not [error for each in members for error in each.errors]
+
+
+def test_a_switch_that_is_turned_off_takes_a_running_service_back(
+    address: str, group_id: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(address, topic)
+    settings = settings_of(address, group_id)
+    with (
+        caplog.at_level(logging.INFO, "groupsdk.consumer"),
+        DrivenConsumer(topic, settings) as one,
+        DrivenConsumer(topic, settings) as two,
+        OwnerWitness(one, two) as witness,
+    ):
+        await_shared(PARTITIONS, one, two)
+        assert [each.consumer.group_protocol for each in (one, two)] == ["consumer"] * 2
+        held = [each.owned for each in (one, two)]
+        set_feature(address, 0)
+        eventually(lambda: {each.consumer.group_protocol for each in (one, two)} == {"classic"})
+        await_shared(PARTITIONS, one, two)
+        assert [each.heard("lost") for each in (one, two)] == [[each] for each in held]
+        witness.check()
+        assert not [*one.errors, *two.errors]
+    assert len([line for line in said(caplog) if "uses the classic protocol" in line]) == 2
+
+
+@pytest.fixture
+def rights(secure_kafka: LocalKafka, group_id: str, topic: str) -> Iterator[Callable[[bool], None]]:
+    """Let mallory read the topic, and give the right to read the group or take it away."""
+    address = secure_kafka.bootstrap_servers_of("PLAINTEXT")
+    client = AdminClient({"bootstrap.servers": address})
+    create(address, topic)
+    to_topic = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:mallory", "*")
+    to_group = (ResourceType.GROUP, group_id, ResourcePatternType.LITERAL, "User:mallory", "*")
+
+    def allow(right: Right) -> None:
+        binding = AclBinding(*right, AclOperation.READ, AclPermissionType.ALLOW)
+        for future in client.create_acls([binding]).values():
+            future.result(10)
+
+    def deny(right: Right) -> None:
+        anything = AclBindingFilter(*right, AclOperation.ANY, AclPermissionType.ANY)
+        for future in client.delete_acls([anything]).values():
+            future.result(10)
+
+    allow(to_topic)
+    yield lambda given: (allow if given else deny)(to_group)
+    deny(to_group)
+    deny(to_topic)
+
+
+def test_a_right_that_is_lacking_is_told_and_no_reason_for_the_classic_protocol(
+    secure_kafka: LocalKafka,
+    rights: Callable[[bool], None],
+    group_id: str,
+    topic: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    address = secure_kafka.bootstrap_servers_of("SASL_PLAINTEXT")
+    settings = settings_of(address, group_id) | {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "mallory",
+        "sasl.password": "mallory-secret",
+    }
+    with caplog.at_level(logging.INFO, "groupsdk.consumer"):
+        with GroupConsumer(settings) as refused:
+            refused.subscribe(topic)
+            with pytest.raises(GroupAuthorizationError, match="GROUP_AUTHORIZATION_FAILED"):
+                refused.poll(60)
+            assert refused.group_protocol == "consumer"
+        assert not said(caplog)
+        rights(True)
+        # it may not describe the group's configuration, so the session timeout is not known
+        with DrivenConsumer(topic, settings) as driven:
+            await_shared(PARTITIONS, driven)
+            assert driven.consumer.group_protocol == "consumer"
+        assert not driven.errors
+        assert "uses the consumer protocol: the broker serves it" in said(caplog)[0]
+
+
+def test_a_group_that_cannot_change_its_protocol_is_joined_by_the_one_that_it_has(
+    group_id: str, topic: str, caplog: pytest.LogCaptureFixture, kafka_installed: None
+) -> None:
+    policy = {"group.consumer.migration.policy": "disabled"}
+    with LocalKafka(properties=_PROPERTIES | policy) as kafka:
+        address = kafka.bootstrap_servers
+        create(address, topic)
+        classic = settings_of(address, group_id) | {"group.protocol": "classic"}
+        with DrivenConsumer(topic, classic) as old:
+            await_shared(PARTITIONS, old)
+            with (
+                caplog.at_level(logging.INFO, "groupsdk.consumer"),
+                DrivenConsumer(topic, settings_of(address, group_id)) as new,
+            ):
+                await_shared(PARTITIONS, old, new)
+                assert new.consumer.group_protocol == "classic"
+                (line,) = said(caplog)
+                assert "GROUP_ID_NOT_FOUND" in line
+        assert not [*old.errors, *new.errors]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.9.1", "3.6.2"])
+def test_a_release_without_the_protocol_is_joined_by_the_classic_one(
+    group_id: str,
+    topic: str,
+    caplog: pytest.LogCaptureFixture,
+    kafka_installed: None,
+    version: str,
+) -> None:
+    with LocalKafka(version=version) as kafka:
+        address = kafka.bootstrap_servers
+        create(address, topic)
+        with (
+            caplog.at_level(logging.INFO, "groupsdk.consumer"),
+            DrivenConsumer(topic, settings_of(address, group_id)) as driven,
+        ):
+            await_shared(PARTITIONS, driven)
+            assert driven.consumer.group_protocol == "classic"
+        assert not driven.errors
+        (line,) = said(caplog)
+        assert "Apache Kafka 4.0" in line
