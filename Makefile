@@ -1,6 +1,6 @@
 # Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-full simulate churn check wheel site versions bench format clean
+.PHONY: help demo quick test test-full simulate churn history-kills check wheel site versions bench format clean
 
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
@@ -9,6 +9,8 @@ ARGS ?=
 DURATION ?= 60
 # For how many minutes: make churn MINUTES=10
 MINUTES ?= 10
+# How many runs: make history-kills SEEDS=6
+SEEDS ?= 6
 # BOOTSTRAP=host:port names your own cluster for `make demo`, and make hands it on in the environment. Without
 # it the demo runs on the embedded broker.
 
@@ -21,7 +23,7 @@ PYTEST := GROUPSDK_REQUIRE_KAFKA=1 .ci/tests $(PYTHON) -m pytest -n $(WORKERS) -
 # What `make quick` leaves out: what starts a Kafka, a JVM or Go (tests/conftest.py marks these), and the
 # longest of the rest, each of them part of `make test`.
 QUICK_MARKS := not slow and not kafka and not spark and not go
-QUICK_IGNORES := $(addprefix tests/,survival examples $(addprefix simulation/test_,simulation.py mutants.py broker_mutants.py fuzz.py))
+QUICK_IGNORES := $(addprefix tests/,survival examples $(addprefix simulation/test_,simulation.py mutants.py consumer_mutants.py broker_mutants.py fuzz.py))
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +51,10 @@ simulate: ## play random runs of members and brokers under faults for DURATION=n
 churn: ## keep a thousand Connect tasks on twenty workers through kills and changes for MINUTES=n
 	@.ci/setup python
 	@$(PYTHON) -m tests.connect.churn --minutes $(MINUTES)
+
+history-kills: ## kill what follows an archive, driver, workers and executors, with SEEDS=n; compare the tables
+	@.ci/setup python jvm
+	$(PYTHON) -m tests.spark.following_kills --seeds $(SEEDS)
 
 check: ## formatting, ruff, mypy strict, pyright on docs and examples, and the import contracts
 	@.ci/setup lint

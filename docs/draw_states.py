@@ -1,5 +1,8 @@
 #!/usr/bin/env python
-"""Draw docs/protocol.md and the states in docs/broker-design.md from the tables of the code: `python -m docs.draw_states`."""
+"""Draw docs/protocol.md, and the states in docs/broker-design.md and docs/connect.md, from the tables of the code.
+
+Run `python -m docs.draw_states`.
+"""
 
 import ast
 import inspect
@@ -9,10 +12,11 @@ from operator import attrgetter
 from typing import Any
 
 from docs.regions import Pages, filled, table, write
-from groupsdk.broker.classic_groups import state as group_state
-from groupsdk.broker.group_status import GroupState
+from groupsdk.broker import group_status
 from groupsdk.broker.runtime import coordinator_runtime
+from groupsdk.broker.server import connection
 from groupsdk.broker.transactions import state as transaction_state
+from groupsdk.connect import herder, status_backing_store as statuses
 from groupsdk.consumer_membership import replies as consumer_replies, state as consumer_state
 from groupsdk.membership.replies import (
     CALLER_REQUEST_REPLIES,
@@ -39,7 +43,21 @@ def diagram(
     return "\n".join([*lines, "```"])
 
 
-def states(kind: type[Enum]) -> str:
+def matrix(transitions: Mapping[Any, Enum], triggers: type[Enum]) -> str:
+    """Return transitions as a table of states and triggers, where most triggers come in most states."""
+    rows: dict[Enum, dict[Enum, str]] = {}
+    for (state, trigger), following in transitions.items():
+        rows.setdefault(state, {})[trigger] = f"`{following.name}`"
+    return table(
+        ("State", *(each.value for each in triggers)),
+        [
+            (f"`{state.name}`", *(row.get(each, "") for each in triggers))
+            for state, row in rows.items()
+        ],
+    )
+
+
+def states(kind: type[Enum], subject: str = "The member") -> str:
     """Return what each state means and what is done in it, from the docstrings under the members of an enum."""
     (definition,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(definition, ast.ClassDef)
@@ -50,7 +68,7 @@ def states(kind: type[Enum]) -> str:
             text = " ".join(inspect.cleandoc(ast.literal_eval(below.value)).split())
             meaning, _, action = text.partition(" transition:")[0].partition(" action: ")
             rows.append((f"`{member.targets[0].id}`", f"{meaning} {_sentence(action)}".rstrip()))
-    return table(("State", "The member"), rows)
+    return table(("State", subject), rows)
 
 
 def broker_pages() -> Pages:
@@ -58,7 +76,12 @@ def broker_pages() -> Pages:
     return filled(
         "broker-design.md",
         {
-            "group-states": diagram(group_state.TRANSITIONS, GroupState.EMPTY, attrgetter("value")),
+            "connection-states": diagram(
+                connection.TRANSITIONS, connection.ConnectionState.READY, attrgetter("value")
+            ),
+            "group-states": diagram(
+                group_status.TRANSITIONS, group_status.GroupState.EMPTY, attrgetter("value")
+            ),
             "transaction-states": diagram(
                 transaction_state.TRANSITIONS,
                 transaction_state.TransactionState.EMPTY,
@@ -69,6 +92,24 @@ def broker_pages() -> Pages:
                 coordinator_runtime.RuntimeState.LOADING,
                 attrgetter("value"),
             ),
+        },
+    )
+
+
+def connect_pages() -> Pages:
+    """Return docs/connect.md as it has to be."""
+    everywhere = herder.HerderTrigger.ASSIGNED, herder.HerderTrigger.LOST
+    transitions = {
+        key: following for key, following in herder.TRANSITIONS.items() if key[1] not in everywhere
+    }
+    transitions[herder.HerderState.OUTSIDE, everywhere[0]] = herder.HerderState.ASSIGNED
+    return filled(
+        "connect.md",
+        {
+            "worker-states": diagram(transitions, herder.HerderState.OUTSIDE),
+            "worker-actions": states(herder.HerderState, "The worker"),
+            "task-transitions": matrix(statuses.TASK_TRANSITIONS, statuses.TaskTrigger),
+            "task-actions": states(statuses.State, "The connector or task"),
         },
     )
 
@@ -108,7 +149,7 @@ def caller_requests() -> str:
 
 
 def pages() -> Pages:
-    """Return docs/protocol.md and docs/broker-design.md as they have to be."""
+    """Return all pages as they have to be."""
     regions = {
         "states": diagram(TRANSITIONS, MemberState.UNJOINED),
         "actions": states(MemberState),
@@ -120,7 +161,7 @@ def pages() -> Pages:
         "consumer-actions": states(consumer_state.ConsumerMemberState),
         "consumer-replies": consumer_reply_table(),
     }
-    return broker_pages() | filled("protocol.md", regions)
+    return broker_pages() | connect_pages() | filled("protocol.md", regions)
 
 
 def _sentence(text: str) -> str:
