@@ -63,14 +63,14 @@ check: ## formatting, ruff, mypy strict, pyright on docs and examples, and the i
 	$(PYTHON) -m mypy
 	$(PYTHON) -m docs.check_types
 	.venv/bin/lint-imports --no-cache
+	$(PYTHON) -m codespell_lib README.md CHANGELOG.md docs examples groupsdk assignors
 
 wheel: ## build wheel and source distribution into dist/ and check what is in them
 	@.ci/setup python
 	@.ci/wheel
 
-site: ## build the documentation site into build/site, and check its links and its spelling
+site: ## build the documentation site into build/site, and check its links
 	@.ci/setup docs
-	@$(PYTHON) -m codespell_lib README.md CHANGELOG.md docs examples groupsdk assignors
 	@$(PYTHON) -m docs.build_site
 
 versions: ## install the wheel for every Python of the machine and try its parts on an embedded broker

@@ -31,6 +31,9 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
     """The deadlines of `HeartbeatTimer`, with an interval and a session timeout that may change."""
 
     _told_session_ms: int | None = None
+    _told_before_change = False
+    """Whether the interval has changed since the question was sent that `_told_session_ms` answers."""
+    _asked_since_change = False
     _ask_at_ms = 0
 
     @classmethod
@@ -51,7 +54,11 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
             return
         self._interval_ms = interval_ms
         self._early = EarlyHeartbeats(interval_ms)
-        self._ask_at_ms = now_ms  # who changed the one may have changed the other
+        if self.next_ms is not None:
+            self.next_ms = min(self.next_ms, now_ms + interval_ms)
+        # Who changed the one may have changed the other: until it is told again, the shorter time is believed.
+        self._told_before_change, self._asked_since_change = True, False
+        self._ask_at_ms = now_ms
         self._set_session()
 
     def soon(self, now_ms: int) -> None:
@@ -78,6 +85,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
     def session_request(self, group_id: str, now_ms: int) -> DescribeConfigsRequest:
         """Return the question how long a session of this group lasts."""
         self._ask_at_ms = now_ms + ASK_EVERY_MS
+        self._asked_since_change = True
         resource = DescribeConfigsResource(
             resource_type=_GROUP, resource_name=group_id, configuration_keys=(_SESSION_KEY,)
         )
@@ -96,6 +104,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
                     and 0 < int(value) <= _LONGEST_MS
                 ):
                     self._told_session_ms = int(value)
+                    self._told_before_change = not self._asked_since_change
                     self._set_session()
                     return None
         return f"the broker does not know {_SESSION_KEY}"
@@ -111,8 +120,13 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         return self._interval_ms
 
     def _set_session(self) -> None:
-        told_ms = self._told_session_ms
-        self._session_timeout_ms = _guessed_ms(self._interval_ms) if told_ms is None else told_ms
+        told_ms, guessed_ms = self._told_session_ms, _guessed_ms(self._interval_ms)
+        if told_ms is None:
+            self._session_timeout_ms = guessed_ms
+        else:
+            self._session_timeout_ms = (
+                min(told_ms, guessed_ms) if self._told_before_change else told_ms
+            )
 
 
 def _guessed_ms(interval_ms: int) -> int:

@@ -193,11 +193,16 @@ def test_weights_are_balanced_and_others_interrupt_nothing(group: Group) -> None
 
 def test_a_loggers_level_is_set_by_all_workers(group: Group) -> None:
     name = "tests.of.all.workers"
+    # the workers of the test before may have set it after that test reset it
+    logging.getLogger(name).setLevel(logging.INFO)
     workers = [group.start(f"w{n}", client_id=f"w{n}") for n in range(2)]
     group.ask(lambda leader: leader.admin.set_logger_level(name, "ERROR"))
     # here they are in one process: only the first finds another level
     eventually(
-        lambda: any(each.admin.loggers.all().get(name, {}).get("last_modified") for each in workers)
+        lambda: any(
+            each.admin.loggers.all().get(name, {}).get("last_modified") for each in workers
+        ),
+        lambda: [each.admin.loggers.all().get(name) for each in workers],
     )
     assert logging.getLogger(name).level == logging.ERROR
     logging.getLogger(name).setLevel(logging.NOTSET)

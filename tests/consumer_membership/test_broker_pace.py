@@ -28,10 +28,26 @@ def test_the_session_is_a_guess_until_it_is_told() -> None:
     assert timer.session_timeout_ms == DEFAULT_INTERVAL_MS * SESSION_IN_INTERVALS
     timer.paced(1_000, 0)
     assert timer.session_timeout_ms == 1_000 * SESSION_IN_INTERVALS
+    timer.session_request("g", 0)
     assert timer.session_told(session(6_000)) is None
     assert timer.session_timeout_ms == 6_000
-    timer.paced(2_000, 0)
-    assert timer.session_timeout_ms == 6_000
+
+
+def test_after_another_interval_the_shorter_session_counts_until_it_is_told_again() -> None:
+    timer = pace()
+    timer.session_request("g", 0)
+    timer.session_told(session(45_000))
+    timer.session_request("g", 0)
+    timer.paced(200, 0)
+    assert timer.session_timeout_ms == 200 * SESSION_IN_INTERVALS
+    # answers the question of before
+    timer.session_told(session(45_000))
+    assert timer.session_timeout_ms == 200 * SESSION_IN_INTERVALS
+    timer.session_request("g", 0)
+    timer.session_told(session(1_500))
+    assert timer.session_timeout_ms == 1_500
+    timer.paced(5_000, 0)
+    assert timer.session_timeout_ms == 1_500
 
 
 def test_an_interval_beyond_every_session_does_not_make_belief_last_for_days() -> None:

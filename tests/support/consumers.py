@@ -20,6 +20,7 @@ from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import GroupSdkError
 from groupsdk.testing.watchdog import WATCHDOG
 from groupsdk.types import Generation, GroupMembershipOperation
+from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from groupsdk.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -70,6 +71,19 @@ class Group:
         resource = AlterConfigsResource(_GROUP_RESOURCE, self.group_id, configs)
         answer = request_once(self.address, IncrementalAlterConfigsRequest((resource,)), 1)
         assert [each.error_code for each in answer.responses] == [0], answer
+        # Kafka's broker answers before it follows them
+        asked = DescribeConfigsRequest(
+            (DescribeConfigsResource(_GROUP_RESOURCE, self.group_id, tuple(values)),)
+        )
+        eventually(
+            lambda: (
+                {
+                    each.name: each.value
+                    for each in request_once(self.address, asked, 1).results[0].configs
+                }
+                == {key: str(value) for key, value in values.items()}
+            )
+        )
         return self
 
     def settings(self, **more: Any) -> dict[str, Any]:

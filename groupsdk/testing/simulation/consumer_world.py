@@ -385,8 +385,14 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         other protocol in the midst of a cooperative rebalance: neither is a change of the group.
         """
         invariant, what = problem
-        statics = [each for each in self.members if each.config.group_instance_id is not None]
-        if invariant != 2 or self._helped or not any(e.reads.speaks.is_classic for e in statics):
+        static_members = [
+            each for each in self.members if each.config.group_instance_id is not None
+        ]
+        if (
+            invariant != 2
+            or self._helped
+            or not any(e.reads.speaks.is_classic for e in static_members)
+        ):
             return False
         living = [each for each in self.members if each.alive and not each.fenced]
         topics = {topic for each in living for topic in each.reads.topics}
