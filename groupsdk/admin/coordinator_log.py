@@ -272,10 +272,7 @@ def _generation(value: GroupMetadataValue) -> str:
     members = []
     for each in value.members:
         assignment = read_assignment(value.protocol_type, each.assignment, each.subscription)
-        has = ranges(assignment.partitions) or ", ".join(
-            (*assignment.connectors, *assignment.tasks)
-        )
-        members.append(f"{each.member_id} [{has}]")
+        members.append(f"{each.member_id} [{assignment.text}]")
     return (
         f"generation {value.generation}, {value.protocol_type} {value.protocol}, leader {value.leader},"
         f" {len(members)} members: {'; '.join(members)}"

@@ -79,15 +79,24 @@ class Assignment:
     """As in `Subscription`."""
 
     @property
-    def size(self) -> int:
-        """How many partitions, connectors and tasks there are."""
-        return len(self.partitions) + len(self.connectors) + len(self.tasks)
+    def size(self) -> int | None:
+        """How many parts there are; None where a protocol of its own gives no list."""
+        if self.other is not None and not isinstance(self.other, list):
+            return None
+        return len(self.partitions) + len(self.connectors) + len(self.tasks) + len(self.other or ())
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The name of each partition, connector and task."""
+        """The name of each partition, connector and task, and each element of a list of a protocol of its own."""
         names = (f"{each.topic}-{each.partition}" for each in self.partitions)
-        return (*names, *self.connectors, *self.tasks)
+        elements = self.other if isinstance(self.other, list) else ()
+        return (*names, *self.connectors, *self.tasks, *map(shown, elements))
+
+    @property
+    def text(self) -> str:
+        """All of it on one line for a table."""
+        known = ranges(self.partitions) or ", ".join((*self.connectors, *self.tasks))
+        return known or shown(self.other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from groupsdk.admin.descriptions import (
+    CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupType,
     Member,
     PartitionLag,
-    ranges,
-    shown,
 )
 from groupsdk.assignment import TopicPartition
 from groupsdk.cli.command import CommandGroup, ExitCode, complain, exit_with
@@ -164,7 +163,14 @@ def offsets_command(group_id: str, connection: Connection, as_json: bool, log_le
     set_up_logging(log_level)
     from groupsdk.admin.groups import committed_offsets
 
-    found = sorted(connection.run(lambda client: committed_offsets(client, group_id)).items())
+    async def gather(client: "ClusterClient") -> "dict[TopicPartition, CommittedOffset]":
+        committed = await committed_offsets(client, group_id)
+        if not committed:
+            # as for a group that has committed nothing yet, unless there is none
+            await _describe(client, [group_id])
+        return committed
+
+    found = sorted(connection.run(gather).items())
     if as_json:
         write_json([{**plain(part), **plain(committed)} for part, committed in found])
         return
@@ -550,7 +556,7 @@ def _write_members(group: GroupDescription) -> None:
     for each in group.members:
         target = None
         if each.target is not None and each.target != each.assignment:
-            target = _assigned(each.target.partitions)
+            target = each.target.text
         rows.append(
             (
                 each.member_id,
@@ -558,18 +564,12 @@ def _write_members(group: GroupDescription) -> None:
                 each.host,
                 each.epoch,
                 each.assignment.size,
-                _assigned(each.assignment.partitions)
-                or ", ".join((*each.assignment.connectors, *each.assignment.tasks))
-                or shown(each.assignment.other),
+                each.assignment.text,
                 target,
             )
         )
     columns = ("MEMBER", "INSTANCE", "HOST", "EPOCH", "COUNT", "ASSIGNMENT", "TARGET")
     write_table(columns, rows, title=f"Members of {group.group_id}")
-
-
-def _assigned(partitions: tuple[TopicPartition, ...]) -> str:
-    return ranges(partitions)
 
 
 def _write_lag(lag: Sequence[PartitionLag]) -> None:

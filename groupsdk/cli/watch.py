@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from groupsdk.admin.descriptions import ranges, shown
 from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup, watch_cluster
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import Connection, connection_options
@@ -32,6 +31,21 @@ _STATES: Final = {
     "Assigning": "yellow",
     "Reconciling": "yellow",
 }
+_COLUMNS: Final = (
+    "GROUP",
+    "TYPE",
+    "STATE",
+    "SINCE",
+    "ASSIGNOR",
+    "EPOCH",
+    "MEMBERS",
+    "ASSIGNED",
+    "LAG",
+)
+_LEFT_OUT: Final = ("TYPE", "SINCE", "EPOCH")
+"""What a narrow terminal does not show, so that no word of the rest is broken."""
+_WIDE: Final = 110
+"""So many characters hold all columns."""
 _SHOWN: Final = 8
 """So many rebalances are shown."""
 
@@ -167,7 +181,7 @@ class _Screen:
             signal.signal(signal.SIGTERM, self._before)
 
     def show(self, view: ClusterView) -> None:
-        drawn = draw(view, members=self._members)
+        drawn = draw(view, members=self._members, width=self._console.width)
         if self._console.is_terminal:
             self._live.update(drawn, refresh=True)
         else:
@@ -181,15 +195,21 @@ def _view(*, members: bool, only_rebalances: bool, as_json: bool) -> _Lines | _S
     return _Screen(members=members)
 
 
-def draw(view: ClusterView, *, members: bool) -> "RenderableType":
-    """Draw a view: a table of groups, of their members where asked for, and the last rebalances."""
+def draw(view: ClusterView, *, members: bool, width: int) -> "RenderableType":
+    """Draw a view: a table of groups, of their members where asked for, and the last rebalances.
+
+    Args:
+        view: what is seen.
+        members: whether to show the members too.
+        width: of the terminal, in characters; some columns are left out where it is narrow.
+    """
     from rich.console import Group
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(f"{_time(view.at_ms)}  {len(view.groups)} groups", "bold")]
     if view.error is not None:
         parts.append(Text(cell(view.error), "bold red"))
-    parts.append(_groups(view))
+    parts.append(_groups(view, narrow=width < _WIDE))
     if members:
         parts += [_members(each) for each in view.groups if each.description.members]
     if view.rebalances:
@@ -202,25 +222,25 @@ def draw(view: ClusterView, *, members: bool) -> "RenderableType":
     return Group(*parts)
 
 
-def _groups(view: ClusterView) -> "Table":
+def _groups(view: ClusterView, *, narrow: bool) -> "Table":
     rows = []
     for each in view.groups:
         group = each.description
         rows.append(
-            (
-                group.group_id,
-                group.type,
-                group.state,
-                f"{max(0, view.at_ms - each.since_ms) // 1000} s",
-                group.assignor or group.protocol_type,
-                group.epoch,
-                len(group.members),
-                sum(member.assignment.size for member in group.members),
-                each.total_lag,
-            )
+            {
+                "GROUP": group.group_id,
+                "TYPE": group.type,
+                "STATE": group.state,
+                "SINCE": f"{max(0, view.at_ms - each.since_ms) // 1000} s",
+                "ASSIGNOR": group.assignor or group.protocol_type,
+                "EPOCH": group.epoch,
+                "MEMBERS": len(group.members),
+                "ASSIGNED": sum(member.assignment.size or 0 for member in group.members),
+                "LAG": each.total_lag,
+            }
         )
-    columns = ("GROUP", "TYPE", "STATE", "SINCE", "ASSIGNOR", "EPOCH", "MEMBERS", "ASSIGNED", "LAG")
-    return _table(columns, rows)
+    columns = [each for each in _COLUMNS if not (narrow and each in _LEFT_OUT)]
+    return _table(columns, [[row[each] for each in columns] for row in rows])
 
 
 def _members(group: WatchedGroup) -> "Table":
@@ -233,9 +253,7 @@ def _members(group: WatchedGroup) -> "Table":
             member.instance_id,
             member.host,
             member.assignment.size,
-            ranges(member.assignment.partitions)
-            or ", ".join((*member.assignment.connectors, *member.assignment.tasks))
-            or shown(member.assignment.other),
+            member.assignment.text,
             lag.get(member.member_id, 0),
         )
         for member in group.description.members
@@ -253,7 +271,8 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "
         box=SIMPLE_HEAD, title=cell(title) if title else None, title_justify="left", pad_edge=False
     )
     for column in columns:
-        table.add_column(column, overflow="fold")
+        # names may be long: these alone are broken
+        table.add_column(column, overflow="fold", no_wrap=column in _COLUMNS[1:])
     for row in rows:
         table.add_row(*(Text(cell(each), _STATES.get(str(each), "")) for each in row))
     return table

@@ -98,6 +98,8 @@ def _member(member: Member, lag: int | None) -> dict[str, Any]:
 
 
 def _parts(assignment: Assignment) -> list[str]:
+    if not assignment.parts:
+        return [assignment.text] if assignment.text else []
     parts = [str(each) for each in assignment.parts[: _MAX_PARTS + 1]]
     if len(parts) > _MAX_PARTS:
         parts[_MAX_PARTS:] = [f"and {len(assignment.parts) - _MAX_PARTS} more"]

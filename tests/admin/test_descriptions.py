@@ -34,6 +34,15 @@ def test_a_consumers_bytes_are_read() -> None:
     assert assigned.size == 2
 
 
+def test_a_list_of_a_protocol_of_its_own_has_parts_and_another_content_has_a_text() -> None:
+    listed = read_assignment("work", b'["a", 2, {"b": 1}]')
+    assert (listed.parts, listed.size) == (("a", "2", '{"b": 1}'), 3)
+    assert listed.text == '["a", 2, {"b": 1}]'
+    other = read_assignment("work", b'{"shards": [1]}')
+    assert (other.parts, other.size, other.text) == ((), None, '{"shards": [1]}')
+    assert (read_assignment("work", b"").size, read_assignment("work", b"").text) == (0, "")
+
+
 def test_a_connect_workers_bytes_are_read() -> None:
     assert (
         read_subscription("connect", encode_metadata(WorkerState("http://w:1", 3))).url

@@ -237,6 +237,13 @@ def test_nobody_is_removed_from_a_group_that_is_not_there(
     assert "GROUP_ID_NOT_FOUND" in told
 
 
+def test_offsets_of_a_group_that_is_not_there_are_an_error(
+    servers: tuple[str, str], group_id: str, run: Run
+) -> None:
+    told = run("groups", "offsets", group_id, *servers, code=1).err
+    assert "GROUP_ID_NOT_FOUND" in told
+
+
 @each_case(
     ("words", "text"),
     [

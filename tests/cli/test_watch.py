@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -40,12 +41,25 @@ VIEW = ClusterView(
 )
 
 
+def drawn(width: int, view: ClusterView = VIEW) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(draw(view, members=True, width=width))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_narrow_terminal_breaks_no_word() -> None:
+    group = replace(
+        VIEW.groups[0].description, state="CompletingRebalance", assignor="cooperative-sticky"
+    )
+    shown = drawn(80, replace(VIEW, groups=(replace(VIEW.groups[0], description=group),)))
+    for word in ("CompletingRebalance", "cooperative-sticky", "ASSIGNED", "LAG"):
+        assert word in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 def test_a_view_is_drawn() -> None:
-    console = Console(file=io.StringIO(), width=200)
-    console.print(draw(VIEW, members=True))
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    shown = file.getvalue()
+    shown = drawn(200)
     for text in ("1 groups", "Stable", "3 s", "t(1)", "no broker answers", "c (m-1) at /h joined"):
         assert text in shown
     assert "\x1b[2J" not in shown
