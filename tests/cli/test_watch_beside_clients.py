@@ -83,7 +83,7 @@ def tell_who_comes_and_goes(servers: str, group_id: str, protocol: str) -> None:
                 lambda: (
                     [told("", "")]
                     and [
-                        sorted(each.assignment.size for each in group.description.members)
+                        sorted(each.assignment.size or 0 for each in group.description.members)
                         for group in views[0].groups
                     ]
                     == [[2, 2]]

@@ -245,9 +245,10 @@ def test_the_other_blocks_of_the_workers_page_run(
     (worker,) = blocks(README)
     _, *others = blocks(WORKERS)
     assert len(others) == 3
-    definition = worker.partition("with Worker")[0]
+    (tmp_path / "worker.py").write_text(worker)
     script = tmp_path / "blocks.py"
-    script.write_text(on(kafka, group_id, "\n".join([definition, *others, "print('all ran')"])))
+    begin = "from worker import Worker"
+    script.write_text(on(kafka, group_id, "\n".join([begin, *others, "print('all ran')"])))
     process = start_example(str(script))
     process.wait_for(r"^a result, written under generation \d+$")
     process.wait_for("^unknown setting 'sesion.timeout.ms'; did you mean session.timeout.ms")
