@@ -1,7 +1,7 @@
 """Coordinate the consumer groups of one partition of `__consumer_offsets`: requests, time, administration."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -182,13 +182,10 @@ class ConsumerGroupCoordinator:
 
     # -- offsets
 
-    def commit_error(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Return whether a commit to a consumer group may be taken."""
-        places = (
-            (topic.name, each.partition_index)
-            for topic in request.topics
-            for each in topic.partitions
-        )
+    def commit_error(
+        self, request: OffsetCommitRequest, places: Iterable[tuple[str, int]], api_version: int
+    ) -> ErrorCode:
+        """Return whether a commit of these topics and partitions to a consumer group may be taken."""
         return commit_error(
             self.registry.groups[request.group_id],
             request.member_id,

@@ -28,7 +28,7 @@ def commit_error(
         group: the group.
         member_id: of the member that commits; empty for a tool.
         epoch: the member's epoch, or generation.
-        places: the topics and partitions of the commit.
+        places: the topics and partitions of the commit, without those that are refused whoever commits them.
         api_version: of OffsetCommit.
         image: returns the topics as they are now.
     """
@@ -62,10 +62,14 @@ def transaction_error(
 
 
 def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return whether a member may ask for offsets (OffsetFetch from version 9 on)."""
-    if member_id is None and epoch < 0:
-        return ErrorCode.NONE
-    member = group.members.get(member_id or "")
+    """Return whether a member may ask for offsets (OffsetFetch from version 9 on).
+
+    An epoch without a member id is a fault of the client that Kafka's coordinator does not expect: it looks the null
+    up, fails, and answers UNKNOWN_SERVER_ERROR.
+    """
+    if member_id is None:
+        return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR
+    member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     return ErrorCode.NONE if epoch == member.epoch else _stale(member)

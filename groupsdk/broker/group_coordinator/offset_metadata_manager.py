@@ -267,7 +267,9 @@ class OffsetMetadataManager:
                 member_id, request.group_instance_id, generation_id
             )
         elif self._consumer_groups.group(group_id) is not None:
-            error = self._consumer_groups.commit_error(request, context.api_version)
+            error = self._consumer_groups.commit_error(
+                request, self._storable(request), context.api_version
+            )
         elif generation_id >= 0:
             named = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
             error = ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION
@@ -347,6 +349,15 @@ class OffsetMetadataManager:
         return group.validate_offset_commit(
             request.member_id, request.group_instance_id, generation_id, transactional=True
         )
+
+    def _storable(self, request: OffsetCommitRequest) -> Iterator[tuple[str, int]]:
+        """List the partitions whose metadata is not too large: an older epoch is looked at for these only."""
+        limit = self._registry.config.offset_metadata_max_bytes
+        for topic in request.topics:
+            for each in topic.partitions:
+                metadata = each.committed_metadata
+                if not metadata or not _is_too_large(metadata, limit):
+                    yield topic.name, each.partition_index
 
     def _write_plain(
         self, group_id: str, topic: OffsetCommitRequestTopic, now_ms: int, records: list[Record]

@@ -177,7 +177,8 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
         if not allowed(call, "describe", "group", group_id):
             return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
         runtime = groups.runtime_for(node.node_id, group_id)
-        ask(call, runtime, request, _visible(call, call.answer))
+        every = request.topics is None
+        ask(call, runtime, request, lambda found: call.answer(_of_old(call, found, every=every)))
         return None
     denied = {
         each.group_id
@@ -202,17 +203,14 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
             for group in answer.groups
         }
         forbidden = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        shown: OffsetFetchResponse = _shown(
-            call,
-            OffsetFetchResponse(
-                groups=tuple(
-                    found.get(each.group_id)
-                    or OffsetFetchResponseGroup(each.group_id, (), forbidden)
-                    for each in request.groups
-                )
-            ),
-        )
-        return shown
+        groups = []
+        for each in request.groups:
+            group = found.get(each.group_id)
+            if group is None:
+                group = OffsetFetchResponseGroup(each.group_id, (), forbidden)
+            shown = _shown(call, group.topics, every=each.topics is None)
+            groups.append(replace(group, topics=shown))
+        return OffsetFetchResponse(groups=tuple(groups))
 
     return gather(call, parts, combine)
 
@@ -248,35 +246,33 @@ def _with_unknown(
     return replace(group, topics=(*group.topics, *unknown))
 
 
-def _visible(call: Call, answer: Callable[[Response], None]) -> Callable[[Response], None]:
-    return lambda response: answer(_shown(call, response))
+def _of_old(call: Call, response: Any, *, every: bool) -> Response:
+    """Return the answer up to version 7, of one group."""
+    answer: Response = replace(response, topics=_shown(call, response.topics, every=every))
+    return answer
 
 
-def _shown(call: Call, response: Any) -> Any:
-    """Take out the offsets of topics that the client may not see."""
+def _shown(call: Call, topics: tuple[T, ...], *, every: bool) -> tuple[T, ...]:
+    """Take out the offsets of topics that the client may not describe.
+
+    A topic that was asked for is refused by name; where `every` topic was asked for, it is not even listed.
+    """
     if call.node.cluster.authorizer is None:
-        return response
+        return topics
+    shown = []
+    for topic in topics:
+        found: Any = topic
+        if not allowed(call, "describe", "topic", found.name):
+            if every:
+                continue
+            found = replace(found, partitions=tuple([_hidden(each) for each in found.partitions]))
+        shown.append(found)
+    return tuple(shown)
+
+
+def _hidden(partition: Any) -> Any:
     forbidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-
-    def topics(found: Any) -> tuple[Any, ...]:
-        return tuple(
-            topic
-            if allowed(call, "describe", "topic", topic.name)
-            else replace(
-                topic,
-                partitions=tuple(
-                    replace(each, committed_offset=-1, metadata="", error_code=forbidden)
-                    for each in topic.partitions
-                ),
-            )
-            for topic in found
-        )
-
-    return replace(
-        response,
-        topics=topics(response.topics),
-        groups=tuple(replace(each, topics=topics(each.topics)) for each in response.groups),
-    )
+    return replace(partition, committed_offset=-1, metadata="", error_code=forbidden)
 
 
 def offset_delete(call: Call, request: OffsetDeleteRequest) -> Response | None:

@@ -158,11 +158,9 @@ class _Schedule:
         group_id, member_id, epoch = self.member()
         places = self.places(by_id=version >= 10)
         self.offset += 1
-        metadata = self.random.choice(["", None, "m", "x" * 4_097])
-        if group_id != "simple":
-            metadata = (
-                ""  # Kafka keeps a group of which nothing was stored, and looks at epochs later
-            )
+        metadata = {
+            index: self.random.choice(["", "", None, "m", "x" * 4_097]) for index in range(8)
+        }
 
         def build(side: _Side) -> OffsetCommitRequest:
             return OffsetCommitRequest(
@@ -173,7 +171,7 @@ class _Schedule:
                     OffsetCommitRequestTopic(
                         *_named(side, name, by_id=version >= 10),
                         tuple(
-                            OffsetCommitRequestPartition(index, self.offset, -1, metadata)
+                            OffsetCommitRequestPartition(index, self.offset, -1, metadata[index])
                             for index in indexes
                         ),
                     )
@@ -192,7 +190,7 @@ class _Schedule:
         def build(side: _Side) -> OffsetFetchRequest:
             group = OffsetFetchRequestGroup(
                 group_id,
-                None if epoch < 0 and not member_id else member_id,  # else Kafka fails at the null
+                member_id or None,
                 epoch,
                 topics=tuple(
                     OffsetFetchRequestTopics(*_named(side, name, by_id=version >= 10), indexes)

@@ -1,0 +1,61 @@
+"""In which order a commit or a fetch of a consumer group's member is checked, as tests beside Kafka found it."""
+
+from typing import Any
+
+import pytest
+
+from groupsdk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.broker.consumer_groups.rig import Rig, Topics
+
+
+TOO_LARGE = "x" * 4_097
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A group whose member m has been given a topic in epoch 3."""
+    made = Rig(Topics(t=1, u=1))
+    for names, epoch in ((("t",), 2), (("t", "u"), 3)):
+        joined = made.ask(
+            ConsumerGroupHeartbeatRequest(
+                *("g", "m", 0),
+                rebalance_timeout_ms=60_000,
+                subscribed_topic_names=names,
+                topic_partitions=(),
+            )
+        )
+        assert joined.member_epoch == epoch
+    return made
+
+
+def commit(rig: Rig, epoch: int, **metadata: str) -> dict[str, int]:
+    """Commits partition 0 of topics with this metadata; returns the codes."""
+    topics = tuple(
+        OffsetCommitRequestTopic(name, partitions=(OffsetCommitRequestPartition(0, 1, -1, text),))
+        for name, text in metadata.items()
+    )
+    token, _ = rig.send(OffsetCommitRequest("g", epoch, "m", topics=topics), 9)
+    answer: Any = rig.answers.pop(token)
+    return {topic.name: topic.partitions[0].error_code for topic in answer.topics}
+
+
+def test_metadata_is_measured_before_an_older_epoch_is_looked_at(rig: Rig) -> None:
+    assert commit(rig, 2, t="") == {"t": 0}
+    assert commit(rig, 2, u="") == {"u": 113}
+    assert commit(rig, 2, u=TOO_LARGE) == {"u": 12}
+    assert commit(rig, 2, t="", u=TOO_LARGE) == {"t": 0, "u": 12}
+    assert commit(rig, 2, t=TOO_LARGE, u="") == {"t": 113, "u": 113}
+    assert commit(rig, 4, u=TOO_LARGE) == {"u": 113}
+
+
+def test_an_epoch_without_a_member_id_is_a_fault_of_the_request(rig: Rig) -> None:
+    for member_id, epoch, code in ((None, -1, 0), (None, 3, -1), ("", 3, 25), ("m", 3, 0)):
+        asked = OffsetFetchRequestGroup("g", member_id, epoch, None)
+        (group,) = rig.ask(OffsetFetchRequest(groups=(asked,)), 9).groups
+        assert group.error_code == code
