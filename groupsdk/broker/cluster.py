@@ -14,7 +14,7 @@ from groupsdk.broker.catalogue import (
     Topic,
 )
 from groupsdk.broker.config import BrokerConfig
-from groupsdk.broker.logs import Logs
+from groupsdk.broker.log_manager import LogManager
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
@@ -77,7 +77,7 @@ class Cluster:
         self,
         config: BrokerConfig,
         catalogue: Catalogue,
-        logs: Logs,
+        logs: LogManager,
         scheduler: Scheduler,
         defer: Callable[[Callable[[], Any]], Any],
         client_scheduler: Scheduler | None = None,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from groupsdk.broker.config import KINDS, BrokerConfig, dotted
 from groupsdk.broker.log.errors import InvalidLogConfigError
-from groupsdk.broker.logs import topic_defaults
+from groupsdk.broker.log_manager import topic_defaults
 from groupsdk.broker.setting_types import DYNAMIC
 from groupsdk.errors import ConfigError
 

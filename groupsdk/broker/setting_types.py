@@ -4,7 +4,7 @@ from typing import Final
 
 from groupsdk.broker.config import KINDS
 from groupsdk.broker.log.config import LogConfig
-from groupsdk.broker.logs import TOPIC_DEFAULTS
+from groupsdk.broker.log_manager import TOPIC_DEFAULTS
 
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)

@@ -6,7 +6,7 @@ from typing import Any
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.files import Files, MemoryFiles
-from groupsdk.broker.logs import Logs
+from groupsdk.broker.log_manager import LogManager
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.broker.server.storage import open_storage
 from groupsdk.broker.store import MemoryStore
@@ -45,7 +45,7 @@ class ClusterRig:
         self.files = files or MemoryFiles()
         config = BrokerConfig.of(settings)
         directory, catalogue = open_storage(self.files, None, self.store)
-        logs = Logs(directory, config, catalogue, self.scheduler, self.deferred.append)
+        logs = LogManager(directory, config, catalogue, self.scheduler, self.deferred.append)
         self.cluster = Cluster(config, catalogue, logs, self.scheduler, self.deferred.append)
         self.nodes = {node_id: StandIn(node_id) for node_id in range(1, nodes + 1)}
         self.cluster.nodes.update(self.nodes)

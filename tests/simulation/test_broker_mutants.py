@@ -24,7 +24,7 @@ from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.runtime.contract import NOTHING, Reply, Result
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.runtime.deadlines import DeadlineBuckets
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.runs import Tally, play
 from groupsdk.wire.messages.heartbeat import HeartbeatResponse
@@ -91,7 +91,7 @@ def takes_commits_from_outside_while_there_are_members(patch: Patch) -> None:
 
 
 def acknowledges_what_it_could_not_write(patch: Patch) -> None:
-    patch.setattr(Turn, "promise", Turn.reply)
+    patch.setattr(ResultBuilder, "promise", ResultBuilder.reply)
 
 
 def answers_before_it_writes(patch: Patch) -> None:
@@ -183,9 +183,9 @@ def expels_whoever_was_answered_just_now(patch: Patch) -> None:
     """The mistake that the simulation found in the broker."""
     end = Rebalances.session_ended
 
-    def ended(rebalances: Rebalances, session: Any, turn: Turn) -> None:
+    def ended(rebalances: Rebalances, session: Any, builder: ResultBuilder) -> None:
         session.deadline_ms = 2**63 - 1
-        end(rebalances, session, turn)
+        end(rebalances, session, builder)
 
     patch.setattr(Rebalances, "session_ended", ended)
 

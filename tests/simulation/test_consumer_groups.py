@@ -16,20 +16,20 @@ import pytest
 
 from groupsdk.broker.consumer_groups import (
     coordinator,
-    departures,
+    group_updater,
     heartbeat,
+    member_removal,
     offsets,
     reconciliation,
     records,
-    settling,
 )
 from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
-from groupsdk.broker.consumer_groups.departures import Departures
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.group_updater import GroupUpdater
 from groupsdk.broker.consumer_groups.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.consumer_groups.member import Holdings
+from groupsdk.broker.consumer_groups.member_removal import MemberRemoval
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, TimerKind
-from groupsdk.broker.consumer_groups.settling import Settling
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_member import ConsumerMember
@@ -119,7 +119,7 @@ def forgets_who_holds_what_is_to_be_given_up(patch: Patch) -> None:
 
 
 def raises_no_epoch_for_topics_that_grew(patch: Patch) -> None:
-    patch.setattr(Settling, "needs_refresh", lambda *_: False)
+    patch.setattr(GroupUpdater, "needs_refresh", lambda *_: False)
 
 
 def raises_no_epoch_for_who_leaves(patch: Patch) -> None:
@@ -128,11 +128,11 @@ def raises_no_epoch_for_who_leaves(patch: Patch) -> None:
     def same(group_id: str, epoch: int, hashed: int) -> Any:
         return made(group_id, epoch - 1, hashed)
 
-    patch.setattr(departures, "group_epoch", same)
+    patch.setattr(member_removal, "group_epoch", same)
 
 
 def computes_no_target(patch: Patch) -> None:
-    patch.setattr(Settling, "update_target", lambda *_: None)
+    patch.setattr(GroupUpdater, "update_target", lambda *_: None)
 
 
 def tells_an_epoch_too_many(patch: Patch) -> None:
@@ -186,7 +186,7 @@ def begins_no_session_after_loading(patch: Patch) -> None:
 
 def never_ends_a_revocation(patch: Patch) -> None:
     """A member that is stuck in its listener, which nobody removes for that."""
-    patch.setattr(settling, "rebalance_timer", lambda *_: None)
+    patch.setattr(group_updater, "rebalance_timer", lambda *_: None)
     patch.setattr(ConsumerMember, "_take_up", lambda *_: None)
 
 
@@ -203,16 +203,16 @@ def forgets_what_a_member_must_give_up(patch: Patch) -> None:
 
 
 def leaves_the_target_of_who_left(patch: Patch) -> None:
-    remove = Departures.remove
+    remove = MemberRemoval.remove
 
-    def twice(self: Departures, group: ConsumerGroup, leaving: Any, turn: Any) -> None:
+    def twice(self: MemberRemoval, group: ConsumerGroup, leaving: Any, builder: Any) -> None:
         if len(group.members) > 1:
             leaving = [*leaving, *(each for each in group.members.values() if each not in leaving)][
                 :2
             ]
-        remove(self, group, leaving, turn)
+        remove(self, group, leaving, builder)
 
-    patch.setattr(Departures, "remove", twice)
+    patch.setattr(MemberRemoval, "remove", twice)
 
 
 MUTANTS: list[Mutant] = [

@@ -17,7 +17,7 @@ from groupsdk.broker.classic_groups.responses import (
 )
 from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.runtime.contract import RequestContext
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
@@ -54,12 +54,12 @@ def update_member(group: ClassicGroup, member: GroupMember, request: JoinGroupRe
 
 
 def park_join(
-    group: ClassicGroup, member: GroupMember, context: RequestContext, turn: Turn
+    group: ClassicGroup, member: GroupMember, context: RequestContext, builder: ResultBuilder
 ) -> None:
     """Park a join; one that is parked already is not waited for any more, and told to come again."""
     old = group.park_join(member, Parked(context.token, context.api_version))
     if old is not None:
-        turn.reply(
+        builder.reply(
             old.token,
             join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, old.api_version),
         )
@@ -90,7 +90,7 @@ class StaticMembers:
         new_id: str,
         request: JoinGroupRequest,
         context: RequestContext,
-        turn: Turn,
+        builder: ResultBuilder,
     ) -> None:
         """Give a member a new id, and fence whoever had the old one.
 
@@ -100,15 +100,15 @@ class StaticMembers:
         if group.state is GroupState.STABLE:
             selected = group.select_protocol_with(member, offered_protocols(request))
             if selected == group.protocol_name:
-                self._write(group, member, new_id, request, context, turn)
+                self._write(group, member, new_id, request, context, builder)
                 return
-        self._take_over(group, member, new_id, request, turn)
-        park_join(group, member, context, turn)
+        self._take_over(group, member, new_id, request, builder)
+        park_join(group, member, context, builder)
         if group.state is GroupState.STABLE:
             reason = f"the static member {new_id} changes the protocol"
         else:
             reason = f"the static member {new_id} came back"
-        self._rebalances.prepare_or_complete(group, with_reason(reason, request), turn)
+        self._rebalances.prepare_or_complete(group, with_reason(reason, request), builder)
 
     def _take_over(
         self,
@@ -116,7 +116,7 @@ class StaticMembers:
         member: GroupMember,
         new_id: str,
         request: JoinGroupRequest,
-        turn: Turn,
+        builder: ResultBuilder,
     ) -> None:
         _log.info(
             "group %s, member %s, generation %d: takes the place of %s as %s",
@@ -126,26 +126,30 @@ class StaticMembers:
             member.member_id,
             member.instance_id,
         )
-        self._fence(group, member, turn)
+        self._fence(group, member, builder)
         group.rename(member, new_id)
-        self._came_back(group, member, request, turn)
+        self._came_back(group, member, request, builder)
 
     def _came_back(
-        self, group: ClassicGroup, member: GroupMember, request: JoinGroupRequest, turn: Turn
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        request: JoinGroupRequest,
+        builder: ResultBuilder,
     ) -> None:
         update_member(group, member, request)
         member.is_new = False
-        member.joined_ms = turn.now_ms
-        self._registry.renew_session(member, turn.now_ms)
+        member.joined_ms = builder.now_ms
+        self._registry.renew_session(member, builder.now_ms)
 
-    def _fence(self, group: ClassicGroup, member: GroupMember, turn: Turn) -> None:
+    def _fence(self, group: ClassicGroup, member: GroupMember, builder: ResultBuilder) -> None:
         error = ErrorCode.FENCED_INSTANCE_ID
         join, sync = group.take_join(member), member.sync
         if join is not None:
-            turn.reply(join.token, join_error(error, member.member_id, join.api_version))
+            builder.reply(join.token, join_error(error, member.member_id, join.api_version))
         if sync is not None:
             member.sync = None
-            turn.reply(sync.token, sync_error(error))
+            builder.reply(sync.token, sync_error(error))
 
     def _write(
         self,
@@ -154,7 +158,7 @@ class StaticMembers:
         new_id: str,
         request: JoinGroupRequest,
         context: RequestContext,
-        turn: Turn,
+        builder: ResultBuilder,
     ) -> None:
         """Write that the member goes on under another id; all that it offers besides is in no record."""
         old_id, old_leader = member.member_id, group.leader_id or ""
@@ -168,9 +172,9 @@ class StaticMembers:
             session_timeout=request.session_timeout_ms,
             subscription=metadata_of(offered_protocols(request), group.protocol_name),
         )
-        turn.write(group_metadata(group.group_id, group.with_static_member(old_id, value)))
+        builder.write(group_metadata(group.group_id, group.with_static_member(old_id, value)))
 
-        def written(after: Turn) -> None:
+        def written(after: ResultBuilder) -> None:
             _log.info(
                 "group %s, member %s, generation %d: takes the place of %s as %s",
                 group.group_id,
@@ -189,7 +193,7 @@ class StaticMembers:
                 answer = join_answer(group, new_id, version, leader=old_leader)
             after.reply(context.token, answer)
 
-        def failed(after: Turn, error: ErrorCode) -> None:
+        def failed(after: ResultBuilder, error: ErrorCode) -> None:
             _log.warning(
                 "group %s, member %s, generation %d: cannot come back as %s, as the log was not written: %s",
                 group.group_id,
@@ -200,8 +204,8 @@ class StaticMembers:
             )
             after.reply(context.token, join_error(error, "", version))
 
-        turn.when_written(written)
-        turn.if_failed(failed)
+        builder.when_written(written)
+        builder.if_failed(failed)
 
 
 _MEMBER_ID_REQUIRED_FROM = 4
@@ -222,57 +226,63 @@ class Joins:
         self._static_members = StaticMembers(registry, rebalances)
         self._new_uuid = new_uuid
 
-    def handle(self, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> Turn:
+    def handle(
+        self, request: JoinGroupRequest, context: RequestContext, now_ms: int
+    ) -> ResultBuilder:
         """Answer the join, park it, or refuse it."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         config = self._registry.config
         group = self._registry.groups.get(request.group_id)
         timeout_ms = request.session_timeout_ms
         shortest_ms = config.group_min_session_timeout_ms
         if not request.group_id:
-            _refuse(ErrorCode.INVALID_GROUP_ID, request.member_id, context, turn)
+            _refuse(ErrorCode.INVALID_GROUP_ID, request.member_id, context, builder)
         elif not shortest_ms <= timeout_ms <= config.group_max_session_timeout_ms:
-            _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, context, turn)
+            _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, context, builder)
         elif group is not None:
-            self._join(group, request, context, turn)
+            self._join(group, request, context, builder)
         elif request.member_id:
-            _refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, context, turn)
+            _refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, context, builder)
         else:
-            self._join_new_group(request, context, turn)
-        return turn
+            self._join_new_group(request, context, builder)
+        return builder
 
     def _join_new_group(
-        self, request: JoinGroupRequest, context: RequestContext, turn: Turn
+        self, request: JoinGroupRequest, context: RequestContext, builder: ResultBuilder
     ) -> None:
         group_id, version = request.group_id, context.api_version
-        turn.write(empty_group(group_id, turn.now_ms))
-        turn.when_written(
+        builder.write(empty_group(group_id, builder.now_ms))
+        builder.when_written(
             lambda after: self._join(self._registry.groups[group_id], request, context, after)
         )
-        turn.if_failed(
+        builder.if_failed(
             lambda after, error: after.reply(context.token, join_error(error, "", version))
         )
 
     def _join(
-        self, group: ClassicGroup, request: JoinGroupRequest, context: RequestContext, turn: Turn
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
     ) -> None:
         member_id = request.member_id
         names = [each.name for each in request.protocols]
         if not self._has_room_for(group, member_id):
-            _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", context, turn)
-            self._turn_away(group, member_id, turn)
+            _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", context, builder)
+            self._turn_away(group, member_id, builder)
         elif group.state is GroupState.DEAD:
-            _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, context, turn)
+            _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, context, builder)
         elif not group.supports(request.protocol_type, names):
-            _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, context, turn)
+            _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, context, builder)
         elif not self._can_be_stored(group, request):
-            _refuse(append_error(ErrorCode.MESSAGE_TOO_LARGE), member_id, context, turn)
+            _refuse(append_error(ErrorCode.MESSAGE_TOO_LARGE), member_id, context, builder)
         elif not member_id:
-            self._join_new_member(group, request, context, turn)
+            self._join_new_member(group, request, context, builder)
         elif group.is_pending(member_id):
-            self._join_pending(group, request, context, turn)
+            self._join_pending(group, request, context, builder)
         else:
-            self._join_known(group, request, context, turn)
+            self._join_known(group, request, context, builder)
 
     def _can_be_stored(self, group: ClassicGroup, request: JoinGroupRequest) -> bool:
         """Return whether a record can hold the group with this member.
@@ -312,13 +322,13 @@ class Joins:
             return member is not None or len(group.members) < limit
         return True
 
-    def _turn_away(self, group: ClassicGroup, member_id: str, turn: Turn) -> None:
+    def _turn_away(self, group: ClassicGroup, member_id: str, builder: ResultBuilder) -> None:
         self._registry.drop_pending(group, member_id)
         member = group.members.get(member_id)
         if member is not None:
-            self._rebalances.discard(group, member, turn)
+            self._rebalances.discard(group, member, builder)
         # Kafka lets the others wait out the rebalance timeout for one that it has just refused
-        self._rebalances.try_complete(group, turn)
+        self._rebalances.try_complete(group, builder)
         _log.info(
             "group %s, member %s, generation %d: refused, as the group has %d members",
             group.group_id,
@@ -328,51 +338,63 @@ class Joins:
         )
 
     def _join_new_member(
-        self, group: ClassicGroup, request: JoinGroupRequest, context: RequestContext, turn: Turn
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
     ) -> None:
         instance_id = request.group_instance_id
         start = context.client_id if instance_id is None else instance_id
         if len(start.encode()) > _MAX_ID_START_BYTES:
             # no answer could carry the member id; Kafka fails likewise
-            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, turn)
+            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, builder)
             return
         member_id = f"{start}-{self._new_uuid()}"
         if instance_id is not None:
             old_id = group.static_member_id(instance_id)
             if old_id is not None:
                 self._static_members.replace(
-                    group, group.members[old_id], member_id, request, context, turn
+                    group, group.members[old_id], member_id, request, context, builder
                 )
                 return
         elif context.api_version >= _MEMBER_ID_REQUIRED_FROM:
-            until_ms = turn.now_ms + request.session_timeout_ms
-            self._registry.add_pending(group, member_id, until_ms, turn.now_ms)
+            until_ms = builder.now_ms + request.session_timeout_ms
+            self._registry.add_pending(group, member_id, until_ms, builder.now_ms)
             _log.info(
                 "group %s, member %s, generation %d: was given its id, and is to join with it",
                 group.group_id,
                 member_id,
                 group.generation_id,
             )
-            _refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id, context, turn)
+            _refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id, context, builder)
             return
-        self._add(group, member_id, request, context, turn)
+        self._add(group, member_id, request, context, builder)
 
     def _join_pending(
-        self, group: ClassicGroup, request: JoinGroupRequest, context: RequestContext, turn: Turn
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
     ) -> None:
         if request.group_instance_id is not None:
             # such an id is never given to a static member: Kafka calls it an internal error, too
-            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, turn)
+            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, builder)
         else:
-            self._add(group, request.member_id, request, context, turn)
+            self._add(group, request.member_id, request, context, builder)
 
     def _join_known(
-        self, group: ClassicGroup, request: JoinGroupRequest, context: RequestContext, turn: Turn
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
     ) -> None:
         member_id = request.member_id
         error = group.validate(member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:
-            _refuse(error, member_id, context, turn)
+            _refuse(error, member_id, context, builder)
             return
         member, state = group.members[member_id], group.state
         is_leader = member_id == group.leader_id
@@ -386,8 +408,8 @@ class Joins:
         else:
             # it may have missed the answer: give it again. Kafka leaves the session as it is; but no
             # accepted request shall count less than a heartbeat
-            self._registry.renew_session(member, turn.now_ms)
-            turn.reply(
+            self._registry.renew_session(member, builder.now_ms)
+            builder.reply(
                 context.token,
                 join_answer(
                     group,
@@ -398,8 +420,8 @@ class Joins:
             )
             return
         update_member(group, member, request)
-        park_join(group, member, context, turn)
-        self._rebalances.prepare_or_complete(group, with_reason(reason, request), turn)
+        park_join(group, member, context, builder)
+        self._rebalances.prepare_or_complete(group, with_reason(reason, request), builder)
 
     def _add(
         self,
@@ -407,7 +429,7 @@ class Joins:
         member_id: str,
         request: JoinGroupRequest,
         context: RequestContext,
-        turn: Turn,
+        builder: ResultBuilder,
     ) -> None:
         self._registry.drop_pending(group, member_id)
         if not group.members:
@@ -425,14 +447,16 @@ class Joins:
             offered_protocols(request),
         )
         member.is_new = True
-        member.joined_ms = turn.now_ms
+        member.joined_ms = builder.now_ms
         member.join = Parked(context.token, context.api_version)
         group.add(member)
-        until_ms = turn.now_ms + self._registry.config.new_member_join_timeout_ms
+        until_ms = builder.now_ms + self._registry.config.new_member_join_timeout_ms
         self._registry.sessions.set(member, until_ms)
         reason = with_reason(f"{member_id} is new", request)
-        self._rebalances.prepare_or_complete(group, reason, turn)
+        self._rebalances.prepare_or_complete(group, reason, builder)
 
 
-def _refuse(error: ErrorCode, member_id: str, context: RequestContext, turn: Turn) -> None:
-    turn.reply(context.token, join_error(error, member_id, context.api_version))
+def _refuse(
+    error: ErrorCode, member_id: str, context: RequestContext, builder: ResultBuilder
+) -> None:
+    builder.reply(context.token, join_error(error, member_id, context.api_version))

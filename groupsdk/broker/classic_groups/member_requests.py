@@ -14,7 +14,7 @@ from groupsdk.broker.classic_groups.responses import (
 )
 from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.runtime.contract import Reply, RequestContext, Result
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
 from groupsdk.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
@@ -76,30 +76,32 @@ class Syncs:
         self._registry = registry
         self._rebalances = rebalances
 
-    def handle(self, request: SyncGroupRequest, context: RequestContext, now_ms: int) -> Turn:
+    def handle(
+        self, request: SyncGroupRequest, context: RequestContext, now_ms: int
+    ) -> ResultBuilder:
         """Answer the sync, park it, or refuse it."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         group = self._registry.groups.get(request.group_id)
         error = self._check(request, context, group)
         if group is None or error is not ErrorCode.NONE:
-            turn.reply(context.token, sync_error(error))
-            return turn
+            builder.reply(context.token, sync_error(error))
+            return builder
         member = group.members[request.member_id]
         if group.state is GroupState.STABLE:
             self._synced(group, member)
             # Kafka leaves the session as it is; but no accepted request shall count less than a heartbeat
             self._registry.renew_session(member, now_ms)
-            turn.reply(context.token, sync_answer(group, member.assignment))
-            return turn
+            builder.reply(context.token, sync_answer(group, member.assignment))
+            return builder
         old = member.sync
         member.sync = Parked(context.token, context.api_version)
         if old is not None:
             # it came again, over another connection: the first is not waited for any more
-            turn.reply(old.token, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+            builder.reply(old.token, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         self._synced(group, member)
         if member.member_id == group.leader_id:
-            self._assign(group, request, turn)
-        return turn
+            self._assign(group, request, builder)
+        return builder
 
     def _check(
         self, request: SyncGroupRequest, context: RequestContext, group: ClassicGroup | None
@@ -131,7 +133,9 @@ class Syncs:
         if group.discard_pending_sync(member.member_id):
             self._registry.phases.clear(group)
 
-    def _assign(self, group: ClassicGroup, request: SyncGroupRequest, turn: Turn) -> None:
+    def _assign(
+        self, group: ClassicGroup, request: SyncGroupRequest, builder: ResultBuilder
+    ) -> None:
         members = group.members
         given = {each.member_id: each.assignment for each in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in members}
@@ -144,25 +148,25 @@ class Syncs:
                 sum(member_id not in given for member_id in members),
                 len(members),
             )
-        value = group.with_assignments(assignments, turn.now_ms)
-        turn.write(group_metadata(group.group_id, value))
-        turn.when_written(lambda after: self._answer_syncs(group, after))
+        value = group.with_assignments(assignments, builder.now_ms)
+        builder.write(group_metadata(group.group_id, value))
+        builder.when_written(lambda after: self._answer_syncs(group, after))
 
-        def failed(again: Turn, error: ErrorCode) -> None:
+        def failed(again: ResultBuilder, error: ErrorCode) -> None:
             self._rebalances.take_assignments_back(group, error, again)
             reason = f"the assignment of {request.member_id} could not be written: {error.name}"
             self._rebalances.prepare(group, reason, again)
 
-        turn.if_failed(failed)
+        builder.if_failed(failed)
 
-    def _answer_syncs(self, group: ClassicGroup, turn: Turn) -> None:
+    def _answer_syncs(self, group: ClassicGroup, builder: ResultBuilder) -> None:
         """Give everyone who waits the assignment that is in the log."""
         for member in group.members.values():
             sync = member.sync
             if sync is not None:
                 member.sync = None
-                self._registry.renew_session(member, turn.now_ms)
-                turn.reply(sync.token, sync_answer(group, member.assignment))
+                self._registry.renew_session(member, builder.now_ms)
+                builder.reply(sync.token, sync_answer(group, member.assignment))
         _log.info(
             "group %s, generation %d: is stable with %d members",
             group.group_id,
@@ -189,9 +193,11 @@ class Leaves:
         self._registry = registry
         self._rebalances = rebalances
 
-    def handle(self, request: LeaveGroupRequest, context: RequestContext, now_ms: int) -> Turn:
+    def handle(
+        self, request: LeaveGroupRequest, context: RequestContext, now_ms: int
+    ) -> ResultBuilder:
         """Let the members go; those that remain rebalance once."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         group = self._registry.groups.get(request.group_id)
         leaving = leaving_members(request, context)
         error = ErrorCode.NONE
@@ -203,38 +209,40 @@ class Leaves:
         elif group.state is GroupState.DEAD:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         else:
-            answers = self._leave_all(group, leaving, turn)
+            answers = self._leave_all(group, leaving, builder)
         version = context.api_version
         answer = leave_answer(error, answers, version)
-        if not turn.records:
-            turn.reply(context.token, answer)
-            return turn
+        if not builder.records:
+            builder.reply(context.token, answer)
+            return builder
         # the group has become empty: they have left it, whether that can be written or not
-        turn.promise(context.token, answer)
+        builder.promise(context.token, answer)
 
-        def failed(again: Turn, failure: ErrorCode) -> None:
+        def failed(again: ResultBuilder, failure: ErrorCode) -> None:
             again.reply(context.token, leave_answer(failure, (), version))
 
-        turn.if_failed(failed)
-        return turn
+        builder.if_failed(failed)
+        return builder
 
     def _leave_all(
-        self, group: ClassicGroup, leaving: tuple[MemberIdentity, ...], turn: Turn
+        self, group: ClassicGroup, leaving: tuple[MemberIdentity, ...], builder: ResultBuilder
     ) -> tuple[MemberResponse, ...]:
         answers = []
         left = []
         for each in leaving:
-            error = self._leave(group, each, turn)
+            error = self._leave(group, each, builder)
             answers.append(_answer(each, error))
             if error is ErrorCode.NONE:
                 left.append(each.member_id or each.group_instance_id or "")
         if left and group.state in _STABLE_OR_COMPLETING:
-            self._rebalances.prepare(group, f"{', '.join(left)} left", turn)
+            self._rebalances.prepare(group, f"{', '.join(left)} left", builder)
         elif left:
-            self._rebalances.try_complete(group, turn)
+            self._rebalances.try_complete(group, builder)
         return tuple(answers)
 
-    def _leave(self, group: ClassicGroup, leaving: MemberIdentity, turn: Turn) -> ErrorCode:
+    def _leave(
+        self, group: ClassicGroup, leaving: MemberIdentity, builder: ResultBuilder
+    ) -> ErrorCode:
         member_id = leaving.member_id
         if not member_id:
             # by an administrator, who knows the instance and not the member
@@ -251,7 +259,7 @@ class Leaves:
             if error is not ErrorCode.NONE:
                 return error
         _log_left(group, leaving, member_id)
-        self._rebalances.discard(group, group.members[member_id], turn)
+        self._rebalances.discard(group, group.members[member_id], builder)
         return ErrorCode.NONE
 
 

@@ -9,7 +9,7 @@ from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.classic_groups.responses import join_answer, join_error, sync_error
 from groupsdk.broker.group_status import GroupState, GroupTrigger
 from groupsdk.broker.runtime.deadlines import NEVER
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 
 
@@ -31,17 +31,17 @@ class Rebalances:
         """Create it for the groups of a registry."""
         self._registry = registry
 
-    def prepare_or_complete(self, group: ClassicGroup, reason: str, turn: Turn) -> None:
+    def prepare_or_complete(self, group: ClassicGroup, reason: str, builder: ResultBuilder) -> None:
         """Begin a rebalance; or, in one, end the join phase if nobody is missing."""
         if group.state in _REBALANCES_FROM:
-            self.prepare(group, reason, turn)
+            self.prepare(group, reason, builder)
         else:
-            self.try_complete(group, turn)
+            self.try_complete(group, builder)
 
-    def prepare(self, group: ClassicGroup, reason: str, turn: Turn) -> None:
+    def prepare(self, group: ClassicGroup, reason: str, builder: ResultBuilder) -> None:
         """Begin a rebalance, for a reason that goes into the log."""
         if group.state is GroupState.COMPLETING_REBALANCE:
-            self.take_assignments_back(group, ErrorCode.REBALANCE_IN_PROGRESS, turn)
+            self.take_assignments_back(group, ErrorCode.REBALANCE_IN_PROGRESS, builder)
         group.pending_syncs = None
         self._registry.phases.clear(group)
         initial = group.state is GroupState.EMPTY
@@ -52,28 +52,28 @@ class Rebalances:
             group.state.value,
             reason,
         )
-        group.move(GroupTrigger.REBALANCE, turn.now_ms)
+        group.move(GroupTrigger.REBALANCE, builder.now_ms)
         if initial:
             delay_ms = self._initial_delay_ms(group)
             group.new_member_added = False
             group.initial_delay_ms = delay_ms
             group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-            self._registry.phases.set(group, turn.now_ms + delay_ms)
+            self._registry.phases.set(group, builder.now_ms + delay_ms)
         elif group.has_all_members_joined:
-            self.complete(group, turn)
+            self.complete(group, builder)
         else:
-            self._registry.phases.set(group, turn.now_ms + group.rebalance_timeout_ms)
+            self._registry.phases.set(group, builder.now_ms + group.rebalance_timeout_ms)
 
-    def try_complete(self, group: ClassicGroup, turn: Turn) -> None:
+    def try_complete(self, group: ClassicGroup, builder: ResultBuilder) -> None:
         """End the join phase if nobody is missing; the initial one has to run its time."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and not group.is_in_initial_rebalance
             and group.has_all_members_joined
         ):
-            self.complete(group, turn)
+            self.complete(group, builder)
 
-    def complete(self, group: ClassicGroup, turn: Turn) -> None:
+    def complete(self, group: ClassicGroup, builder: ResultBuilder) -> None:
         """End the join phase with those that have joined."""
         self._registry.phases.clear(group)
         absent = [m for m in group.members.values() if m.join is None and m.instance_id is None]
@@ -84,7 +84,7 @@ class Rebalances:
                 member.member_id,
                 group.generation_id,
             )
-            self.discard(group, member, turn)
+            self.discard(group, member, builder)
         if group.members and not group.elect_joined_leader():
             _log.warning(
                 "group %s, generation %d: none of its %d static members has rejoined; waiting on",
@@ -92,27 +92,27 @@ class Rebalances:
                 group.generation_id,
                 len(group.members),
             )
-            self._registry.phases.set(group, turn.now_ms + group.rebalance_timeout_ms)
+            self._registry.phases.set(group, builder.now_ms + group.rebalance_timeout_ms)
             return
-        group.begin_generation(turn.now_ms)
+        group.begin_generation(builder.now_ms)
         if group.members:
-            self._answer_joins(group, turn)
+            self._answer_joins(group, builder)
         else:
-            self._write_empty(group, turn)
+            self._write_empty(group, builder)
 
-    def phase_ended(self, group: ClassicGroup, turn: Turn) -> None:
+    def phase_ended(self, group: ClassicGroup, builder: ResultBuilder) -> None:
         """Do what is due when the time of a phase is over."""
         if group.state is GroupState.PREPARING_REBALANCE:
-            if group.is_in_initial_rebalance and self._extended(group, turn):
+            if group.is_in_initial_rebalance and self._extended(group, builder):
                 return
-            self.complete(group, turn)
+            self.complete(group, builder)
         elif group.pending_syncs:
             missing = tuple(group.pending_syncs)
             for member_id in missing:
-                self.discard(group, group.members[member_id], turn)
-            self.prepare(group, f"no sync in time from {_names(missing)}", turn)
+                self.discard(group, group.members[member_id], builder)
+            self.prepare(group, f"no sync in time from {_names(missing)}", builder)
 
-    def session_ended(self, session: Session, turn: Turn) -> None:
+    def session_ended(self, session: Session, builder: ResultBuilder) -> None:
         """Expel a member that was not heard of, or forget an id that did not come back."""
         group = session.group
         if isinstance(session, PendingMember):
@@ -123,7 +123,7 @@ class Rebalances:
                 session.member_id,
                 group.generation_id,
             )
-            self._complete_if_joined(group, turn)
+            self._complete_if_joined(group, builder)
             return
         if session.deadline_ms != NEVER:
             return  # another one that ended just now completed the rebalance, and that answered its join
@@ -135,45 +135,47 @@ class Rebalances:
             session.member_id,
             group.generation_id,
         )
-        self.discard(group, session, turn)
+        self.discard(group, session, builder)
         if group.state is GroupState.PREPARING_REBALANCE:
-            self._complete_if_joined(group, turn)
+            self._complete_if_joined(group, builder)
         else:
-            self.prepare_or_complete(group, f"the session of {session.member_id} ended", turn)
+            self.prepare_or_complete(group, f"the session of {session.member_id} ended", builder)
 
-    def discard(self, group: ClassicGroup, member: GroupMember, turn: Turn) -> None:
+    def discard(self, group: ClassicGroup, member: GroupMember, builder: ResultBuilder) -> None:
         """Take a member out of its group, and answer what it has parked."""
-        self.answer_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, turn)
+        self.answer_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, builder)
         group.remove(member)
 
     def answer_parked(
-        self, group: ClassicGroup, member: GroupMember, error: ErrorCode, turn: Turn
+        self, group: ClassicGroup, member: GroupMember, error: ErrorCode, builder: ResultBuilder
     ) -> None:
         """Answer what a member has parked with an error."""
         join, sync = group.take_join(member), member.sync
         if join is not None:
             member_id = "" if error is ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
-            turn.reply(join.token, join_error(error, member_id, join.api_version))
+            builder.reply(join.token, join_error(error, member_id, join.api_version))
         if sync is not None:
             member.sync = None
-            turn.reply(sync.token, sync_error(error))
+            builder.reply(sync.token, sync_error(error))
 
-    def take_assignments_back(self, group: ClassicGroup, error: ErrorCode, turn: Turn) -> None:
+    def take_assignments_back(
+        self, group: ClassicGroup, error: ErrorCode, builder: ResultBuilder
+    ) -> None:
         """Answer all parked syncs with an error."""
         for member in group.members.values():
             member.assignment = b""
             sync = member.sync
             if sync is not None:
                 member.sync = None
-                self._registry.renew_session(member, turn.now_ms)
-                turn.reply(sync.token, sync_error(error))
+                self._registry.renew_session(member, builder.now_ms)
+                builder.reply(sync.token, sync_error(error))
 
-    def _complete_if_joined(self, group: ClassicGroup, turn: Turn) -> None:
+    def _complete_if_joined(self, group: ClassicGroup, builder: ResultBuilder) -> None:
         # unlike a join, an expiry that leaves nobody missing ends the initial phase, too
         if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
-            self.complete(group, turn)
+            self.complete(group, builder)
 
-    def _extended(self, group: ClassicGroup, turn: Turn) -> bool:
+    def _extended(self, group: ClassicGroup, builder: ResultBuilder) -> bool:
         """Wait on for more first members, if some came while waiting."""
         if not group.new_member_added or group.initial_remaining_ms == 0:
             return False
@@ -183,14 +185,14 @@ class Rebalances:
         group.new_member_added = False
         group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
         group.initial_delay_ms = delay_ms
-        self._registry.phases.set(group, turn.now_ms + delay_ms)
+        self._registry.phases.set(group, builder.now_ms + delay_ms)
         return True
 
     def _initial_delay_ms(self, group: ClassicGroup) -> int:
         delay_ms = self._registry.config.group_initial_rebalance_delay_ms
         return delay_ms or (self._registry.config.gather_ms if group.pending_joins else 0)
 
-    def _answer_joins(self, group: ClassicGroup, turn: Turn) -> None:
+    def _answer_joins(self, group: ClassicGroup, builder: ResultBuilder) -> None:
         _log.info(
             "group %s, generation %d: begins with %d members, leader %s, protocol %s",
             group.group_id,
@@ -202,7 +204,7 @@ class Rebalances:
         for member in group.members.values():
             join = group.take_join(member)
             if join is not None:
-                turn.reply(
+                builder.reply(
                     join.token,
                     join_answer(
                         group,
@@ -211,19 +213,19 @@ class Rebalances:
                         members=member.member_id == group.leader_id,
                     ),
                 )
-            self._registry.renew_session(member, turn.now_ms)
+            self._registry.renew_session(member, builder.now_ms)
             member.is_new = False
         group.pending_syncs = set(group.members)
-        self._registry.phases.set(group, turn.now_ms + group.rebalance_timeout_ms)
+        self._registry.phases.set(group, builder.now_ms + group.rebalance_timeout_ms)
 
-    def _write_empty(self, group: ClassicGroup, turn: Turn) -> None:
+    def _write_empty(self, group: ClassicGroup, builder: ResultBuilder) -> None:
         _log.info("group %s, generation %d: is empty now", group.group_id, group.generation_id)
-        turn.write(group_metadata(group.group_id, group.with_assignments({}, turn.now_ms)))
-        turn.if_failed(_warn_of(group))
+        builder.write(group_metadata(group.group_id, group.with_assignments({}, builder.now_ms)))
+        builder.if_failed(_warn_of(group))
 
 
-def _warn_of(group: ClassicGroup) -> Callable[[Turn, ErrorCode], None]:
-    def failed(turn: Turn, error: ErrorCode) -> None:
+def _warn_of(group: ClassicGroup) -> Callable[[ResultBuilder, ErrorCode], None]:
+    def failed(builder: ResultBuilder, error: ErrorCode) -> None:
         # the last generation in the log has members that are gone: a restart would wait for their sessions
         _log.warning(
             "group %s, generation %d: could not be written as empty: %s",

@@ -20,16 +20,16 @@ from groupsdk.broker.consumer_groups.conversion import (
     read_subscription,
     subscription_of,
 )
-from groupsdk.broker.consumer_groups.departures import Departures
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.group_updater import Change, GroupUpdater, RegexUpdate
 from groupsdk.broker.consumer_groups.heartbeat import RefusedError, replace_static_member
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, MemberState, plain
+from groupsdk.broker.consumer_groups.member_removal import MemberRemoval
 from groupsdk.broker.consumer_groups.records import member_metadata
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, Draft, TimerKind
 from groupsdk.broker.consumer_groups.settings import MigrationPolicy
-from groupsdk.broker.consumer_groups.settling import Change, RegexUpdate, Settling
 from groupsdk.broker.runtime.contract import RequestContext
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, ConsumerProtocolSubscription
 from groupsdk.wire.coordinator_records.consumer_group import ClassicMemberMetadata, ClassicProtocol
@@ -51,23 +51,23 @@ class ClassicMembers:
 
     Args:
         registry: the consumer groups.
-        settling: the common end of heartbeats and joins.
-        departures: lets members go.
+        updater: the common end of heartbeats and joins.
+        removal: removes members.
         new_uuid: makes the end of a member id.
     """
 
-    __slots__ = ("_departures", "_new_uuid", "_registry", "_settling")
+    __slots__ = ("_new_uuid", "_registry", "_removal", "_updater")
 
     def __init__(
         self,
         registry: ConsumerGroupRegistry,
-        settling: Settling,
-        departures: Departures,
+        updater: GroupUpdater,
+        removal: MemberRemoval,
         new_uuid: Callable[[], str],
     ) -> None:
         self._registry = registry
-        self._settling = settling
-        self._departures = departures
+        self._updater = updater
+        self._removal = removal
         self._new_uuid = new_uuid
 
     # -- JoinGroup
@@ -78,39 +78,39 @@ class ClassicMembers:
         request: JoinGroupRequest,
         context: RequestContext,
         now_ms: int,
-    ) -> Turn:
+    ) -> ResultBuilder:
         """Let a member join, or join again, in a group that has members."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         version = context.api_version
         try:
-            answer = self._join(group, request, context, turn)
+            answer = self._join(group, request, context, builder)
         except RefusedError as error:
-            turn = Turn(now_ms)
+            builder = ResultBuilder(now_ms)
             member_id = request.member_id
             if error.error_code is ErrorCode.MEMBER_ID_REQUIRED:
                 member_id = str(error)
-            turn.reply(context.token, join_error(error.error_code, member_id, version))
-            return turn
+            builder.reply(context.token, join_error(error.error_code, member_id, version))
+            return builder
         except Exception:  # noqa: BLE001 - the assignor is the user's
             _log.exception("[group %s] no target assignment", group.group_id)
-            turn = Turn(now_ms)
+            builder = ResultBuilder(now_ms)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            turn.reply(context.token, join_error(code, request.member_id, version))
-            return turn
-        turn.promise(context.token, answer)
-        turn.if_failed(
+            builder.reply(context.token, join_error(code, request.member_id, version))
+            return builder
+        builder.promise(context.token, answer)
+        builder.if_failed(
             lambda again, code: again.reply(
                 context.token, join_error(code, request.member_id, version)
             )
         )
-        return turn
+        return builder
 
     def _join(
         self,
         group: ConsumerGroup,
         request: JoinGroupRequest,
         context: RequestContext,
-        turn: Turn,
+        builder: ResultBuilder,
     ) -> JoinGroupResponse:
         subscription = self._checked(group, request, context)
         member_id = request.member_id or f"{context.client_id}-{self._new_uuid()}"
@@ -121,39 +121,39 @@ class ClassicMembers:
             draft.write(member_metadata(group.group_id, after))
         old_names = frozenset() if before is None else before.topic_names
         names_changed = after.topic_names != old_names
-        settling = self._settling
-        settling.bump_epoch(draft, Change(names_changed, RegexUpdate.NONE))
+        updater = self._updater
+        updater.bump_epoch(draft, Change(names_changed, RegexUpdate.NONE))
         was_up_to_date = draft.group.epoch <= draft.group.assignment_epoch
-        settling.update_target(draft, turn.now_ms)
-        after = settling.reconcile(
+        updater.update_target(draft, builder.now_ms)
+        after = updater.reconcile(
             draft,
             member_id,
             self._owned(subscription),
             subscription_changed=names_changed,
-            now_ms=turn.now_ms,
+            now_ms=builder.now_ms,
         )
-        draft.hand_over(self._registry, turn)
+        draft.hand_over(self._registry, builder)
         assert after.classic is not None
         name = after.classic.supported_protocols[0].name
         generation = after.epoch
         replaced_last = any(each.classic is None for each in group.members.values())
         rest = list(draft.group.members.values())
         has_replaced = before is not None and before.member_id not in group.members
-        if replaced_last and has_replaced and self._departures.would_downgrade(rest):
+        if replaced_last and has_replaced and self._removal.would_downgrade(rest):
             # a static member took the place of the last one of the consumer protocol
-            self._departures.downgrade(draft.group, rest, turn, rebalance=not was_up_to_date)
+            self._removal.downgrade(draft.group, rest, builder, rebalance=not was_up_to_date)
             return _joined(member_id, generation, name)
         group_id = group.group_id
-        settling.renew_session(group_id, member_id, turn.now_ms, after.classic.session_timeout_ms)
+        updater.renew_session(group_id, member_id, builder.now_ms, after.classic.session_timeout_ms)
         self._registry.clear(TimerKind.JOIN, group_id, member_id)
-        at_ms = turn.now_ms + after.rebalance_timeout_ms
+        at_ms = builder.now_ms + after.rebalance_timeout_ms
         self._registry.set(TimerKind.SYNC, group_id, member_id, at_ms, after.epoch)
         return _joined(member_id, generation, name)
 
     def _checked(
         self, group: ConsumerGroup, request: JoinGroupRequest, context: RequestContext
     ) -> ConsumerProtocolSubscription:
-        config = self._settling.settings.config()
+        config = self._updater.settings.config()
         inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if config.policy is MigrationPolicy.DISABLED:
             raise RefusedError(inconsistent, "group.consumer.migration.policy=disabled")
@@ -210,7 +210,7 @@ class ClassicMembers:
         )
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> Mapping[UUID, frozenset[int]]:
-        image = self._settling.image()
+        image = self._updater.image()
         return {
             topic.topic_id: frozenset(indexes)
             for name, indexes in subscription.owned_partitions.items()
@@ -225,26 +225,26 @@ class ClassicMembers:
         request: SyncGroupRequest,
         context: RequestContext,
         now_ms: int,
-    ) -> Turn:
+    ) -> ResultBuilder:
         """Give a classic member what it has; the assignments in the request mean nothing."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         try:
             member = self._classic_member(group, request.member_id, request.group_instance_id)
             name = self._check_sync(group, member, request)
         except RefusedError as error:
             if error.error_code is ErrorCode.REBALANCE_IN_PROGRESS:
                 self._arm_join(group, request.member_id, now_ms)
-            turn.reply(context.token, sync_error(error.error_code))
-            return turn
+            builder.reply(context.token, sync_error(error.error_code))
+            return builder
         assert member.classic is not None
         self._registry.clear(TimerKind.SYNC, group.group_id, member.member_id)
-        self._settling.renew_session(
+        self._updater.renew_session(
             group.group_id, member.member_id, now_ms, member.classic.session_timeout_ms
         )
         data = subscription_of(member)
         version = int.from_bytes(data[:2]) if len(data) >= 2 else 0
-        image = self._settling.image()
-        turn.reply(
+        image = self._updater.image()
+        builder.reply(
             context.token,
             SyncGroupResponse(
                 protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -252,7 +252,7 @@ class ClassicMembers:
                 assignment=assignment_bytes(plain(member.assigned), image, version),
             ),
         )
-        return turn
+        return builder
 
     def _check_sync(
         self, group: ConsumerGroup, member: ConsumerGroupMember, request: SyncGroupRequest
@@ -280,27 +280,27 @@ class ClassicMembers:
         request: HeartbeatRequest,
         context: RequestContext,
         now_ms: int,
-    ) -> Turn:
+    ) -> ResultBuilder:
         """Renew a classic member's session, and tell it to join again where it has a step to take."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         try:
             member = self._classic_member(group, request.member_id, request.group_instance_id)
         except RefusedError as error:
-            turn.reply(context.token, heartbeat_answer(error.error_code))
-            return turn
+            builder.reply(context.token, heartbeat_answer(error.error_code))
+            return builder
         if request.generation_id != member.epoch:
-            turn.reply(context.token, heartbeat_answer(ErrorCode.ILLEGAL_GENERATION))
-            return turn
+            builder.reply(context.token, heartbeat_answer(ErrorCode.ILLEGAL_GENERATION))
+            return builder
         assert member.classic is not None
-        self._settling.renew_session(
+        self._updater.renew_session(
             group.group_id, member.member_id, now_ms, member.classic.session_timeout_ms
         )
         code = ErrorCode.NONE
         if self._has_a_step_to_take(group, member):
             code = ErrorCode.REBALANCE_IN_PROGRESS
             self._arm_join(group, member.member_id, now_ms)
-        turn.reply(context.token, heartbeat_answer(code))
-        return turn
+        builder.reply(context.token, heartbeat_answer(code))
+        return builder
 
     def _has_a_step_to_take(self, group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
         if member.epoch < group.assignment_epoch:
@@ -337,9 +337,9 @@ class ClassicMembers:
         request: LeaveGroupRequest,
         context: RequestContext,
         now_ms: int,
-    ) -> Turn:
+    ) -> ResultBuilder:
         """Remove members of either protocol, with one new group epoch for all of them."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         leaving: dict[str, ConsumerGroupMember] = {}
         answers = []
         for each in leaving_members(request, context):
@@ -358,14 +358,14 @@ class ClassicMembers:
         version = context.api_version
         answer = leave_answer(ErrorCode.NONE, tuple(answers), version)
         if not leaving:
-            turn.reply(context.token, answer)
-            return turn
-        self._departures.remove(group, leaving.values(), turn)
-        turn.promise(context.token, answer)
-        turn.if_failed(
+            builder.reply(context.token, answer)
+            return builder
+        self._removal.remove(group, leaving.values(), builder)
+        builder.promise(context.token, answer)
+        builder.if_failed(
             lambda again, code: again.reply(context.token, leave_answer(code, (), version))
         )
-        return turn
+        return builder
 
 
 def _joined(member_id: str, generation: int, protocol: str) -> JoinGroupResponse:

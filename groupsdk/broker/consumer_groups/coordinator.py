@@ -14,10 +14,11 @@ from groupsdk.broker.consumer_groups.assignment_jobs import (
 )
 from groupsdk.broker.consumer_groups.assignors import BUILT_IN, ServerAssignor
 from groupsdk.broker.consumer_groups.classic_members import ClassicMembers
-from groupsdk.broker.consumer_groups.departures import BecameClassic, Departures
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.group_updater import GroupUpdater
 from groupsdk.broker.consumer_groups.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember, MemberState, together
+from groupsdk.broker.consumer_groups.member_removal import BecameClassic, MemberRemoval
 from groupsdk.broker.consumer_groups.offsets import commit_error, transaction_error
 from groupsdk.broker.consumer_groups.records import group_tombstones
 from groupsdk.broker.consumer_groups.registry import (
@@ -27,7 +28,6 @@ from groupsdk.broker.consumer_groups.registry import (
     TimerKind,
 )
 from groupsdk.broker.consumer_groups.settings import EffectiveSettings
-from groupsdk.broker.consumer_groups.settling import Settling
 from groupsdk.broker.consumer_groups.topics import Partitions, TopicImage
 from groupsdk.broker.consumer_groups.views import (
     ConsumerGroupView,
@@ -35,7 +35,7 @@ from groupsdk.broker.consumer_groups.views import (
     consumer_group_view,
 )
 from groupsdk.broker.group_status import GroupStatus
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupsdk.wire.messages.consumer_group_describe import (
@@ -88,12 +88,12 @@ class ConsumerGroupCoordinator:
         self._settings = settings
         self._image = image
         built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
-        self._settling = Settling(registry, settings, assignors or built_in, image, start)
-        self._departures = Departures(registry, self._settling, became_classic)
+        self._updater = GroupUpdater(registry, settings, assignors or built_in, image, start)
+        self._removal = MemberRemoval(registry, self._updater, became_classic)
         self.heartbeats = ConsumerHeartbeats(
-            registry, classic, rebalances, self._settling, self._departures, new_uuid
+            registry, classic, rebalances, self._updater, self._removal, new_uuid
         )
-        self.classic_members = ClassicMembers(registry, self._settling, self._departures, new_uuid)
+        self.classic_members = ClassicMembers(registry, self._updater, self._removal, new_uuid)
 
     def group(self, group_id: str) -> ConsumerGroup | None:
         """Return a consumer group; None if there is none of that id."""
@@ -104,7 +104,7 @@ class ConsumerGroupCoordinator:
         group = self.registry.groups.get(group_id)
         if group is None:
             return None
-        assignor = self._settling.assignor_of(group)
+        assignor = self._updater.assignor_of(group)
         return consumer_group_view(group, self.registry, assignor, self._name_of)
 
     def status(self, group_id: str) -> GroupStatus | None:
@@ -123,31 +123,31 @@ class ConsumerGroupCoordinator:
         for group in self.registry.groups.values():
             timeout_ms = self._settings.session_timeout_ms(group.group_id)
             for member in group.members.values():
-                self._settling.renew_session(group.group_id, member.member_id, now_ms, timeout_ms)
+                self._updater.renew_session(group.group_id, member.member_id, now_ms, timeout_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
                     at_ms = now_ms + max(member.rebalance_timeout_ms, 0)
                     self.registry.set(
                         TimerKind.REBALANCE, group.group_id, member.member_id, at_ms, member.epoch
                     )
 
-    def advance(self, turn: Turn) -> None:
+    def advance(self, builder: ResultBuilder) -> None:
         """Do one thing that is due; to be called again while `next_ms` has come.
 
         One at a time, since the next may depend on the records of the one before.
         """
-        for timer in self.registry.timers.pop_due(turn.now_ms):
-            if turn.records:
-                self.registry.timers.set(timer, turn.now_ms)
+        for timer in self.registry.timers.pop_due(builder.now_ms):
+            if builder.records:
+                self.registry.timers.set(timer, builder.now_ms)
                 continue
             self.registry.taken(timer)
-            self._due(timer, turn)
+            self._due(timer, builder)
 
-    def _due(self, timer: GroupTimer, turn: Turn) -> None:
+    def _due(self, timer: GroupTimer, builder: ResultBuilder) -> None:
         group = self.registry.groups.get(timer.group_id)
         if group is None:
             return
         if timer.kind is TimerKind.REGEX:
-            self._resolve(group, turn)
+            self._resolve(group, builder)
             return
         member = group.members.get(timer.member_id)
         if member is None or (timer.epoch >= 0 and member.epoch != timer.epoch):
@@ -156,29 +156,29 @@ class ConsumerGroupCoordinator:
             "[group %s, member %s, epoch %d] removed: its %s timeout ended",
             *(group.group_id, member.member_id, member.epoch, timer.kind.value),
         )
-        self._departures.remove(group, [member], turn)
+        self._removal.remove(group, [member], builder)
 
-        def failed(again: Turn, error: ErrorCode) -> None:
+        def failed(again: ResultBuilder, error: ErrorCode) -> None:
             # it could not be written: try again, as long as the member is there
             self.registry.set(
                 timer.kind, timer.group_id, timer.member_id, again.now_ms + 1_000, timer.epoch
             )
 
-        turn.if_failed(failed)
+        builder.if_failed(failed)
 
-    def _resolve(self, group: ConsumerGroup, turn: Turn) -> None:
+    def _resolve(self, group: ConsumerGroup, builder: ResultBuilder) -> None:
         draft = Draft(group)
-        self._settling.resolve_regexes(draft, turn.now_ms)
-        draft.hand_over(self.registry, turn)
+        self._updater.resolve_regexes(draft, builder.now_ms)
+        draft.hand_over(self.registry, builder)
 
-    def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Turn:
+    def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> ResultBuilder:
         """Take the outcome of an assignor that ran elsewhere; a group that is gone by now needs none."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         group = self.registry.groups.get(job.group_id) or ConsumerGroup(job.group_id)
         draft = Draft(group)
-        self._settling.assigned(job, outcome, draft, now_ms)
-        draft.hand_over(self.registry, turn)
-        return turn
+        self._updater.assigned(job, outcome, draft, now_ms)
+        draft.hand_over(self.registry, builder)
+        return builder
 
     # -- offsets
 
@@ -232,7 +232,7 @@ class ConsumerGroupCoordinator:
             group_state=group.state.value,
             group_epoch=group.epoch,
             assignment_epoch=group.assignment_epoch,
-            assignor_name=self._settling.assignor_of(group),
+            assignor_name=self._updater.assignor_of(group),
             members=tuple(self._described_member(group, each) for each in members),
         )
 
@@ -261,6 +261,6 @@ class ConsumerGroupCoordinator:
             )
         )
 
-    def write_tombstones(self, group: ConsumerGroup, turn: Turn) -> None:
+    def write_tombstones(self, group: ConsumerGroup, builder: ResultBuilder) -> None:
         """Delete an empty group."""
-        self.registry.write(group_tombstones(group), turn)
+        self.registry.write(group_tombstones(group), builder)

@@ -11,9 +11,8 @@ from groupsdk.broker.classic_groups.group import ClassicGroup, group_tombstone
 from groupsdk.broker.classic_groups.rebalance import Rebalances
 from groupsdk.broker.classic_groups.registry import GroupRegistry
 from groupsdk.broker.consumer_groups.conversion import ConversionError, upgrade_records
-from groupsdk.broker.consumer_groups.departures import Departures
-from groupsdk.broker.consumer_groups.expressions import InvalidRegexError, compiled
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.group_updater import Change, GroupUpdater, RegexUpdate
 from groupsdk.broker.consumer_groups.member import (
     AWAY_EPOCH,
     LEFT_EPOCH,
@@ -23,20 +22,21 @@ from groupsdk.broker.consumer_groups.member import (
     plain,
     written_partitions,
 )
+from groupsdk.broker.consumer_groups.member_removal import MemberRemoval
 from groupsdk.broker.consumer_groups.records import (
     current_assignment,
     member_metadata,
     member_tombstones,
     target_of_member,
 )
+from groupsdk.broker.consumer_groups.regex_resolution import InvalidRegexError, compiled
 from groupsdk.broker.consumer_groups.registry import (
     ConsumerGroupRegistry,
     Draft,
     TimerKind,
 )
-from groupsdk.broker.consumer_groups.settling import Change, RegexUpdate, Settling
 from groupsdk.broker.runtime.contract import NOTHING, Reply, RequestContext, Result
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -68,27 +68,27 @@ class ConsumerHeartbeats:
         registry: the consumer groups.
         classic: the classic groups beside them.
         rebalances: answers what members of a classic group have parked, when it becomes a consumer group.
-        settling: the common end of heartbeats and joins.
-        departures: lets members go.
+        updater: the common end of heartbeats and joins.
+        removal: removes members.
         new_uuid: makes ids for members of version 0 that bring none.
     """
 
-    __slots__ = ("_classic", "_departures", "_new_uuid", "_rebalances", "_registry", "_settling")
+    __slots__ = ("_classic", "_new_uuid", "_rebalances", "_registry", "_removal", "_updater")
 
     def __init__(
         self,
         registry: ConsumerGroupRegistry,
         classic: GroupRegistry,
         rebalances: Rebalances,
-        settling: Settling,
-        departures: Departures,
+        updater: GroupUpdater,
+        removal: MemberRemoval,
         new_uuid: Callable[[], str],
     ) -> None:
         self._registry = registry
         self._classic = classic
         self._rebalances = rebalances
-        self._settling = settling
-        self._departures = departures
+        self._updater = updater
+        self._removal = removal
         self._new_uuid = new_uuid
 
     def handle_stable(
@@ -108,17 +108,17 @@ class ConsumerHeartbeats:
             or member.epoch != group.assignment_epoch
             or member.state is not MemberState.STABLE
             or not _says_nothing(request, member, context)
-            or self._settling.needs_refresh(group)
+            or self._updater.needs_refresh(group)
             or group.regexes
             or member.regex
             or member.classic is not None
-            or self._settling.is_target_due(group, now_ms)
+            or self._updater.is_target_due(group, now_ms)
         ):
             return NOTHING
-        settings = self._settling.settings
+        settings = self._updater.settings
         group_id = group.group_id
         timeout_ms = settings.session_timeout_ms(group_id)
-        self._settling.renew_session(group_id, member.member_id, now_ms, timeout_ms)
+        self._updater.renew_session(group_id, member.member_id, now_ms, timeout_ms)
         answer = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
@@ -128,36 +128,36 @@ class ConsumerHeartbeats:
 
     def handle(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
-    ) -> Turn:
+    ) -> ResultBuilder:
         """Take a heartbeat."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         try:
             self._check(request, context)
             if request.member_epoch in {LEFT_EPOCH, AWAY_EPOCH}:
-                answer = self._leave(request, turn)
+                answer = self._leave(request, builder)
             else:
-                answer = self._heartbeat(request, context, turn)
+                answer = self._heartbeat(request, context, builder)
         except RefusedError as error:
-            turn = Turn(now_ms)
-            turn.reply(context.token, _refused(error.error_code, str(error)))
-            return turn
+            builder = ResultBuilder(now_ms)
+            builder.reply(context.token, _refused(error.error_code, str(error)))
+            return builder
         except Exception as error:  # noqa: BLE001 - the assignor is the user's
             _log.exception(
                 "[group %s, member %s, epoch %d] no target assignment",
                 *(request.group_id, request.member_id, request.member_epoch),
             )
-            turn = Turn(now_ms)
+            builder = ResultBuilder(now_ms)
             text = f"Failed to compute a new target assignment: {error}"
-            turn.reply(context.token, _refused(ErrorCode.UNKNOWN_SERVER_ERROR, text))
-            return turn
-        if turn.records:
-            turn.promise(context.token, answer)
-            turn.if_failed(
+            builder.reply(context.token, _refused(ErrorCode.UNKNOWN_SERVER_ERROR, text))
+            return builder
+        if builder.records:
+            builder.promise(context.token, answer)
+            builder.if_failed(
                 lambda again, code: again.reply(context.token, _refused(code, code.text))
             )
         else:
-            turn.reply(context.token, answer)
-        return turn
+            builder.reply(context.token, answer)
+        return builder
 
     # -- checks that need no group
 
@@ -165,7 +165,7 @@ class ConsumerHeartbeats:
         problem = _problem(request, context.api_version)
         if problem is not None:
             raise RefusedError(ErrorCode.INVALID_REQUEST, problem)
-        assignors = self._settling.assignors
+        assignors = self._updater.assignors
         if request.server_assignor is not None and request.server_assignor not in assignors:
             raise RefusedError(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -176,31 +176,34 @@ class ConsumerHeartbeats:
     # -- joining and staying
 
     def _heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, turn: Turn
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        context: RequestContext,
+        builder: ResultBuilder,
     ) -> ConsumerGroupHeartbeatResponse:
         member_id = request.member_id or self._new_uuid()
-        draft, converted = self._drafted(request, turn)
+        draft, converted = self._drafted(request, builder)
         before = self._member(request, member_id, draft)
         was_assigned = None if before is None else before.assigned
         after, change = self._updated(request, context, member_id, before, draft)
         owned = _owned(request)
-        settling = self._settling
-        settling.bump_epoch(draft, change)
-        settling.update_target(draft, turn.now_ms)
-        after = settling.reconcile(
-            draft, member_id, owned, subscription_changed=change.any, now_ms=turn.now_ms
+        updater = self._updater
+        updater.bump_epoch(draft, change)
+        updater.update_target(draft, builder.now_ms)
+        after = updater.reconcile(
+            draft, member_id, owned, subscription_changed=change.any, now_ms=builder.now_ms
         )
-        self._hand_over(draft, converted, turn)
+        self._hand_over(draft, converted, builder)
         group_id = request.group_id
-        settings = settling.settings
+        settings = updater.settings
         timeout_ms = settings.session_timeout_ms(group_id)
-        settling.renew_session(group_id, member_id, turn.now_ms, timeout_ms)
+        updater.renew_session(group_id, member_id, builder.now_ms, timeout_ms)
         if before is not None and before.epoch == 0 and request.instance_id is not None:
             # one that comes back under its old id: the records that remove it end its session, too
-            turn.when_written(partial(self._renew_session, group_id, member_id, timeout_ms))
+            builder.when_written(partial(self._renew_session, group_id, member_id, timeout_ms))
         self._registry.clear(TimerKind.JOIN, group_id, member_id)
         self._registry.clear(TimerKind.SYNC, group_id, member_id)
-        settling.request_regexes(draft, turn.now_ms)
+        updater.request_regexes(draft, builder.now_ms)
         return ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=after.epoch,
@@ -210,11 +213,13 @@ class ConsumerHeartbeats:
             else None,
         )
 
-    def _renew_session(self, group_id: str, member_id: str, timeout_ms: int, turn: Turn) -> None:
-        self._settling.renew_session(group_id, member_id, turn.now_ms, timeout_ms)
+    def _renew_session(
+        self, group_id: str, member_id: str, timeout_ms: int, builder: ResultBuilder
+    ) -> None:
+        self._updater.renew_session(group_id, member_id, builder.now_ms, timeout_ms)
 
     def _drafted(
-        self, request: ConsumerGroupHeartbeatRequest, turn: Turn
+        self, request: ConsumerGroupHeartbeatRequest, builder: ResultBuilder
     ) -> tuple[Draft, ClassicGroup | None]:
         """Return a draft of the group, made or converted where it must be, and the classic group of before."""
         group_id = request.group_id
@@ -230,8 +235,8 @@ class ConsumerHeartbeats:
         if classic is None or not classic.members:
             return draft, classic
         try:
-            config = self._settling.settings.config()
-            records = upgrade_records(classic, config, self._settling.image())
+            config = self._updater.settings.config()
+            records = upgrade_records(classic, config, self._updater.image())
         except ConversionError as error:
             text = f"Cannot upgrade classic group {group_id} to consumer group: {error}."
             raise RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, text) from error
@@ -239,25 +244,27 @@ class ConsumerHeartbeats:
             draft.write(record)
         return draft, classic
 
-    def _hand_over(self, draft: Draft, converted: ClassicGroup | None, turn: Turn) -> None:
+    def _hand_over(
+        self, draft: Draft, converted: ClassicGroup | None, builder: ResultBuilder
+    ) -> None:
         if converted is not None and draft.records:
             group_id = converted.group_id
-            turn.write(group_tombstone(group_id))
-            turn.when_written(partial(_log_upgrade, converted))
+            builder.write(group_tombstone(group_id))
+            builder.when_written(partial(_log_upgrade, converted))
             for member in converted.members.values():
                 self._rebalances.answer_parked(
-                    converted, member, ErrorCode.REBALANCE_IN_PROGRESS, turn
+                    converted, member, ErrorCode.REBALANCE_IN_PROGRESS, builder
                 )
                 timeout_ms = member.session_timeout_ms
-                self._settling.renew_session(group_id, member.member_id, turn.now_ms, timeout_ms)
-        draft.hand_over(self._registry, turn)
+                self._updater.renew_session(group_id, member.member_id, builder.now_ms, timeout_ms)
+        draft.hand_over(self._registry, builder)
 
     def _member(
         self, request: ConsumerGroupHeartbeatRequest, member_id: str, draft: Draft
     ) -> ConsumerGroupMember | None:
         """Return who sends the heartbeat; None for a new member."""
         group = draft.group
-        config = self._settling.settings.config()
+        config = self._updater.settings.config()
         if (
             member_id not in group.members
             and len(group.members) >= config.group_consumer_max_size
@@ -339,17 +346,17 @@ class ConsumerHeartbeats:
                 compiled(after.regex)
             except InvalidRegexError as error:
                 raise RefusedError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error
-        old_assignor = self._settling.assignor_of(draft.group)
+        old_assignor = self._updater.assignor_of(draft.group)
         if before is None or after != base:
             draft.write(member_metadata(group_id, after))
         change = Change(
             after.topic_names != base.topic_names,
-            self._settling.update_regex(draft, before, after),
+            self._updater.update_regex(draft, before, after),
         )
         if (
-            self._settling.settings.config().follows_4_4
+            self._updater.settings.config().follows_4_4
             and before is not None
-            and self._settling.assignor_of(draft.group) != old_assignor
+            and self._updater.assignor_of(draft.group) != old_assignor
         ):
             change = Change(True, change.regex)
         return after, change
@@ -357,7 +364,7 @@ class ConsumerHeartbeats:
     # -- leaving
 
     def _leave(
-        self, request: ConsumerGroupHeartbeatRequest, turn: Turn
+        self, request: ConsumerGroupHeartbeatRequest, builder: ResultBuilder
     ) -> ConsumerGroupHeartbeatResponse:
         group = self._registry.groups.get(request.group_id)
         if group is None:
@@ -380,9 +387,9 @@ class ConsumerHeartbeats:
             draft = Draft(group)
             draft.write(current_assignment(group.group_id, _away(member)))
             self._registry.clear(TimerKind.REBALANCE, group.group_id, member.member_id)
-            draft.hand_over(self._registry, turn)
+            draft.hand_over(self._registry, builder)
         else:
-            self._departures.remove(group, [member], turn)
+            self._removal.remove(group, [member], builder)
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=request.member_epoch
         )
@@ -518,7 +525,7 @@ def _refused(code: ErrorCode, text: str) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)
 
 
-def _log_upgrade(classic: ClassicGroup, _: Turn) -> None:
+def _log_upgrade(classic: ClassicGroup, _: ResultBuilder) -> None:
     _log.info(
         "[group %s, generation %d] becomes a consumer group, with %d classic members",
         *(classic.group_id, classic.generation_id, len(classic.members)),

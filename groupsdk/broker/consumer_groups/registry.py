@@ -6,7 +6,7 @@ from enum import Enum
 from groupsdk.broker.consumer_groups.group import ConsumerGroup, GroupRecord
 from groupsdk.broker.consumer_groups.member import MemberState
 from groupsdk.broker.runtime.deadlines import Deadline, DeadlineBuckets
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
@@ -82,9 +82,9 @@ class ConsumerGroupRegistry:
         elif isinstance(key, ConsumerGroupMetadataKey):
             self.remove(group_id)
 
-    def write(self, records: Iterable[GroupRecord], turn: Turn) -> None:
+    def write(self, records: Iterable[GroupRecord], builder: ResultBuilder) -> None:
         """Have records written; each is replayed once it is in the log."""
-        turn.write_all(records)
+        builder.write_all(records)
 
     def remove(self, group_id: str) -> None:
         """Forget a group, with all its timers."""
@@ -158,9 +158,9 @@ class Draft:
             return []
         return [each for each in self.group.members if each not in self._base.members]
 
-    def hand_over(self, registry: ConsumerGroupRegistry, turn: Turn) -> None:
+    def hand_over(self, registry: ConsumerGroupRegistry, builder: ResultBuilder) -> None:
         """Have the records written; each is replayed on the real group then."""
-        registry.write(self.records, turn)
+        registry.write(self.records, builder)
 
 
 def rebalance_timer(

@@ -15,7 +15,7 @@ from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStor
 from groupsdk.broker.group_coordinator.records import OffsetTombstone
 from groupsdk.broker.group_status import GroupState
 from groupsdk.broker.runtime.contract import RequestContext
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -125,9 +125,11 @@ class Administration:
 
     # DeleteGroups.
 
-    def delete(self, request: DeleteGroupsRequest, context: RequestContext, now_ms: int) -> Turn:
+    def delete(
+        self, request: DeleteGroupsRequest, context: RequestContext, now_ms: int
+    ) -> ResultBuilder:
         """Delete groups without members, with all their offsets."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         results = []
         for group_id in dict.fromkeys(request.groups_names):
             consumer_group = self.consumer_groups.group(group_id)
@@ -139,28 +141,28 @@ class Administration:
             results.append(DeletableGroupResult(group_id, error))
             if error is ErrorCode.NONE:
                 for topic, partition in self.offsets.partitions(group_id):
-                    turn.write(OffsetTombstone(group_id, topic, partition))
+                    builder.write(OffsetTombstone(group_id, topic, partition))
                 if consumer_group is None:
-                    turn.write(group_tombstone(group_id))
+                    builder.write(group_tombstone(group_id))
                 else:
-                    self.consumer_groups.write_tombstones(consumer_group, turn)
+                    self.consumer_groups.write_tombstones(consumer_group, builder)
                 _log.info("group %s: deleted on request", group_id)
-        turn.promise(context.token, DeleteGroupsResponse(results=tuple(results)))
+        builder.promise(context.token, DeleteGroupsResponse(results=tuple(results)))
 
-        def failed(again: Turn, error: ErrorCode) -> None:
+        def failed(again: ResultBuilder, error: ErrorCode) -> None:
             refused = tuple(DeletableGroupResult(each.group_id, error) for each in results)
             again.reply(context.token, DeleteGroupsResponse(results=refused))
 
-        turn.if_failed(failed)
-        return turn
+        builder.if_failed(failed)
+        return builder
 
     # OffsetDelete.
 
     def delete_offsets(
         self, request: OffsetDeleteRequest, context: RequestContext, now_ms: int
-    ) -> Turn:
+    ) -> ResultBuilder:
         """Delete offsets of topics that no member of the group is subscribed to."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         group = self.registry.groups.get(request.group_id)
         consumer_group = self.consumer_groups.group(request.group_id)
         if consumer_group is not None:
@@ -169,23 +171,28 @@ class Administration:
         else:
             error = _offsets_deletable(group, request.group_id)
             if group is None or error is not ErrorCode.NONE:
-                turn.reply(context.token, OffsetDeleteResponse(error_code=error))
-                return turn
+                builder.reply(context.token, OffsetDeleteResponse(error_code=error))
+                return builder
             subscribed = {each.name: group.is_subscribed_to(each.name) for each in request.topics}
         topics = tuple(
-            self._delete_topic(request.group_id, topic, turn, subscribed=subscribed[topic.name])
+            self._delete_topic(request.group_id, topic, builder, subscribed=subscribed[topic.name])
             for topic in request.topics
         )
-        turn.promise(context.token, OffsetDeleteResponse(topics=topics))
+        builder.promise(context.token, OffsetDeleteResponse(topics=topics))
 
-        def failed(again: Turn, error: ErrorCode) -> None:
+        def failed(again: ResultBuilder, error: ErrorCode) -> None:
             again.reply(context.token, OffsetDeleteResponse(error_code=error))
 
-        turn.if_failed(failed)
-        return turn
+        builder.if_failed(failed)
+        return builder
 
     def _delete_topic(
-        self, group_id: str, topic: OffsetDeleteRequestTopic, turn: Turn, *, subscribed: bool
+        self,
+        group_id: str,
+        topic: OffsetDeleteRequestTopic,
+        builder: ResultBuilder,
+        *,
+        subscribed: bool,
     ) -> OffsetDeleteResponseTopic:
         name = topic.name
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
@@ -194,7 +201,7 @@ class Administration:
             answers.append(OffsetDeleteResponsePartition(index, error))
             stored = self.offsets.get(group_id, name, index) is not None
             if not subscribed and (stored or self.offsets.is_unstable(group_id, name, index)):
-                turn.write(OffsetTombstone(group_id, name, index))
+                builder.write(OffsetTombstone(group_id, name, index))
         return OffsetDeleteResponseTopic(name, tuple(answers))
 
 

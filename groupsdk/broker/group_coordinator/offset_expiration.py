@@ -9,7 +9,7 @@ from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.group_coordinator.offset_metadata_manager import OffsetStore
 from groupsdk.broker.group_coordinator.records import NO_TIMESTAMP, CommittedOffset, OffsetTombstone
 from groupsdk.broker.group_status import GroupState
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 
 
@@ -47,34 +47,34 @@ class Expiry:
         self.next_ms = None
         self._to_check = []
 
-    def advance(self, turn: Turn) -> None:
+    def advance(self, builder: ResultBuilder) -> None:
         """Write tombstones for what may go, so many at a time."""
-        if self.next_ms is None or turn.now_ms < self.next_ms:
+        if self.next_ms is None or builder.now_ms < self.next_ms:
             return
         if not self._to_check:
             self._to_check = [*self._registry.groups, *self._consumer_groups.registry.groups]
-        while self._to_check and len(turn.records) < _MAX_RECORDS:
+        while self._to_check and len(builder.records) < _MAX_RECORDS:
             group_id = self._to_check.pop()
             group = self._registry.groups.get(group_id)
             consumer_group = self._consumer_groups.group(group_id)
             if consumer_group is not None:
-                done = self._expire_consumer_group(consumer_group, turn)
+                done = self._expire_consumer_group(consumer_group, builder)
             else:
-                done = group is None or self._expire(group, turn)
+                done = group is None or self._expire(group, builder)
             if not done:
                 self._to_check.append(group_id)
         if not self._to_check:
-            self.start(turn.now_ms)
-        if turn.records:
-            turn.if_failed(self._put_off)
+            self.start(builder.now_ms)
+        if builder.records:
+            builder.if_failed(self._put_off)
 
-    def _put_off(self, turn: Turn, error: ErrorCode) -> None:
+    def _put_off(self, builder: ResultBuilder, error: ErrorCode) -> None:
         # at once it would fail again: a disk that is full stays so for a while
         _log.warning("offsets that expired could not be removed: %s", error.name)
         self._to_check = []
-        self.start(turn.now_ms)
+        self.start(builder.now_ms)
 
-    def _expire(self, group: ClassicGroup, turn: Turn) -> bool:
+    def _expire(self, group: ClassicGroup, builder: ResultBuilder) -> bool:
         """Write a group's tombstones; False if there is more to be written for it."""
         group_id, offsets = group.group_id, self._offsets
         kept, expired = False, 0
@@ -83,15 +83,15 @@ class Expiry:
                 kept = True
                 continue
             for partition, stored in partitions.items():
-                if not self._is_expired(group, stored, turn.now_ms) or offsets.is_unstable(
+                if not self._is_expired(group, stored, builder.now_ms) or offsets.is_unstable(
                     group_id, topic, partition
                 ):
                     kept = True
-                elif len(turn.records) >= _MAX_RECORDS:
+                elif len(builder.records) >= _MAX_RECORDS:
                     return False
                 else:
                     expired += 1
-                    turn.write(OffsetTombstone(group_id, topic, partition))
+                    builder.write(OffsetTombstone(group_id, topic, partition))
         if expired:
             _log.info("group %s: %d offsets expired", group_id, expired)
         if (
@@ -100,11 +100,11 @@ class Expiry:
             and not group.pending_joins
             and not offsets.has_open_transactions(group_id)
         ):
-            turn.write(group_tombstone(group_id))
+            builder.write(group_tombstone(group_id))
             _log.info("group %s: has no members and no offsets any more, and goes", group_id)
         return True
 
-    def _expire_consumer_group(self, group: ConsumerGroup, turn: Turn) -> bool:
+    def _expire_consumer_group(self, group: ConsumerGroup, builder: ResultBuilder) -> bool:
         """Write a consumer group's tombstones; False if there is more to be written for it.
 
         Offsets of topics that nobody subscribes to go by the time of their commit, with members or without.
@@ -118,15 +118,15 @@ class Expiry:
                 kept = True
                 continue
             for partition, stored in partitions.items():
-                age_ms = turn.now_ms - stored.commit_timestamp_ms
+                age_ms = builder.now_ms - stored.commit_timestamp_ms
                 if age_ms < retention_ms or offsets.is_unstable(group_id, topic, partition):
                     kept = True
-                elif len(turn.records) >= _MAX_RECORDS:
+                elif len(builder.records) >= _MAX_RECORDS:
                     return False
                 else:
-                    turn.write(OffsetTombstone(group_id, topic, partition))
+                    builder.write(OffsetTombstone(group_id, topic, partition))
         if not (kept or group.members or offsets.has_open_transactions(group_id)):
-            self._consumer_groups.write_tombstones(group, turn)
+            self._consumer_groups.write_tombstones(group, builder)
             _log.info("[group %s] has no members and no offsets any more, and goes", group_id)
         return True
 

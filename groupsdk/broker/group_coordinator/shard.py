@@ -53,7 +53,7 @@ from groupsdk.broker.runtime.contract import (
     Result,
 )
 from groupsdk.broker.runtime.deadlines import NEVER
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.messages.consumer_group_describe import (
@@ -83,7 +83,7 @@ _CLASSIC_REQUESTS: Final = (
     HeartbeatRequest,
     LeaveGroupRequest,
 )
-_TurnHandler = Callable[[Any, RequestContext, int], Turn]
+_TurnHandler = Callable[[Any, RequestContext, int], ResultBuilder]
 
 
 class GroupCoordinatorShard:
@@ -148,7 +148,7 @@ class GroupCoordinatorShard:
         )
         self._joins = Joins(self._registry, self._rebalances, new_uuid)
         # the result that was handed out last, while its records are neither written nor refused
-        self._turn: Turn | None = None
+        self._builder: ResultBuilder | None = None
         self._result: Result | None = None
         self._turns: dict[type[Request[Any]], _TurnHandler] = {
             JoinGroupRequest: self._joins.handle,
@@ -208,7 +208,7 @@ class GroupCoordinatorShard:
         request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
         context: RequestContext,
         now_ms: int,
-    ) -> Turn:
+    ) -> ResultBuilder:
         """Take a request of the classic protocol to a consumer group."""
         members = self._consumer.classic_members
         if isinstance(request, SyncGroupRequest):
@@ -222,20 +222,20 @@ class GroupCoordinatorShard:
         if group.members and shortest_ms <= request.session_timeout_ms <= longest_ms:
             return members.join(group, request, context, now_ms)
         # an empty group begins again as a classic one
-        turn = self._joins.handle(request, context, now_ms)
-        if turn.records:
-            made = Turn(now_ms)
+        builder = self._joins.handle(request, context, now_ms)
+        if builder.records:
+            made = ResultBuilder(now_ms)
             self._consumer.write_tombstones(group, made)
-            turn.records[:0] = made.records
-        return turn
+            builder.records[:0] = made.records
+        return builder
 
-    def _became_classic(self, group_id: str, rebalance: bool, turn: Turn) -> None:
+    def _became_classic(self, group_id: str, rebalance: bool, builder: ResultBuilder) -> None:
         """Begin the sessions of a classic group that was a consumer group before."""
         group = self._registry.groups[group_id]
         for member in group.members.values():
-            self._registry.renew_session(member, turn.now_ms)
+            self._registry.renew_session(member, builder.now_ms)
         if rebalance and group.members:
-            self._rebalances.prepare(group, "it was a consumer group before", turn)
+            self._rebalances.prepare(group, "it was a consumer group before", builder)
 
     def may_wait(self, request: Request[Any]) -> bool:
         """Tell whether a request may wait for others like it: small commits, most of whose cost is the append."""
@@ -265,20 +265,20 @@ class GroupCoordinatorShard:
 
     def advance(self, now_ms: int) -> Result:
         """Do everything that is due: end sessions, phases of rebalances, and the lives of offsets."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         sessions, phases = self._registry.sessions, self._registry.phases
         while min(sessions.next_ms, phases.next_ms) <= now_ms:
             # in the order in which they were due, should several be late
             if sessions.next_ms <= phases.next_ms:
                 for session in sessions.pop_due(now_ms):
-                    self._rebalances.session_ended(session, turn)
+                    self._rebalances.session_ended(session, builder)
             else:
                 for due in phases.pop_due(now_ms):
-                    self._rebalances.phase_ended(due, turn)
+                    self._rebalances.phase_ended(due, builder)
         if self._consumer_timers.next_ms <= now_ms:
-            self._consumer.advance(turn)
-        self._expiry.advance(turn)
-        return self._hand_out(turn)
+            self._consumer.advance(builder)
+        self._expiry.advance(builder)
+        return self._hand_out(builder)
 
     @property
     def deadline_ms(self) -> int | None:
@@ -297,13 +297,13 @@ class GroupCoordinatorShard:
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> Result:
         """Forget what groups committed for topics that are deleted, pending offsets included."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         gone = frozenset(names)
         for group_id in self._offsets.all_group_ids():
             for topic, partition in self._offsets.partitions(group_id):
                 if topic in gone:
-                    turn.write(OffsetTombstone(group_id, topic, partition))
-        return self._hand_out(turn)
+                    builder.write(OffsetTombstone(group_id, topic, partition))
+        return self._hand_out(builder)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Result:
         """Take the target assignment, or the failure, of an assignor that ran elsewhere."""
@@ -346,64 +346,64 @@ class GroupCoordinatorShard:
 
     def written(self, result: Result, now_ms: int) -> Result:
         """Go on with what waited for the records of a result; they are replayed."""
-        turn = self._turn
-        if turn is None or result is not self._result:
+        builder = self._builder
+        if builder is None or result is not self._result:
             return NOTHING
-        self._turn = self._result = None
-        if not turn.following:
+        self._builder = self._result = None
+        if not builder.following:
             return NOTHING
-        after = Turn(now_ms)
-        for following in turn.following:
+        after = ResultBuilder(now_ms)
+        for following in builder.following:
             following(after)
         return self._hand_out(after)
 
     def loaded(self, now_ms: int) -> Result:
         """Take up service: every member has a session anew, as its heartbeats went elsewhere."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         for group in list(self._registry.groups.values()):
             for member in group.members.values():
                 self._registry.renew_session(member, now_ms)
             if len(group.members) > self._config.group_max_size:
                 reason = f"it has {len(group.members)} members, over group.max.size"
-                self._rebalances.prepare(group, reason, turn)
+                self._rebalances.prepare(group, reason, builder)
         self._consumer.loaded(now_ms)
         self._expiry.start(now_ms)
-        return self._hand_out(turn)
+        return self._hand_out(builder)
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
         """Go on after the records of a result could not be written; gives its replies anew."""
         if result.refusal is not None:
             return Result(replies=result.refusal(append_error(error)))
-        turn = self._turn
-        if turn is None or result is not self._result:
+        builder = self._builder
+        if builder is None or result is not self._result:
             return NOTHING
-        self._turn = self._result = None
-        again = Turn(now_ms)
-        again.replies.extend(turn.replies)
+        self._builder = self._result = None
+        again = ResultBuilder(now_ms)
+        again.replies.extend(builder.replies)
         told = append_error(error)
-        for failed in turn.failures:
+        for failed in builder.failures:
             failed(again, told)
         return self._hand_out(again)
 
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
         """Answer everything that waits with this error, and serve no group any more."""
-        turn = Turn(now_ms)
+        builder = ResultBuilder(now_ms)
         for group in self._registry.groups.values():
             for member in group.members.values():
                 join, sync = group.take_join(member), member.sync
                 if join is not None:
                     answer = join_error(error, member.member_id, join.api_version)
-                    turn.reply(join.token, answer)
+                    builder.reply(join.token, answer)
                 if sync is not None:
                     member.sync = None
-                    turn.reply(sync.token, sync_error(error))
+                    builder.reply(sync.token, sync_error(error))
                 self._registry.sessions.clear(member)
             for pending in (group.pending_joins or {}).values():
                 self._registry.sessions.clear(pending)
             self._registry.phases.clear(group)
             group.move(GroupTrigger.UNLOADED, now_ms)
         self._expiry.stop()
-        return self._hand_out(turn)
+        return self._hand_out(builder)
 
     # Looking in.
 
@@ -453,10 +453,10 @@ class GroupCoordinatorShard:
             }
         )
 
-    def _hand_out(self, turn: Turn) -> Result:
-        result = turn.result()
-        if turn.records:
-            self._turn, self._result = turn, result
+    def _hand_out(self, builder: ResultBuilder) -> Result:
+        result = builder.result()
+        if builder.records:
+            self._builder, self._result = builder, result
         return result
 
 

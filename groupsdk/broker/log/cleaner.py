@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.log.scan import Stored, corrupt
 from groupsdk.broker.log.segment import Segment
-from groupsdk.broker.log.swap import CLEANED
+from groupsdk.broker.log.segment_replacement import CLEANED
 from groupsdk.broker.log.txn_index import AbortedTxn
 from groupsdk.errors import DecodeError
 from groupsdk.limits import MAX_INT32

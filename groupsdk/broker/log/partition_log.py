@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from groupsdk.broker.log import lookup, swap
+from groupsdk.broker.log import segment_replacement, timestamp_lookup
 from groupsdk.broker.log.cleaner import Cleaner
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import (
@@ -19,10 +19,10 @@ from groupsdk.broker.log.errors import (
     StorageError,
 )
 from groupsdk.broker.log.files import Files
-from groupsdk.broker.log.lookup import OffsetAndTimestamp, Search
 from groupsdk.broker.log.producer_state import Origin, Update
 from groupsdk.broker.log.recovery import Recovered, Recovery
 from groupsdk.broker.log.segment import Segment
+from groupsdk.broker.log.timestamp_lookup import OffsetAndTimestamp, Search
 from groupsdk.broker.log.txn_index import AbortedTxn
 from groupsdk.broker.log.validation import Checked, check
 from groupsdk.wire.records.batch import BatchHeader, Buffer, place, read_header
@@ -258,7 +258,7 @@ class PartitionLog:
         Raises:
             StorageError: the disk failed; a later start completes or undoes it.
         """
-        swap.replace(cleaned, replaced)
+        segment_replacement.replace(cleaned, replaced)
         first = self.segments.index(replaced[0])
         self.segments[first : first + len(replaced)] = [cleaned]
         self.bases = [segment.base_offset for segment in self.segments]
@@ -507,7 +507,7 @@ class PartitionLog:
             CorruptLogError: a batch on the way is damaged.
             StorageError: the disk failed.
         """
-        return lookup.offset_for_timestamp(
+        return timestamp_lookup.offset_for_timestamp(
             self.segments, self.epochs, timestamp, self.log_start_offset
         )
 
@@ -518,7 +518,7 @@ class PartitionLog:
             CorruptLogError: a batch on the way is damaged.
             StorageError: the disk failed.
         """
-        return lookup.max_timestamp(self.segments, self.epochs, self.log_start_offset)
+        return timestamp_lookup.max_timestamp(self.segments, self.epochs, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Find where a leader epoch ended: the largest known epoch up to it, and the offset behind.

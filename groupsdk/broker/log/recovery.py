@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from groupsdk.broker.log import swap
+from groupsdk.broker.log import segment_replacement
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.errors import CorruptLogError, storage_error
 from groupsdk.broker.log.files import Files
@@ -89,7 +89,7 @@ class Recovery:
         Raises:
             StorageError: the disk failed.
         """
-        names = swap.finish(self._files, self._directory)
+        names = segment_replacement.finish(self._files, self._directory)
         self._epochs.load()
         self._epochs_known = bool(self._epochs.entries)
         self._load_segments(self._bases(names))

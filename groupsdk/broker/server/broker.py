@@ -10,7 +10,7 @@ from groupsdk.broker.catalogue import partitions_problem, topic_name_problem
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
-from groupsdk.broker.logs import Logs
+from groupsdk.broker.log_manager import LogManager
 from groupsdk.broker.runtime.scheduler import Scheduler
 from groupsdk.broker.server.listener import Limits
 from groupsdk.broker.server.node import Node
@@ -127,7 +127,9 @@ class Broker:
         self._cluster = cluster = Cluster(
             self.config,
             storage.catalogue,
-            Logs(storage.directory, self.config, storage.catalogue, self.scheduler, self._defer),
+            LogManager(
+                storage.directory, self.config, storage.catalogue, self.scheduler, self._defer
+            ),
             self.scheduler,
             self._defer,
             client_scheduler=self._client_scheduler,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.server.call import Call
+from groupsdk.broker.transactions.error_codes import txn_offset_commit_error
 from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
-from groupsdk.broker.transactions.translation import txn_offset_commit_error
 from groupsdk.error_code import ErrorCode
 
 

@@ -16,22 +16,22 @@ from groupsdk.broker.runtime.contract import (
     RequestContext,
     Result,
 )
-from groupsdk.broker.transactions import answers
+from groupsdk.broker.transactions import responses
 from groupsdk.broker.transactions.add_partitions import (
     AddRequest,
     add_partitions,
     verify_partitions,
 )
-from groupsdk.broker.transactions.answers import describe, list_transactions
 from groupsdk.broker.transactions.config import TransactionConfig
 from groupsdk.broker.transactions.end_transaction import EndRequest, Fence, end_transaction
+from groupsdk.broker.transactions.error_codes import append_error
 from groupsdk.broker.transactions.init_producer_id import Known, expectation, init_producer_id
-from groupsdk.broker.transactions.ledger import TransactionLedger
 from groupsdk.broker.transactions.log_records import TransactionRecord, decode
 from groupsdk.broker.transactions.metadata import EPOCH_BUMP_VERSION
 from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator, ProducerIdError
+from groupsdk.broker.transactions.responses import describe, list_transactions
+from groupsdk.broker.transactions.state_manager import TransactionStateManager
 from groupsdk.broker.transactions.transaction import TransactionView
-from groupsdk.broker.transactions.translation import append_error
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.coordinator_records.partitioner import partition_for
 from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -82,7 +82,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
     ) -> None:
         self._config = config
         self._producer_ids = producer_ids
-        self._ledger = TransactionLedger(coordinator_epoch, config, producer_ids)
+        self._state_manager = TransactionStateManager(coordinator_epoch, config, producer_ids)
         self._refusal: ErrorCode | None = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     # the log
@@ -99,12 +99,12 @@ class TransactionCoordinatorShard(CoordinatorShard):
     @override
     def replay(self, record: TransactionRecord, producer: ProducerStamp | None = None) -> None:
         """Apply one record; the producer is of no meaning here."""
-        self._ledger.replay(record)
+        self._state_manager.replay(record)
 
     @override
     def written(self, result: Result, now_ms: int) -> Result:
         """Go on after the records of a result were appended and replayed."""
-        self._ledger.written(result.records)
+        self._state_manager.written(result.records)
         return NOTHING
 
     @override
@@ -115,16 +115,16 @@ class TransactionCoordinatorShard(CoordinatorShard):
     def loaded(self, now_ms: int) -> Result:
         """Take up service: go on with the transactions whose outcome was decided."""
         self._refusal = None
-        return self._ledger.start(now_ms)
+        return self._state_manager.start(now_ms)
 
     @override
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
         """Go on after the records of a result could not be written; what had to be done anyway is tried again later."""
-        self._ledger.append_failed(result.records, error, now_ms)
+        self._state_manager.append_failed(result.records, error, now_ms)
         code = append_error(error)
         return Result(
             replies=tuple(
-                Reply(each.token, answers.failed(each.response, code)) for each in result.replies
+                Reply(each.token, responses.failed(each.response, code)) for each in result.replies
             )
         )
 
@@ -132,19 +132,19 @@ class TransactionCoordinatorShard(CoordinatorShard):
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
         """Forget everything, and answer every later request with this error; nothing waits here."""
         self._refusal = error
-        self._ledger.stop()
+        self._state_manager.stop()
         return NOTHING
 
     @override
     def advance(self, now_ms: int) -> Result:
         """Write markers again, abort what is open for too long, forget what is old enough."""
-        return self._ledger.advance(now_ms)
+        return self._state_manager.advance(now_ms)
 
     @property
     @override
     def deadline_ms(self) -> int | None:
         """When `advance` is to be called next; None: nothing is due ever."""
-        return self._ledger.deadline_ms
+        return self._state_manager.deadline_ms
 
     # requests
 
@@ -160,7 +160,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         """
         version = context.api_version
         if self._refusal is not None:
-            response = answers.refused(request, self._refusal, version)
+            response = responses.refused(request, self._refusal, version)
             return Result(replies=(Reply(context.token, response),))
         match request:
             case InitProducerIdRequest():
@@ -175,11 +175,11 @@ class TransactionCoordinatorShard(CoordinatorShard):
                 states = (
                     describe(each, None if known is None else known.shown)
                     for each in request.transactional_ids
-                    for known in (self._ledger.get(each),)
+                    for known in (self._state_manager.get(each),)
                 )
                 return _reply(context, DescribeTransactionsResponse(0, tuple(states)))
             case ListTransactionsRequest():
-                listed = (each.metadata for each in self._ledger)
+                listed = (each.metadata for each in self._state_manager)
                 return _reply(context, list_transactions(request, listed, now_ms))
             case _:
                 raise TypeError(f"{type(request).__name__} is not for a transaction coordinator")
@@ -233,7 +233,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         NETWORK_EXCEPTION, one whose topic is deleted as LEADER_NOT_AVAILABLE. What failed is asked for
         again by `advance`; after the last one the transaction is complete.
         """
-        return self._ledger.markers_written(
+        return self._state_manager.markers_written(
             transactional_id, producer_id, producer_epoch, outcomes, now_ms
         )
 
@@ -242,11 +242,11 @@ class TransactionCoordinatorShard(CoordinatorShard):
     @property
     def transactions(self) -> tuple[TransactionView, ...]:
         """All transactional ids, in no order."""
-        return tuple(each.view() for each in self._ledger)
+        return tuple(each.view() for each in self._state_manager)
 
     def transaction(self, transactional_id: str) -> TransactionView | None:
         """Show one transactional id; None: it is not known."""
-        transaction = self._ledger.get(transactional_id)
+        transaction = self._state_manager.get(transactional_id)
         return None if transaction is None else transaction.view()
 
     # requests, one by one
@@ -255,23 +255,23 @@ class TransactionCoordinatorShard(CoordinatorShard):
         self, request: InitProducerIdRequest, context: RequestContext, now_ms: int
     ) -> Result:
         def refuse(error: ErrorCode) -> Result:
-            return _reply(context, answers.not_initialized(error, context.api_version))
+            return _reply(context, responses.not_initialized(error, context.api_version))
 
         expected = expectation(request.producer_id, request.producer_epoch)
         if isinstance(expected, ErrorCode):
             return refuse(expected)
         transactional_id = request.transactional_id
         if transactional_id is None:
-            return _reply(context, answers.idempotent_producer(self._producer_ids))
+            return _reply(context, responses.idempotent_producer(self._producer_ids))
         if not transactional_id:
             return refuse(ErrorCode.INVALID_REQUEST)
-        transaction = self._ledger.get(transactional_id)
+        transaction = self._state_manager.get(transactional_id)
         known = (
             Known()
             if transaction is None
             else Known(
                 transaction.metadata,
-                self._ledger.pending(transactional_id),
+                self._state_manager.pending(transactional_id),
                 transaction.failed_fence,
             )
         )
@@ -295,23 +295,25 @@ class TransactionCoordinatorShard(CoordinatorShard):
                 "transactional id %s: a new producer fences the one with a transaction",
                 transactional_id,
             )
-            staged = self._ledger.stage_prepared(decision.prepared, now_ms, decision)
-            again = answers.not_initialized(ErrorCode.CONCURRENT_TRANSACTIONS, context.api_version)
+            staged = self._state_manager.stage_prepared(decision.prepared, now_ms, decision)
+            again = responses.not_initialized(
+                ErrorCode.CONCURRENT_TRANSACTIONS, context.api_version
+            )
             return staged._replace(replies=(Reply(context.token, again),))
-        record = self._ledger.stage(decision)
-        return Result((record,), (Reply(context.token, answers.initialized(decision)),))
+        record = self._state_manager.stage(decision)
+        return Result((record,), (Reply(context.token, responses.initialized(decision)),))
 
     def _end_transaction(
         self, request: EndTxnRequest, context: RequestContext, now_ms: int
     ) -> Result:
         transactional_id, version = request.transactional_id, context.api_version
         if not transactional_id:
-            return _reply(context, answers.not_ended(ErrorCode.INVALID_REQUEST, version))
-        metadata = self._ledger.metadata(transactional_id)
+            return _reply(context, responses.not_ended(ErrorCode.INVALID_REQUEST, version))
+        metadata = self._state_manager.metadata(transactional_id)
         try:
             decision = end_transaction(
                 metadata,
-                self._ledger.pending(transactional_id),
+                self._state_manager.pending(transactional_id),
                 EndRequest(
                     request.producer_id,
                     request.producer_epoch,
@@ -323,13 +325,13 @@ class TransactionCoordinatorShard(CoordinatorShard):
             )
         except ProducerIdError as error:
             logger.warning("transactional id %s: no producer id: %s", transactional_id, error)
-            return _reply(context, answers.not_ended(error.error_code, version))
+            return _reply(context, responses.not_ended(error.error_code, version))
         if isinstance(decision, ErrorCode):
             if decision is ErrorCode.NONE and metadata is not None:
-                return _reply(context, answers.ended(metadata))
-            return _reply(context, answers.not_ended(decision, version))
-        staged = self._ledger.stage_prepared(decision, now_ms)
-        reply = Reply(context.token, answers.ended(decision.completed(now_ms)))
+                return _reply(context, responses.ended(metadata))
+            return _reply(context, responses.not_ended(decision, version))
+        staged = self._state_manager.stage_prepared(decision, now_ms)
+        reply = Reply(context.token, responses.ended(decision.completed(now_ms)))
         return staged._replace(replies=(reply,))
 
     def _add_partitions(
@@ -339,19 +341,19 @@ class TransactionCoordinatorShard(CoordinatorShard):
         client_version = EPOCH_BUMP_VERSION if version >= _BUMPING_ADD else 0
         records: list[Record] = []
         results = []
-        for each in answers.transactions_of(request, version):
+        for each in responses.transactions_of(request, version):
             wanted = AddRequest(
                 each.transactional_id,
                 each.producer_id,
                 each.producer_epoch,
-                answers.partitions_of(each.topics),
+                responses.partitions_of(each.topics),
                 client_version,
             )
             outcome = (
                 self._verified(wanted) if each.verify_only else self._added(wanted, records, now_ms)
             )
-            results.append(answers.partitions_added(each, outcome, version))
-        response = answers.all_partitions_added(tuple(results), version)
+            results.append(responses.partitions_added(each, outcome, version))
+        response = responses.all_partitions_added(tuple(results), version)
         return Result(tuple(records), (Reply(context.token, response),))
 
     def _add_offsets(
@@ -366,27 +368,27 @@ class TransactionCoordinatorShard(CoordinatorShard):
         )
         records: list[Record] = []
         error = self._added(wanted, records, now_ms)
-        response = answers.offsets_added(error, context.api_version)
+        response = responses.offsets_added(error, context.api_version)
         return Result(tuple(records), (Reply(context.token, response),))
 
     def _verified(self, request: AddRequest) -> dict[tuple[str, int], ErrorCode]:
         if not request.transactional_id:
             return dict.fromkeys(request.partitions, ErrorCode.INVALID_REQUEST)
-        return verify_partitions(self._ledger.metadata(request.transactional_id), request)
+        return verify_partitions(self._state_manager.metadata(request.transactional_id), request)
 
     def _added(self, request: AddRequest, records: list[Record], now_ms: int) -> ErrorCode:
         transactional_id = request.transactional_id
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         decision = add_partitions(
-            self._ledger.metadata(transactional_id),
-            self._ledger.pending(transactional_id),
+            self._state_manager.metadata(transactional_id),
+            self._state_manager.pending(transactional_id),
             request,
             now_ms,
         )
         if isinstance(decision, ErrorCode):
             return decision
-        records.append(self._ledger.stage(decision))
+        records.append(self._state_manager.stage(decision))
         return ErrorCode.NONE
 
 

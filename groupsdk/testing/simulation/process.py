@@ -13,7 +13,7 @@ from groupsdk.broker.coordinators import Coordinators
 from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
-from groupsdk.broker.logs import Logs
+from groupsdk.broker.log_manager import LogManager
 from groupsdk.broker.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.server.apis import APIS
 from groupsdk.broker.server.call import Call, at_once, route
@@ -162,7 +162,7 @@ class BrokerProcess:
         self.files.before = None
         self._timers = timers = ProcessTimers(self._timeline, self.run)
         storage = open_storage(self.files, None, self.store)
-        logs = Logs(storage.directory, self._config, storage.catalogue, timers, self._defer)
+        logs = LogManager(storage.directory, self._config, storage.catalogue, timers, self._defer)
         cluster = SimulatedCluster(self._config, storage.catalogue, logs, timers, self._defer)
         cluster.make_shard = self._host.make_shard
         cluster.crowd = self

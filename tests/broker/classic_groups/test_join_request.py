@@ -8,7 +8,7 @@ from groupsdk.broker.classic_groups.join import (
 )
 from groupsdk.broker.classic_groups.member import GroupMember
 from groupsdk.broker.runtime.contract import RequestContext
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.join_group import (
     JoinGroupRequest,
@@ -56,13 +56,13 @@ def test_a_join_that_is_replaced_is_told_to_come_again() -> None:
     group = ClassicGroup("g", 1)
     member = GroupMember(group, "m", None, "c", "/h", 1, 2, ())
     group.add(member)
-    turn = Turn(5)
+    builder = ResultBuilder(5)
 
-    park_join(group, member, RequestContext(1, 9), turn)
-    assert turn.replies == []
-    park_join(group, member, RequestContext(2, 9), turn)
+    park_join(group, member, RequestContext(1, 9), builder)
+    assert builder.replies == []
+    park_join(group, member, RequestContext(2, 9), builder)
 
-    (reply,) = turn.replies
+    (reply,) = builder.replies
     assert reply.token == 1
     assert isinstance(reply.response, JoinGroupResponse)
     assert reply.response.error_code == ErrorCode.REBALANCE_IN_PROGRESS

@@ -20,9 +20,9 @@ from groupsdk.broker.log.errors import (
     TransactionCoordinatorFencedError,
 )
 from groupsdk.broker.log.files import MemoryFiles
-from groupsdk.broker.log.lookup import found as found_by
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log.producer_state import Origin
+from groupsdk.broker.log.timestamp_lookup import found as found_by
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import read_records

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from groupsdk.broker.transactions.ledger import Deadlines
+from groupsdk.broker.transactions.state_manager import Deadlines
 
 
 def test_keys_come_out_in_the_order_of_their_deadlines() -> None:

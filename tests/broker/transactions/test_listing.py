@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.broker.transactions.answers import describe, list_transactions
+from groupsdk.broker.transactions.responses import describe, list_transactions
 from groupsdk.broker.transactions.state import TransactionState as S
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.describe_transactions import TopicData, TransactionState

@@ -253,9 +253,11 @@ class World(Coordinator):
         loaded = TransactionCoordinatorShard(99, self.config, ids)
         for record in loaded.decode(self.log):
             loaded.replay(record)
-        running = {each.logged.transactional_id: each.logged for each in self.shard._ledger}
-        assert {each.logged.transactional_id: each.logged for each in loaded._ledger} == running
-        for transaction in self.shard._ledger:
+        running = {each.logged.transactional_id: each.logged for each in self.shard._state_manager}
+        assert {
+            each.logged.transactional_id: each.logged for each in loaded._state_manager
+        } == running
+        for transaction in self.shard._state_manager:
             if not transaction.failed_fence:
                 version = self.config.transaction_version
                 assert transaction_record(transaction.metadata, version).metadata == (

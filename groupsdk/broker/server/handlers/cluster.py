@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import Final
 
 from groupsdk.broker.catalogue import Topic
-from groupsdk.broker.logs import Logs
+from groupsdk.broker.log_manager import LogManager
 from groupsdk.broker.server.call import Call, Pace, Steps, allowed, cluster_allowed, operations
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
@@ -101,7 +101,7 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Steps:
 
 
 def _log_dir_partition(
-    logs: Logs, topic: Topic, index: int, pace: Pace
+    logs: LogManager, topic: Topic, index: int, pace: Pace
 ) -> Generator[None, None, DescribeLogDirsPartition]:
     if not logs.exists(topic.name, index):
         return DescribeLogDirsPartition(index, 0)

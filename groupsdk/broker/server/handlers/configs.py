@@ -7,7 +7,7 @@ from typing import Final
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.config import KINDS, BrokerConfig, dotted, value_text
 from groupsdk.broker.log.config import FIXED
-from groupsdk.broker.logs import TOPIC_DEFAULTS
+from groupsdk.broker.log_manager import TOPIC_DEFAULTS
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed
 from groupsdk.broker.setting_types import (
     DYNAMIC,

@@ -4,8 +4,8 @@ from collections.abc import Generator
 from typing import Final
 
 from groupsdk.broker.cluster import ClusterError
-from groupsdk.broker.log.lookup import OffsetAndTimestamp
 from groupsdk.broker.log.partition_log import PartitionLog
+from groupsdk.broker.log.timestamp_lookup import OffsetAndTimestamp
 from groupsdk.broker.server.call import Call, Pace, Steps, allowed
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError

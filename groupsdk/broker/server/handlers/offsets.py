@@ -135,7 +135,7 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
     groups = node.cluster.groups
 
     def commit(error: ErrorCode) -> None:
-        from groupsdk.broker.transactions.translation import for_txn_offset_commit
+        from groupsdk.broker.transactions.error_codes import for_txn_offset_commit
 
         asked = replace(request, topics=kept)
         runtime: CoordinatorRuntime | ErrorCode = error

@@ -168,7 +168,7 @@ def _check_transaction(
     pending: list[_Write],
 ) -> None:
     from groupsdk.broker.server.transaction_check import check
-    from groupsdk.broker.transactions.translation import produce_error
+    from groupsdk.broker.transactions.error_codes import produce_error
 
     version = call.version
     add = version >= IMPLICIT_PRODUCE

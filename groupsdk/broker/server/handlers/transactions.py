@@ -7,7 +7,7 @@ from groupsdk.broker.runtime.contract import MarkerPartitions
 from groupsdk.broker.server.call import MAX_FILTERS, Call, allowed, ask, cluster_allowed, gather
 from groupsdk.broker.server.error_responses import refuse
 from groupsdk.broker.transaction_markers import MarkerWriter
-from groupsdk.broker.transactions.answers import idempotent_producer
+from groupsdk.broker.transactions.responses import idempotent_producer
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from groupsdk.wire.messages.add_partitions_to_txn import (

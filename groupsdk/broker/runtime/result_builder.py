@@ -7,14 +7,14 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.wire.schema import Response
 
 
-Written = Callable[["Turn"], None]
-"""Goes on once the records are in the log and replayed, in a new turn."""
+Written = Callable[["ResultBuilder"], None]
+"""Goes on once the records are in the log and replayed, in a new builder."""
 
-Failed = Callable[["Turn", ErrorCode], None]
-"""Goes on after the records could not be written, in a new turn, with the error to answer."""
+Failed = Callable[["ResultBuilder", ErrorCode], None]
+"""Goes on after the records could not be written, in a new builder, with the error to answer."""
 
 
-class Turn:
+class ResultBuilder:
     """Collect the records and replies of one event.
 
     A reply is sent whatever becomes of the records; a promise only when they are in the log. What `when_written`
@@ -58,7 +58,7 @@ class Turn:
         """Write records."""
         self.records += records
 
-    def take(self, other: "Turn") -> None:
+    def take(self, other: "ResultBuilder") -> None:
         """Take over what another event leads to; neither of them writes for a producer."""
         self.records += other.records
         self.replies += other.replies

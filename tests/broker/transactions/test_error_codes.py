@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.broker.transactions.translation import (
+from groupsdk.broker.transactions.error_codes import (
     append_error,
     for_version,
     produce_error,

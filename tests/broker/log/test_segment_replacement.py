@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from groupsdk.broker.log import swap
+from groupsdk.broker.log import segment_replacement
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.segment import Segment
@@ -50,7 +50,7 @@ def test_every_crash_leaves_the_old_ones_or_the_new_one() -> None:
         files = MemoryFiles()
         old = [segment(files, 10, 10, 11), segment(files, 20, 20, 21)]
         segment(files, 30, 30)
-        cleaned = segment(files, 10, 11, 21, suffix=swap.CLEANED)
+        cleaned = segment(files, 10, 11, 21, suffix=segment_replacement.CLEANED)
         left = calls
 
         def count(call: str, path: str) -> None:
@@ -61,11 +61,11 @@ def test_every_crash_leaves_the_old_ones_or_the_new_one() -> None:
 
         files.before = count
         try:
-            swap.replace(cleaned, old)
+            segment_replacement.replace(cleaned, old)
         except PowerLossError:
             files.before = None
             files.crash()
-            names = swap.finish(files, "d")
+            names = segment_replacement.finish(files, "d")
             assert names == files.names("d")
             assert contents(files) in (BEFORE, AFTER)
             seen.append(contents(files) == AFTER)
@@ -84,10 +84,10 @@ def test_what_is_damaged_is_dropped_while_the_old_ones_are_there(
 ) -> None:
     files = MemoryFiles()
     segment(files, 10, 10, 11)
-    segment(files, 10, 11, suffix=swap.SWAP)
+    segment(files, 10, 11, suffix=segment_replacement.SWAP)
     files.write("d/00000000000000000010.log.swap", 65, b"\xff")
     with caplog.at_level(logging.WARNING):
-        swap.finish(files, "d")
+        segment_replacement.finish(files, "d")
     assert "is dropped" in caplog.text
     assert contents(files) == {"10.log": [10, 11]}
 
@@ -95,6 +95,6 @@ def test_what_is_damaged_is_dropped_while_the_old_ones_are_there(
 def test_a_segment_of_which_nothing_is_left_keeps_its_name() -> None:
     files = MemoryFiles()
     old = segment(files, 10, 10, 11)
-    swap.replace(segment(files, 10, suffix=swap.CLEANED), [old])
+    segment_replacement.replace(segment(files, 10, suffix=segment_replacement.CLEANED), [old])
     assert files.names("d") == ["00000000000000000010.log"]
     assert files.size("d/00000000000000000010.log") == 0

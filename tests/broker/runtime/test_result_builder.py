@@ -1,5 +1,5 @@
 from groupsdk.broker.runtime.contract import NOTHING, CoordinatorRecord, Reply
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey
 from groupsdk.wire.messages.heartbeat import HeartbeatResponse
@@ -10,16 +10,16 @@ RECORD = CoordinatorRecord(GroupMetadataKey("g"), None)
 
 
 def test_without_anything_to_do_it_is_nothing() -> None:
-    assert Turn(5).result() is NOTHING
+    assert ResultBuilder(5).result() is NOTHING
 
 
 def test_it_becomes_one_result() -> None:
-    turn = Turn(5)
-    turn.reply(1, ANSWER)
-    turn.promise(2, ANSWER)
-    turn.write(RECORD)
+    builder = ResultBuilder(5)
+    builder.reply(1, ANSWER)
+    builder.promise(2, ANSWER)
+    builder.write(RECORD)
 
-    result = turn.result()
+    result = builder.result()
 
     assert result.records == (RECORD,)
     assert result.replies == (Reply(1, ANSWER), Reply(2, ANSWER))
@@ -27,10 +27,10 @@ def test_it_becomes_one_result() -> None:
 
 
 def test_it_goes_on_once_written_or_refused() -> None:
-    turn, again = Turn(5), Turn(6)
-    turn.if_failed(lambda after, error: after.reply(1, HeartbeatResponse(error_code=error)))
+    builder, again = ResultBuilder(5), ResultBuilder(6)
+    builder.if_failed(lambda after, error: after.reply(1, HeartbeatResponse(error_code=error)))
 
-    for failed in turn.failures:
+    for failed in builder.failures:
         failed(again, ErrorCode.NOT_COORDINATOR)
 
     assert again.replies == [Reply(1, HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))]

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from groupsdk.broker.transactions.error_codes import for_version
 from groupsdk.broker.transactions.log_records import by_topic
 from groupsdk.broker.transactions.metadata import TransactionMetadata
 from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator, ProducerIdError
 from groupsdk.broker.transactions.state import state_named
-from groupsdk.broker.transactions.translation import for_version
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,

@@ -60,7 +60,7 @@ def topic_defaults(config: BrokerConfig) -> LogConfig:
     return LogConfig.parse({**entries, "internal.segment.bytes": segment_bytes})
 
 
-class Logs:
+class LogManager:
     """Hold the logs of a cluster, in one data directory.
 
     Args:

@@ -3,7 +3,7 @@
 import pytest
 from typing_extensions import override
 
-from groupsdk.broker.transactions import answers
+from groupsdk.broker.transactions import responses
 from groupsdk.broker.transactions.producer_ids import (
     MAX_PRODUCER_ID,
     BlockStoreError,
@@ -54,10 +54,10 @@ def codes(result: AddPartitionsToTxnResult) -> dict[tuple[str, int], int]:
 
 def test_idempotent_producers_get_an_id_and_epoch_zero() -> None:
     ids = ProducerIdAllocator(MemoryBlockStore(50))
-    assert answers.idempotent_producer(ids) == InitProducerIdResponse(0, 0, 50, 0)
-    assert answers.idempotent_producer(ids).producer_id == 51
+    assert responses.idempotent_producer(ids) == InitProducerIdResponse(0, 0, 50, 0)
+    assert responses.idempotent_producer(ids).producer_id == 51
     exhausted = ProducerIdAllocator(MemoryBlockStore(MAX_PRODUCER_ID))
-    assert answers.idempotent_producer(exhausted) == InitProducerIdResponse(0, -1, -1, -1)
+    assert responses.idempotent_producer(exhausted) == InitProducerIdResponse(0, -1, -1, -1)
 
 
 def test_a_store_that_fails_is_asked_again_later() -> None:
@@ -66,36 +66,36 @@ def test_a_store_that_fails_is_asked_again_later() -> None:
         def next_start(self) -> int:
             raise BlockStoreError("gone")
 
-    answer = answers.idempotent_producer(ProducerIdAllocator(Failing()))
+    answer = responses.idempotent_producer(ProducerIdAllocator(Failing()))
     assert answer.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_the_old_form_is_one_transaction() -> None:
-    assert answers.transactions_of(OLD, 3) == (ONE,)
-    assert answers.transactions_of(NEW, 4) == NEW.transactions
-    assert answers.partitions_of(TOPICS) == {("t", 2), ("t", 0), ("u", 5)}
+    assert responses.transactions_of(OLD, 3) == (ONE,)
+    assert responses.transactions_of(NEW, 4) == NEW.transactions
+    assert responses.partitions_of(TOPICS) == {("t", 2), ("t", 0), ("u", 5)}
 
 
 def test_one_outcome_for_all_or_one_for_each() -> None:
-    every = answers.partitions_added(ONE, E.PRODUCER_FENCED, 2)
+    every = responses.partitions_added(ONE, E.PRODUCER_FENCED, 2)
     assert codes(every) == {("t", 2): 90, ("t", 0): 90, ("u", 5): 90}
-    older = answers.partitions_added(ONE, E.PRODUCER_FENCED, 1)
+    older = responses.partitions_added(ONE, E.PRODUCER_FENCED, 1)
     assert set(codes(older).values()) == {47}
-    each = answers.partitions_added(
+    each = responses.partitions_added(
         ONE, {("t", 2): E.of(0), ("t", 0): E.of(120), ("u", 5): E.of(0)}, 4
     )
     assert codes(each) == {("t", 2): 0, ("t", 0): 120, ("u", 5): 0}
-    assert answers.all_partitions_added((each,), 3) == AddPartitionsToTxnResponse(
+    assert responses.all_partitions_added((each,), 3) == AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=each.topic_results
     )
-    assert answers.all_partitions_added((each, every), 4) == AddPartitionsToTxnResponse(
+    assert responses.all_partitions_added((each, every), 4) == AddPartitionsToTxnResponse(
         results_by_transaction=(each, every)
     )
 
 
 def test_every_request_can_be_refused() -> None:
     def refused(request: object, version: int = 0) -> object:
-        return answers.refused(request, E.NOT_COORDINATOR, version)  # type: ignore[arg-type]
+        return responses.refused(request, E.NOT_COORDINATOR, version)  # type: ignore[arg-type]
 
     assert refused(InitProducerIdRequest("x")) == InitProducerIdResponse(0, 16, -1, -1)
     assert refused(EndTxnRequest("x"), 5) == EndTxnResponse(0, 16, -1, -1)
@@ -119,17 +119,17 @@ def test_every_request_can_be_refused() -> None:
 
 
 def test_promises_are_taken_back() -> None:
-    failed = answers.failed
+    failed = responses.failed
     known = metadata()
-    assert failed(answers.initialized(known), E.of(15)) == InitProducerIdResponse(0, 15, -1, -1)
-    again = answers.not_initialized(E.CONCURRENT_TRANSACTIONS, 5)
+    assert failed(responses.initialized(known), E.of(15)) == InitProducerIdResponse(0, 15, -1, -1)
+    again = responses.not_initialized(E.CONCURRENT_TRANSACTIONS, 5)
     assert failed(again, E.of(16)) == InitProducerIdResponse(0, 16, -1, -1)
-    assert failed(answers.ended(known), E.of(15)) == EndTxnResponse(0, 15, -1, -1)
-    assert failed(answers.offsets_added(E.NONE, 3), E.of(15)) == AddOffsetsToTxnResponse(0, 15)
+    assert failed(responses.ended(known), E.of(15)) == EndTxnResponse(0, 15, -1, -1)
+    assert failed(responses.offsets_added(E.NONE, 3), E.of(15)) == AddOffsetsToTxnResponse(0, 15)
     for version in (3, 4):
         mixed = {("t", 2): E.of(0), ("t", 0): E.of(120), ("u", 5): E.of(0)}
-        response = answers.all_partitions_added(
-            (answers.partitions_added(ONE, mixed, version),), version
+        response = responses.all_partitions_added(
+            (responses.partitions_added(ONE, mixed, version),), version
         )
         taken_back = failed(response, E.of(15))
         assert isinstance(taken_back, AddPartitionsToTxnResponse)
@@ -147,9 +147,9 @@ def test_promises_are_taken_back() -> None:
 
 def test_old_versions_are_told_of_fences_in_their_own_words() -> None:
     fenced = E.PRODUCER_FENCED
-    assert answers.not_initialized(fenced, 3).error_code == 47
-    assert answers.not_initialized(fenced, 4).error_code == 90
-    assert answers.not_ended(fenced, 1).error_code == 47
-    assert answers.not_ended(fenced, 2).error_code == 90
-    assert answers.offsets_added(fenced, 1).error_code == 47
-    assert answers.offsets_added(fenced, 2).error_code == 90
+    assert responses.not_initialized(fenced, 3).error_code == 47
+    assert responses.not_initialized(fenced, 4).error_code == 90
+    assert responses.not_ended(fenced, 1).error_code == 47
+    assert responses.not_ended(fenced, 2).error_code == 90
+    assert responses.offsets_added(fenced, 1).error_code == 47
+    assert responses.offsets_added(fenced, 2).error_code == 90

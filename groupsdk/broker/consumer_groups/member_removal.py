@@ -7,6 +7,7 @@ from functools import partial
 from groupsdk.broker.classic_groups.group import group_metadata
 from groupsdk.broker.consumer_groups.conversion import downgrade_records
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.group_updater import GroupUpdater
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember
 from groupsdk.broker.consumer_groups.records import (
     group_epoch,
@@ -15,58 +16,57 @@ from groupsdk.broker.consumer_groups.records import (
     target_epoch,
 )
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, Draft
-from groupsdk.broker.consumer_groups.settling import Settling
 from groupsdk.broker.consumer_groups.topics import metadata_hash
-from groupsdk.broker.runtime.turn import Turn
+from groupsdk.broker.runtime.result_builder import ResultBuilder
 
 
 _log = logging.getLogger(__name__)
 
-BecameClassic = Callable[[str, bool, Turn], None]
+BecameClassic = Callable[[str, bool, ResultBuilder], None]
 """Begins the sessions of the classic group of an id; the second argument: whether it is to rebalance."""
 
 
-class Departures:
+class MemberRemoval:
     """Remove members, and turn a group of which only classic members are left into a classic one.
 
     Args:
         registry: the groups and their timers.
-        settling: knows the topics and the settings.
+        updater: knows the topics and the settings.
         became_classic: takes up service of a downgraded group.
     """
 
-    __slots__ = ("_became_classic", "_registry", "_settling")
+    __slots__ = ("_became_classic", "_registry", "_updater")
 
     def __init__(
-        self, registry: ConsumerGroupRegistry, settling: Settling, became_classic: BecameClassic
+        self, registry: ConsumerGroupRegistry, updater: GroupUpdater, became_classic: BecameClassic
     ) -> None:
         self._registry = registry
-        self._settling = settling
+        self._updater = updater
         self._became_classic = became_classic
 
     def remove(
-        self, group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], turn: Turn
+        self, group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], builder: ResultBuilder
     ) -> None:
         """Write that members are gone, with one new group epoch for all of them."""
         gone = {each.member_id for each in leaving}
         if self.would_downgrade(_without(group, gone)):
-            self.downgrade(group, list(_without(group, gone)), turn, rebalance=True)
+            self.downgrade(group, list(_without(group, gone)), builder, rebalance=True)
             return
         draft = Draft(group)
         for member in leaving:
             for record in member_tombstones(group.group_id, member.member_id):
                 draft.write(record)
-        self._settling.drop_unused_regexes(draft)
-        image = self._settling.image()
+        self._updater.drop_unused_regexes(draft)
+        image = self._updater.image()
         hashed = metadata_hash(draft.group.subscribed_topics(), image)
         draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
-        if not draft.group.members and self._settling.settings.config().follows_4_4:
+        if not draft.group.members and self._updater.settings.config().follows_4_4:
             draft.write(target_epoch(group.group_id, group.epoch + 1, 0))
-        draft.hand_over(self._registry, turn)
+        draft.hand_over(self._registry, builder)
 
     def would_downgrade(self, rest: Iterable[ConsumerGroupMember]) -> bool:
         """Return whether a group with these members is to become a classic one."""
-        config = self._settling.settings.config()
+        config = self._updater.settings.config()
         size = 0
         for each in rest:
             if each.classic is None:
@@ -78,7 +78,7 @@ class Departures:
         self,
         group: ConsumerGroup,
         rest: Collection[ConsumerGroupMember],
-        turn: Turn,
+        builder: ResultBuilder,
         *,
         rebalance: bool,
     ) -> None:
@@ -90,10 +90,10 @@ class Departures:
             turn: gets the records.
             rebalance: whether the classic group is to rebalance at once.
         """
-        self._registry.write(group_tombstones(group), turn)
-        value = downgrade_records(group, rest, self._settling.image(), turn.now_ms)
-        turn.write(group_metadata(group.group_id, value))
-        turn.when_written(partial(self._became_classic, group.group_id, rebalance))
+        self._registry.write(group_tombstones(group), builder)
+        value = downgrade_records(group, rest, self._updater.image(), builder.now_ms)
+        builder.write(group_metadata(group.group_id, value))
+        builder.when_written(partial(self._became_classic, group.group_id, rebalance))
         _log.info(
             "[group %s, epoch %d] becomes a classic group of %d members",
             group.group_id,

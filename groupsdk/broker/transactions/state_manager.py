@@ -91,7 +91,7 @@ class _Staged:
     fence: Fence | None = None
 
 
-class TransactionLedger:
+class TransactionStateManager:
     """The transactional ids of one partition of `__transaction_state`.
 
     A move is staged as a record, and is true once that record is replayed; between the two the id is on

@@ -15,7 +15,6 @@ from groupsdk.broker.consumer_groups.assignment_jobs import (
     is_quick,
 )
 from groupsdk.broker.consumer_groups.assignors import GroupSpec, MemberSpec, ServerAssignor
-from groupsdk.broker.consumer_groups.expressions import expressions_of, needs_resolution, resolved
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.hash_order import members_order, timeline_order
 from groupsdk.broker.consumer_groups.member import ConsumerGroupMember
@@ -27,6 +26,11 @@ from groupsdk.broker.consumer_groups.records import (
     resolved_regex,
     target_epoch,
     target_of_member,
+)
+from groupsdk.broker.consumer_groups.regex_resolution import (
+    expressions_of,
+    needs_resolution,
+    resolved,
 )
 from groupsdk.broker.consumer_groups.registry import (
     ConsumerGroupRegistry,
@@ -63,7 +67,7 @@ class Change(NamedTuple):
         return self.names or self.regex is not RegexUpdate.NONE
 
 
-class Settling:
+class GroupUpdater:
     """Bump the epoch, compute the target, reconcile one member: the common end of heartbeats and joins.
 
     Args:
