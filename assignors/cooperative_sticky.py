@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from assignors.base import names_wrong_arguments
-from assignors.sticky.claims import OrderedPartitions
+from assignors.sticky.ownership import OrderedPartitions
 from assignors.sticky.plan import StickyPlan, fairest, without_collector
 from assignors.sticky.user_data import encode_generation, read_generation
 from groupsdk.assignment import (
@@ -104,13 +104,13 @@ def _withhold(
     result = dict(plan.holdings)
     disputed = lost.keys() & plan.disputed
     # Whatever else is lost was dealt, and only the dealt part of a holding can have any of it.
-    suspects = plan.holdings if disputed else plan.dealt
+    suspects = plan.holdings if disputed else plan.added
     for member_id in suspects:
-        holding, dealt = plan.holdings[member_id], plan.dealt.get(member_id, {})
+        holding, added = plan.holdings[member_id], plan.added.get(member_id, {})
         left = {}
-        for topic in (lost.keys() & dealt.keys()) | (disputed & holding.keys()):
+        for topic in (lost.keys() & added.keys()) | (disputed & holding.keys()):
             gone = lost[topic]
-            if not gone.isdisjoint(holding[topic] if topic in disputed else dealt[topic]):
+            if not gone.isdisjoint(holding[topic] if topic in disputed else added[topic]):
                 left[topic] = tuple([each for each in holding[topic] if each not in gone])
         if left:
             merged = holding | left
@@ -120,7 +120,7 @@ def _withhold(
 
 def _lost(plan: StickyPlan, claims: Mapping[str, Partitions]) -> dict[str, set[int]]:
     """Find what members claim and are not given, by topic: all that somebody else could be given of it."""
-    lost = {topic: set(numbers) for topic, numbers in plan.given.items()}
+    lost = {topic: set(numbers) for topic, numbers in plan.revoked.items()}
     if plan.disputed:
         for member_id, claim in claims.items():
             holding = plan.holdings[member_id]

@@ -57,5 +57,5 @@ def _sorted_members(member_ids: Iterable[str]) -> list[str]:
     members = sorted(member_ids)
     for member_id, following in pairwise(members):
         if member_id == following:
-            raise ValueError(f"member id {member_id!r} comes twice")
+            raise ValueError(f"member id {member_id!r} is listed twice")
     return members

@@ -58,7 +58,7 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
     if callable(assignor):
         return _made(assignor, getattr(assignor, "__qualname__", repr(assignor)))
     raise ConfigError(
-        f"{assignor!r} is no assignor: it lacks {_lacking(assignor)}; see groupsdk.assignment.PartitionAssignor"
+        f"{assignor!r} is not an assignor: it lacks {_lacking(assignor)}; see groupsdk.assignment.PartitionAssignor"
     )
 
 
@@ -103,10 +103,10 @@ def _made(maker: object, what: str) -> PartitionAssignor:
             made = maker()
         except TypeError as error:
             raise ConfigError(
-                f"assignor {what} cannot be made without arguments: {error}"
+                f"assignor {what} cannot be created without arguments: {error}"
             ) from error
     if not isinstance(made, PartitionAssignor):
-        raise ConfigError(f"{what} is no assignor: {made!r} lacks {_lacking(made)}")
+        raise ConfigError(f"{what} is not an assignor: {made!r} lacks {_lacking(made)}")
     return made
 
 

@@ -12,7 +12,7 @@ Pages = dict[Path, str]
 
 
 def filled(page: str, regions: dict[str, str]) -> Pages:
-    """Return a page of docs/ with each region between ``<!-- name:begin -->`` and its end made anew.
+    """Return a page of docs/ with each region between ``<!-- name:begin -->`` and its end rewritten.
 
     Raises:
         ValueError: the page has no such region.

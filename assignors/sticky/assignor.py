@@ -15,7 +15,7 @@ from groupsdk.assignment import (
 
 
 _FEW = 64
-"""For so many members what was learnt about their claims is kept: more of them repay learning it anew."""
+"""Up to this many members, layouts of claims are kept for the next call; with more, relearning them pays off."""
 
 
 class StickyAssignor:

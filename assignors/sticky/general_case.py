@@ -4,15 +4,19 @@ from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
 
 from assignors.sticky.bitsets import bitset, positions
-from assignors.sticky.claims import Ownership
-from assignors.sticky.handover import Handover, hand_over, hand_over_topics
 from assignors.sticky.max_flow import Block, MaxFlowBalancer, find_blocks
 from assignors.sticky.min_cost_flow import MinCostFlow, Prices, Transport
-from assignors.sticky.rows import Counts, Rows
+from assignors.sticky.ownership import Ownership
+from assignors.sticky.partition_rows import Counts, PartitionRows
+from assignors.sticky.partition_selection import (
+    PartitionSelection,
+    select_partitions,
+    select_whole_topics,
+)
 from assignors.sticky.sparse_holdings import Holdings
 from assignors.sticky.sparse_max_flow import SparseMaxFlowBalancer
 from assignors.sticky.sparse_min_cost_flow import SparseMinCostFlow
-from assignors.sticky.sparse_rows import SparseRows
+from assignors.sticky.sparse_partition_rows import SparsePartitionRows
 from assignors.sticky.water_filling import ByMember, Start, even_out, pour as pour_sets
 from groupsdk.assignment import Partitions
 
@@ -20,7 +24,9 @@ from groupsdk.assignment import Partitions
 _SPARSE = 8
 
 
-def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> Handover:
+def share_fairly(
+    ownership: Ownership, rows: PartitionRows, *, moves_first: bool
+) -> PartitionSelection:
     """Give every member its part of a balanced assignment that moves as few partitions as possible.
 
     Args:
@@ -37,11 +43,11 @@ def share_fairly(ownership: Ownership, rows: Rows, *, moves_first: bool) -> Hand
         if not _is_cheapest(block, balancer, ownership.sizes, start.owned, rows):
             _solve(block, balancer, start.owned, rows, moves_first=moves_first)
     needs, excess = start.changes(balancer.moved)
-    return hand_over(ownership, needs, excess, rows)
+    return select_partitions(ownership, needs, excess, rows)
 
 
 def _balance(
-    ownership: Ownership, rows: Rows, readers: Sequence[int]
+    ownership: Ownership, rows: PartitionRows, readers: Sequence[int]
 ) -> tuple[Start, MaxFlowBalancer, list[Block]]:
     """Balance the loads, where only some members may have what nobody owns of a row."""
     unowned = rows.count(ownership.free)
@@ -54,7 +60,7 @@ def _balance(
     return start, balancer, find_blocks(balancer, range(len(loads)))
 
 
-def _share_in_racks(ownership: Ownership, rows: Rows) -> Handover | None:
+def _share_in_racks(ownership: Ownership, rows: PartitionRows) -> PartitionSelection | None:
     """Try to balance with as few partitions off rack as can be; None where that proves nothing.
 
     Whoever owns what is off rack gives it up, and nobody gets what is off rack there, but for what is so for
@@ -62,7 +68,7 @@ def _share_in_racks(ownership: Ownership, rows: Rows) -> Handover | None:
     less off rack. If members keep what is on rack up to their loads, nothing moves less.
     """
     near = [each & ~far or each for each, far in zip(rows.readers, rows.far, strict=True)]
-    on_rack, given = _on_rack(ownership, rows, near)
+    on_rack, revoked = _on_rack(ownership, rows, near)
     start, balancer, _ = _balance(on_rack, rows, near)
     loads, sizes = balancer.loads, on_rack.sizes
     top = -(-sum(loads) // len(loads))
@@ -77,18 +83,18 @@ def _share_in_racks(ownership: Ownership, rows: Rows) -> Handover | None:
     if sum(sizes) - lost < sum(min(size, top - 1) for size in sizes) + full:
         return None
     needs, excess = start.changes(balancer.moved)
-    shared = hand_over(on_rack, needs, excess, rows)
-    for topic, numbers in shared.given.items():
-        given.setdefault(topic, []).extend(numbers)
-    return Handover(shared.holdings, given, shared.dealt)
+    shared = select_partitions(on_rack, needs, excess, rows)
+    for topic, numbers in shared.revoked.items():
+        revoked.setdefault(topic, []).extend(numbers)
+    return PartitionSelection(shared.holdings, revoked, shared.added)
 
 
 def _on_rack(
-    ownership: Ownership, rows: Rows, near: Sequence[int]
+    ownership: Ownership, rows: PartitionRows, near: Sequence[int]
 ) -> tuple[Ownership, dict[str, list[int]]]:
     """Take from all members what is off rack there; returns what they still own, and what was taken."""
     owned: list[Partitions] = []
-    given: dict[str, list[int]] = {}
+    revoked: dict[str, list[int]] = {}
     for member, own in enumerate(ownership.owned):
         left: dict[str, Sequence[int]] = {}
         for topic, numbers in own.items():
@@ -102,16 +108,18 @@ def _on_rack(
                 left[topic] = stays
             if len(stays) < len(numbers):
                 gone = set(numbers).difference(stays) if stays else numbers
-                given.setdefault(topic, []).extend(gone)
+                revoked.setdefault(topic, []).extend(gone)
         owned.append(left)
     free = dict(ownership.free)
-    for topic, taken in given.items():
+    for topic, taken in revoked.items():
         free[topic] = sorted([*free.get(topic, ()), *taken])
     sizes = [sum(map(len, own.values())) for own in owned]
-    return Ownership(owned, sizes, free, ownership.disputed, ownership.holdings), given
+    return Ownership(owned, sizes, free, ownership.disputed, ownership.holdings), revoked
 
 
-def share_sparsely(ownership: Ownership, rows: SparseRows, *, moves_first: bool) -> Handover:
+def share_sparsely(
+    ownership: Ownership, rows: SparsePartitionRows, *, moves_first: bool
+) -> PartitionSelection:
     """Do the same as `share_fairly` in time that the subscriptions decide, where these are few.
 
     Args:
@@ -135,9 +143,9 @@ def share_sparsely(ownership: Ownership, rows: SparseRows, *, moves_first: bool)
         before = None if rows.have_racks else balancer.before
         SparseMinCostFlow(rows, holdings, block, inside, prices, before).run()
     if not rows.rows.rows_of_topic and len(rows.rows.row_of_topic) == len(sizes):
-        return hand_over_topics(ownership, rows.rows, holdings.extra, holdings.lost)
+        return select_whole_topics(ownership, rows.rows, holdings.extra, holdings.lost)
     needs, excess = holdings.changes()
-    return hand_over(ownership, needs, excess, rows.rows)
+    return select_partitions(ownership, needs, excess, rows.rows)
 
 
 def _cannot_be_cheaper(
@@ -145,7 +153,7 @@ def _cannot_be_cheaper(
     inside: Collection[int] | None,
     holdings: Holdings,
     sizes: Sequence[int],
-    rows: SparseRows,
+    rows: SparsePartitionRows,
 ) -> bool:
     """Do the same as `_is_cheapest`."""
     members, lost = block.members, holdings.lost
@@ -188,7 +196,7 @@ def _is_cheapest(
     balancer: MaxFlowBalancer,
     sizes: Sequence[int],
     owned: ByMember[Counts],
-    rows: Rows,
+    rows: PartitionRows,
 ) -> bool:
     """Return whether a block keeps as much as any balanced assignment could, by a bound that is quick.
 
@@ -237,7 +245,7 @@ def _solve(
     block: Block,
     balancer: MaxFlowBalancer,
     owned: ByMember[Counts],
-    rows: Rows,
+    rows: PartitionRows,
     *,
     moves_first: bool,
 ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from assignors.sticky.bitsets import bitset, lowest, positions, transpose
-from assignors.sticky.rows import Counts
+from assignors.sticky.partition_rows import Counts
 from assignors.sticky.water_filling import ByMember
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assignors.sticky.bitsets import bitset, lowest, positions, transpose
-from assignors.sticky.rows import Counts
+from assignors.sticky.partition_rows import Counts
 
 
 @dataclass(frozen=True, slots=True)

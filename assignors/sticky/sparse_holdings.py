@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 
-from assignors.sticky.rows import Counts
+from assignors.sticky.partition_rows import Counts
 
 
 NOBODY = -1

@@ -5,7 +5,7 @@ from itertools import chain, compress
 
 from assignors.sticky.bitsets import bitset
 from assignors.sticky.sparse_holdings import NOBODY, Holdings
-from assignors.sticky.sparse_rows import SparseRows
+from assignors.sticky.sparse_partition_rows import SparsePartitionRows
 
 
 _DEEP_SEARCHES = 16
@@ -40,7 +40,7 @@ class SparseMaxFlowBalancer:
         "loads",
     )
 
-    def __init__(self, rows: SparseRows, holdings: Holdings) -> None:
+    def __init__(self, rows: SparsePartitionRows, holdings: Holdings) -> None:
         self._rows = rows
         self._holdings = holdings
         self.loads = holdings.loads

@@ -16,9 +16,9 @@ from itertools import chain, compress
 
 from assignors.sticky.max_flow import Block
 from assignors.sticky.min_cost_flow import Prices
-from assignors.sticky.rows import Counts
+from assignors.sticky.partition_rows import Counts
 from assignors.sticky.sparse_holdings import NOBODY, Holdings
-from assignors.sticky.sparse_rows import SparseRows
+from assignors.sticky.sparse_partition_rows import SparsePartitionRows
 
 
 _SPARE = -1
@@ -40,7 +40,7 @@ class SparseMinCostFlow:
 
     Args:
         rows: who may have what.
-        holdings: of all members; of those of the block, `extra` and `lost` are made anew.
+        holdings: of all members; of those of the block, `extra` and `lost` are rebuilt.
         block: the block.
         inside: the rows that lie in the block; None if that is all rows.
         prices: what a partition costs.
@@ -72,7 +72,7 @@ class SparseMinCostFlow:
 
     def __init__(
         self,
-        rows: SparseRows,
+        rows: SparsePartitionRows,
         holdings: Holdings,
         block: Block,
         inside: Collection[int] | None,

@@ -144,7 +144,7 @@ class ClaimReader:
 
     @override
     def __reduce__(self) -> tuple[type["ClaimReader"], tuple[()]]:
-        """Let copies, which begin anew, be made of what holds a reader: layouts cannot be copied."""
+        """Copy as a new, empty reader: layouts cannot be copied."""
         return ClaimReader, ()
 
     @property

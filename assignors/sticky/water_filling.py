@@ -7,7 +7,7 @@ from operator import or_
 from typing import Protocol, TypeVar
 
 from assignors.sticky.bitsets import bitset, first, positions, transpose
-from assignors.sticky.rows import Counts, Rows
+from assignors.sticky.partition_rows import Counts, PartitionRows
 from groupsdk.assignment import Partitions
 
 
@@ -204,7 +204,9 @@ class Start:
 
     __slots__ = ("_gained", "_poured", "_size", "owned", "shares")
 
-    def __init__(self, partitions: Sequence[Partitions], rows: Rows, poured: Poured) -> None:
+    def __init__(
+        self, partitions: Sequence[Partitions], rows: PartitionRows, poured: Poured
+    ) -> None:
         self._size = len(rows.sizes), len(partitions)
         self._poured = poured
         self._gained: list[int] | None = None

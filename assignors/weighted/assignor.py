@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar
 
 from assignors.base import names_wrong_arguments
-from assignors.sticky.claims import settle
-from assignors.sticky.readership import Readership
+from assignors.sticky.ownership import find_owners
+from assignors.sticky.subscription_index import SubscriptionIndex
 from assignors.subscribers import checked, partition_counts, subscribers_of
 from assignors.weighted.plan import Planner
 from assignors.weighted.report import (
@@ -148,10 +148,10 @@ class WeightedAssignor:
         counts = {topic: cluster.partition_counts[topic] for topic in group.topics}
         reports = [_report(member_id, members[member_id]) for member_id in member_ids]
         subscribed = {id(each.topics): counts.keys() & each.topics for each in members.values()}
-        ownership = settle(
+        ownership = find_owners(
             [report.owned_partitions for report in reports],
             [report.generation_id for report in reports],
-            Readership([subscribed[id(members[m].topics)] for m in member_ids], counts),
+            SubscriptionIndex([subscribed[id(members[m].topics)] for m in member_ids], counts),
             counts,
         )
         replica_racks = {
@@ -175,7 +175,7 @@ def _report(member_id: str, subscription: Subscription) -> WeightReport:
         try:
             return WeightReport.decode(subscription.user_data)
         except DecodeError as error:
-            _LOG.warning("member %s: its report of weights cannot be read: %s", member_id, error)
+            _LOG.warning("member %s: its weight report cannot be read: %s", member_id, error)
     # a member that came from another assignor: what it owns is in its subscription
     return WeightReport(
         owned_partitions=subscription.owned_partitions, generation_id=subscription.generation_id

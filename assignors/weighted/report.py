@@ -73,11 +73,13 @@ class WeightReport:
         inside = outer.user_data or b""
         if len(inside) < _HEAD.size:
             raise DecodeError(
-                f"a report of weights has a head of {_HEAD.size} bytes, not {len(inside)}"
+                f"the header of a weight report has {_HEAD.size} bytes, not {len(inside)}"
             )
         version, generation_id, capacity = _HEAD.unpack_from(inside)
         if version < _VERSION:
-            raise DecodeError(f"version {version} of the report of weights; 0 and up are versions")
+            raise DecodeError(
+                f"version {version} of a weight report is invalid; versions start at 0"
+            )
         if not LEAST_CAPACITY <= capacity <= GREATEST_CAPACITY:
             raise DecodeError(
                 f"the capacity is {capacity}, not {LEAST_CAPACITY} to {GREATEST_CAPACITY}"
@@ -104,7 +106,9 @@ def is_weight(value: float) -> bool:
 def _weights(partitions: Mapping[str, Sequence[int]], data: bytes) -> dict[str, dict[int, float]]:
     count = sum(map(len, partitions.values()))
     if len(data) != 8 * count:
-        raise DecodeError(f"{count} partitions have weights of {len(data)} bytes, not {8 * count}")
+        raise DecodeError(
+            f"{len(data)} bytes of weights for {count} partitions; {8 * count} expected"
+        )
     numbers = struct.unpack(f">{count}d", data)
     each = iter(numbers)
     # The sum is finite only if all are; then the least and the greatest speak for all.

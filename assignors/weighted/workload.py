@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assignors.sticky.claims import Ownership
+from assignors.sticky.ownership import Ownership
 from assignors.weighted.report import WeightReport
 
 

@@ -244,7 +244,7 @@ class _Run:
     def _is_settled(
         self, group: Group, joined: Mapping[str, Subscription], plan: GroupAssignment
     ) -> bool:
-        """Tell whether nothing is withheld and nobody has to give anything up."""
+        """Return whether nothing is withheld and nobody has to give anything up."""
         if next(find_problems(Plan(group.cluster, joined, plan)), None) is not None:
             return False
         return all(

@@ -76,7 +76,7 @@ class Acl(NamedTuple):
     permission: int
 
     def covers(self, resource_type: int, name: str) -> bool:
-        """Tell whether it is about this resource."""
+        """Return whether the rule covers this resource."""
         if self.resource_type != resource_type:
             return False
         if self.pattern_type == PREFIXED:
@@ -84,15 +84,15 @@ class Acl(NamedTuple):
         return self.resource_name in {name, _WILDCARD}
 
     def names(self, principal: str, host: str) -> bool:
-        """Tell whether it is about this client."""
+        """Return whether the rule covers this client."""
         return self.principal in {principal, _ANYONE} and self.host in {host, _WILDCARD}
 
     def forbids(self, operation: int) -> bool:
-        """Tell whether it takes this operation away."""
+        """Return whether the rule denies this operation."""
         return self.permission == DENY and self.operation in {operation, ALL}
 
     def grants(self, operation: int) -> bool:
-        """Tell whether it gives this operation, itself or by what it comes with."""
+        """Return whether the rule allows this operation, directly or by implication."""
         if self.permission != ALLOW:
             return False
         implied = _IMPLIED_BY.get(operation, frozenset())
@@ -111,7 +111,7 @@ class AclFilter(NamedTuple):
     permission: int
 
     def takes(self, acl: Acl) -> bool:
-        """Tell whether a rule is meant."""
+        """Return whether a rule matches the filter."""
         return (
             self.resource_type in {ANY, acl.resource_type}
             and self._takes_name(acl)
@@ -148,7 +148,7 @@ class Authorizer:
         return frozenset(self._acls)
 
     def allows(self, principal: str, host: str, operation: str, resource: str, name: str) -> bool:
-        """Tell whether a client may do something; decisions are kept until a rule changes."""
+        """Return whether a client may do something; decisions are cached until a rule changes."""
         asked = (principal, host, operation, resource, name)
         found = self._decided.get(asked)
         if found is None:
@@ -170,7 +170,7 @@ class Authorizer:
         return any(acl.grants(wanted) for acl in mine)
 
     def allows_any(self, principal: str, host: str, operation: str, resource: str) -> bool:
-        """Tell whether there is any resource of a type to which a client may do something."""
+        """Return whether a client may do something to any resource of a type."""
         if principal in self._super_users:
             return True
         kind, wanted = RESOURCES[resource], OPERATIONS[operation]

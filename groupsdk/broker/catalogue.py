@@ -42,7 +42,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Tell whether it is one of the coordinators' own."""
+        """Whether the topic is an internal topic of the coordinators."""
         return self.name in INTERNAL_TOPICS
 
 

@@ -176,7 +176,7 @@ class Cluster:
         topic = self.catalogue.topics[name]
         before = len(topic.partitions)
         self.catalogue.add_partitions(name, self._deal(count - before))
-        _LOG.info("topic %s: has %d partitions now, %d before", name, count, before)
+        _LOG.info("topic %s: now has %d partitions, before %d", name, count, before)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records; the offsets that groups committed for it go, too."""
@@ -227,7 +227,7 @@ class Cluster:
 
     @property
     def has_virtual_time(self) -> bool:
-        """Tell whether time passes only when somebody moves the clock."""
+        """Whether time only passes when a test moves the clock."""
         return self.client_scheduler is not self.scheduler
 
     def leader_epoch(self, name: str, partition: int) -> int:
@@ -368,7 +368,7 @@ class Cluster:
             # the records went when the data directory was opened
             self.groups.topic_deleted(name)
             self.catalogue.forget_deleted(name)
-            _LOG.info("topic %s: its deletion is completed", name)
+            _LOG.info("topic %s: deletion completed", name)
         self._half_deleted.clear()
 
     # -- authorization

@@ -192,7 +192,7 @@ class BrokerConfig:
                 " group.consumer.session.timeout.ms"
             )
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
-            raise ConfigError("group.min.session.timeout.ms is over group.max.session.timeout.ms")
+            raise ConfigError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "BrokerConfig":

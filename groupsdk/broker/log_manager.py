@@ -142,7 +142,7 @@ class LogManager:
             _LOG.warning("%s-%d: %s", name, partition, text)
 
     def exists(self, name: str, partition: int) -> bool:
-        """Tell whether a partition was ever used, so far as that can be told without opening it."""
+        """Return whether a partition was ever used, as far as can be told without opening it."""
         return (name, partition) in self.open or (name, partition) in self._directory.found
 
     def is_open(self, name: str, partition: int) -> bool:
@@ -236,7 +236,7 @@ class LogManager:
                 self.report(name, partition, error)
 
     def _open_on(self) -> None:
-        # where it fails unforeseen, the next round begins anew
+        # after an unforeseen failure, the next round starts over
         opening, self.opening = self.opening, None
         self.opening = self._go_on(opening, self._open_on)
 

@@ -39,7 +39,7 @@ class Store(Protocol):
         """
 
     def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
-        """Change one fact if it is still `old` (None: not there); tell whether it was.
+        """Change one fact if its value is still `old` (None: absent). Return whether it was.
 
         Raises:
             StoreError: nothing was changed.

@@ -80,7 +80,7 @@ class MarkerWriter:
                 leader_epoch=cluster.leader_epoch(topic, partition),
             )
         except GroupSdkError as error:
-            _LOG.warning("%s-%d: no marker: %s", topic, partition, error)
+            _LOG.warning("%s-%d: writing the marker failed: %s", topic, partition, error)
             code = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
             return ErrorCode.of(code)
         if runtime is not None:

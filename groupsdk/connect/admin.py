@@ -287,7 +287,7 @@ class ConnectorAdmin:
         check_name(name)
         if config.get("name", name) != name:
             raise ConnectorConfigError(
-                "name", f"{config['name']!r} is not what the connector is called, {name!r}"
+                "name", f"{config['name']!r} differs from the name of the connector, {name!r}"
             )
         # masks that come back stand for what only the stored configuration has
         if not any(MASK in str(each) for each in config.values()):
@@ -466,7 +466,7 @@ class ConnectorAdmin:
     def _check_leads(self) -> None:
         url = self._group.leader_url
         if url is None:
-            raise RebalancingError("the group is rebalancing: it is not known who leads it")
+            raise RebalancingError("the group is rebalancing: its leader is unknown")
         if not self._group.is_leader:
             raise NotLeaderError(url)
 

@@ -129,7 +129,7 @@ class Worker:
     def connector(self, kind: ConnectorT, /) -> ConnectorT:
         """Register a class of connectors; configurations name it in `connector.class` by its name."""
         if kind.__name__ in self._classes:
-            raise ConfigError(f"two connectors are called {kind.__name__}")
+            raise ConfigError(f"two connectors are named {kind.__name__}")
         if kind.kind not in get_args(Kind):
             raise ConfigError(
                 f"{kind.__name__}.kind must be one of {', '.join(get_args(Kind))}, not {kind.kind!r}"

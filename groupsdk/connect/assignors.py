@@ -118,7 +118,7 @@ class IncrementalCooperativeAssignor:
         self._connectors.begin(configured.connectors, _reported(members, "connectors"), known)
         self._tasks.begin(configured.tasks, _reported(members, "tasks"), known)
         if before is not None and self._generation == -1 and self._anything_active:
-            # where nobody holds anything, the whole group begins anew, and nobody is waited for
+            # if nobody holds anything, the whole group starts over, and nobody is waited for
             self._connectors.previous = set(before.connectors)
             self._tasks.previous = set(before.tasks)
             self._members = _SOMEBODY

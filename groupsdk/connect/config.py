@@ -110,7 +110,7 @@ class ConnectConfig:
                 or not least <= value <= MAX_INT32
             ):
                 raise ConfigError(
-                    f"{each.name.replace('_', '.')} must be a whole number of {least} to {MAX_INT32},"
+                    f"{each.name.replace('_', '.')} must be a whole number from {least} to {MAX_INT32},"
                     f" not {value!r}"
                 )
 

@@ -45,9 +45,9 @@ class ClusterConfigState:
     task_counts: Mapping[str, int] = field(default_factory=dict)
     target_states: Mapping[str, TargetState] = field(default_factory=dict)
     inconsistent: frozenset[str] = frozenset()
-    """Connectors whose task configurations are not all there; they have no tasks until they are written anew."""
+    """Connectors whose task configurations are not all there; they have no tasks until a complete set is written."""
     epoch: int = 0
-    """Counts how often the group's generations began anew: the high part of fencing tokens."""
+    """How often the group's generations restarted: the high part of fencing tokens."""
     session_key: SessionKey | None = None
     """What workers sign their requests to each other with (KIP-507)."""
     fenced_tasks: Mapping[str, int] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class ClusterConfigState:
         return {name: count for name, count in found.items() if count}
 
     def contains(self, item: str | ConnectorTaskId) -> bool:
-        """Tell whether a connector or a task is configured."""
+        """Return whether a connector or a task is configured."""
         if isinstance(item, str):
             return item in self.connectors
         within = 0 <= item.task < self.task_counts.get(item.connector, 0)
@@ -101,7 +101,7 @@ class ClusterConfigState:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """Ask for a connector, and its tasks if wanted, to be started anew where they run (KIP-745)."""
+    """Ask for a connector, and its tasks if wanted, to be restarted where they run (KIP-745)."""
 
     connector: str
     include_tasks: bool = False
@@ -133,7 +133,7 @@ class ConfigChanges:
 
     @property
     def needs_rebalance(self) -> bool:
-        """Whether the work has to be shared out anew."""
+        """Whether the work has to be reassigned."""
         return self.connectors_differ or self.tasks_differ
 
     @classmethod
@@ -170,7 +170,7 @@ def _weight(config: Config) -> int | None:
 
 
 def _same_work(old: Config, new: Config) -> bool:
-    """Tell whether two configurations differ in nothing but where the work is best done."""
+    """Return whether two configurations differ only in where the work is best done."""
     return _work(old) == _work(new)
 
 
@@ -184,7 +184,7 @@ Record = tuple[str, object | None]
 """A key, and a value that JSON can carry; None deletes."""
 
 EPOCH_KEY: Final = "groupsdk-epoch"
-"""Ours, which Kafka Connect passes over: how often the group's generations began anew."""
+"""Our own key, ignored by Kafka Connect: how often the group's generations restarted."""
 ClusterRequest = RestartRequest | LoggerLevel
 """What all workers are asked to do once."""
 _LOGGER: Final = "logger-cluster-"
@@ -231,7 +231,7 @@ def logger_record(request: LoggerLevel) -> Record:
 
 
 def epoch_record(epoch: int) -> Record:
-    """Return what says that the group's generations began anew."""
+    """Return the record saying that the group's generations restarted."""
     return EPOCH_KEY, {"epoch": epoch}
 
 
@@ -293,7 +293,7 @@ class ConfigLog:
         elif (match := _TASK_KEY.fullmatch(key)) is not None:
             self._task(match[1], int(match[2]), value)
         else:
-            logger.info("config record %r at offset %d is of no known kind", key, offset)
+            logger.info("config record %r at offset %d is of an unknown kind", key, offset)
         return None
 
     def snapshot(self) -> ClusterConfigState:
@@ -334,10 +334,12 @@ class ConfigLog:
         count = _number(value, "tasks", MAX_TASKS)
         if count is None:
             return
-        # after compaction some of the tasks may have been written anew for a commit that is still to come
+        # after compaction some tasks may already have been rewritten for a commit that is still to come
         pending = self._pending.get(name, {})
         if any(number not in pending for number in range(count)):
-            logger.warning("connector %s: not all of its %d tasks are there", name, count)
+            logger.warning(
+                "connector %s: the configurations of its %d tasks are incomplete", name, count
+            )
             self._inconsistent.add(name)
         else:
             self._inconsistent.discard(name)
@@ -359,7 +361,7 @@ class ConfigLog:
         key = SessionKey.of(value)
         if key is None:
             # not what it holds: that may be a secret
-            logger.warning("config record 'session-key' at offset %d is no key", offset)
+            logger.warning("config record 'session-key' at offset %d is not a key", offset)
         else:
             self._session_key = key
 

@@ -165,6 +165,6 @@ def number_of(key: str, text: str, least: int, most: int) -> int:
         number = None
     if number is None or not least <= number <= most:
         raise ConnectorConfigError(
-            key, f"must be a whole number of {least} to {most}, not {text!r}"
+            key, f"must be a whole number from {least} to {most}, not {text!r}"
         )
     return number

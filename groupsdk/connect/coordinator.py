@@ -235,7 +235,7 @@ class ConnectCoordinator(AbstractCoordinator):
         super().wakeup()
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Tell whether the group cannot go on without this worker for so long; any thread may ask."""
+        """Return whether the group would wait that long for this worker. May be called from any thread."""
         return self._member.holds_for(margin_ms)
 
     def held_until_ms(self) -> int | None:

@@ -115,7 +115,7 @@ class FileStore:
         """Do nothing: there are no producers where there is no Kafka."""
 
     def put_status(self, key: str, status: Status | None) -> None:
-        """Keep a status, in memory: a worker that is alone says all of them anew when it starts."""
+        """Keep a status, in memory: a standalone worker writes all of them again when it starts."""
         with self._lock:
             if status is None:
                 self._statuses.pop(key, None)
@@ -298,7 +298,7 @@ class FileStore:
         try:
             text = json.dumps(line, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise StoreError(f"a state must be what JSON can carry: {error}") from error
+            raise StoreError(f"a state must be JSON-serializable: {error}") from error
         try:
             if self._lines >= _JOURNAL_LIMIT:
                 self._rewrite(self._path)

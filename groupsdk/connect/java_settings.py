@@ -89,7 +89,9 @@ def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
         del taken[key]
     told = [key for key in passed_over if key not in _READ_BEFORE]
     if told:
-        logger.warning("settings of Kafka Connect without a meaning here: %s", ", ".join(told))
+        logger.warning(
+            "ignoring settings of Kafka Connect that do not apply here: %s", ", ".join(told)
+        )
     return taken
 
 

@@ -53,7 +53,7 @@ _BACKOFF: Final = ExponentialBackoff(100, 5_000)
 class KafkaLog:
     """All records of some compacted topics, in order, from the first on.
 
-    What librdkafka says against reading is logged, and reading begins anew where it was, after a backoff.
+    Read errors of librdkafka are logged, and reading resumes at the same offset after a backoff.
 
     Args:
         settings: what librdkafka's clients are made with.
@@ -273,7 +273,7 @@ class KafkaLog:
                 if topic in self._topics and about.error is None and about.partitions:
                     self.partitions[topic] = len(about.partitions)
             if deadline.expired:
-                raise StoreError(f"the topics {', '.join(self._topics)} do not come into being")
+                raise StoreError(f"the topics {', '.join(self._topics)} were not created in time")
             if self._topics.keys() - self.partitions.keys():
                 self._closing.wait(0.05)
 
@@ -304,7 +304,7 @@ class KafkaLog:
                 continue
             if policy != "compact":
                 raise StoreError(
-                    f"topic {resource.name} has cleanup.policy={policy}, which would delete what is kept in"
+                    f"topic {resource.name} has cleanup.policy={policy}, which would delete the records in"
                     " it: set it to compact"
                 )
 
@@ -371,7 +371,7 @@ class KafkaLog:
                 consumer.close()
 
     def _trouble(self, topics: Iterable[str], why: str) -> None:
-        """Take note that topics cannot be read, and have reading begin anew after a while."""
+        """Record that topics cannot be read, and restart reading after a backoff."""
         now_ms = self._clock.now_ms()
         with self._moved:
             for topic in topics:
@@ -387,7 +387,7 @@ class KafkaLog:
         level = logging.WARNING if self._failures & (self._failures - 1) == 0 else logging.DEBUG
         logger.log(
             level,
-            "%s cannot be read (attempt %d), again in %d ms: %s",
+            "%s cannot be read (attempt %d), retrying in %d ms: %s",
             ", ".join(sorted(self._troubles)),
             self._failures,
             wait_ms,
@@ -406,7 +406,7 @@ class KafkaLog:
             if not self._troubles:
                 self._failures = 0
                 self._anew_at_ms = None
-        logger.info("%s is read again", topic)
+        logger.info("reading %s again", topic)
 
     def _take(self, message: Message) -> None:
         topic, number, offset = message.topic(), message.partition(), message.offset()

@@ -262,8 +262,8 @@ class KafkaState:
         self.log.start()
         if self.log.partitions[self._config.config_storage_topic] != 1:
             raise StoreError(
-                f"topic {self._config.config_storage_topic} must have one partition, as the order of"
-                " configurations counts"
+                f"topic {self._config.config_storage_topic} must have one partition: the order of"
+                " configurations matters"
             )
         self.producer = Producer(
             {
@@ -293,7 +293,9 @@ class KafkaState:
                 for request in requests:
                     on_request(request)
             except Exception:
-                logger.exception("a worker could not be told of what is new; others are")
+                logger.exception(
+                    "notifying a worker of new records failed; continuing with the others"
+                )
 
     def _take(
         self, topic: str, partition: int, key: bytes, value: bytes | None, offset: int
@@ -303,7 +305,7 @@ class KafkaState:
             self._apply(topic, key, value, offset)
         except Exception as error:  # noqa: BLE001  # JSON that is nested too deep to be shown, for example
             kind = type(error).__name__
-            logger.warning("%s-%d: record %d is passed over: %s", topic, partition, offset, kind)
+            logger.warning("%s-%d: skipping record %d: %s", topic, partition, offset, kind)
 
     def _apply(self, topic: str, key: bytes, value: bytes | None, offset: int) -> None:
         if topic == self._config.offset_storage_topic:

@@ -399,7 +399,7 @@ class KafkaStore:
         try:
             data = state if isinstance(state, bytes) else None if delete else state_value(state)
         except (TypeError, ValueError) as error:
-            raise StoreError(f"a state must be what JSON can carry: {error}") from error
+            raise StoreError(f"a state must be JSON-serializable: {error}") from error
         # all of a task's records in one partition, whatever their tokens: their order counts
         named = "\0".join(key).encode(errors="surrogatepass")  # names of files may be no UTF-8
         number = zlib.crc32(named) % self._log.partitions[topic]
@@ -422,7 +422,7 @@ class KafkaStore:
                 producer.produce(topic, value=value, key=key, **given)
             except BufferError:
                 if deadline.expired:
-                    raise StoreError(f"records for {topic} cannot be sent away in time") from None
+                    raise StoreError(f"records for {topic} cannot be sent in time") from None
                 producer.poll(_POLL_S)
             except KafkaException as error:
                 raise _store_error(f"writing to {topic}", error) from error
@@ -441,7 +441,7 @@ def _written(error: KafkaError | None, message: Message) -> tuple[str, int, int]
     topic, number, offset = message.topic(), message.partition(), message.offset()
     if topic is None or number is None or offset is None or offset < 0:
         # a retry that the broker knew already, from too long ago to say where
-        raise StoreError("a task's state was written, but the broker does not say where")
+        raise StoreError("a task's state was written, but the broker did not return its offset")
     return topic, number, offset
 
 

@@ -132,7 +132,7 @@ _RETRY_MS: Final = 10_000
 
 
 def fencing_token(configs: ClusterConfigState, generation: int) -> int:
-    """Return the token of a generation: greater than all before it, even where Kafka counts anew."""
+    """Return the token of a generation: greater than all earlier ones, even if Kafka restarts its generations."""
     return configs.epoch << _EPOCH_BITS | max(0, generation)
 
 
@@ -221,7 +221,7 @@ class Leader:
                 self._store.put_standbys(record)
             except StoreError as error:
                 # without it tasks start cold: no reason to hold the rest of the group's work up
-                logger.warning("it cannot be said who keeps tasks warm: %s", error)
+                logger.warning("the standby assignment cannot be written: %s", error)
                 self._standbys_at_ms = now_ms + _RETRY_MS
                 return
         self._standbys_of = seen
@@ -261,7 +261,7 @@ class Leader:
             self.write([key.record()])
 
     def begin_epoch(self) -> None:
-        """Say that the group's generations have begun anew, so that fencing tokens go on growing."""
+        """Record that the group's generations restarted, so that fencing tokens keep growing."""
         self.write([epoch_record(self._store.configs().epoch + 1)])
 
     def close(self) -> None:
@@ -303,7 +303,7 @@ class Leader:
             logger.info("connector %s is of a class unknown to this leader: %r", plan.name, kind)
             return
         trace = stack_trace(error, self._secrets(plan))
-        logger.warning("connector %s cannot say what its tasks are: %s", plan.name, for_log(trace))
+        logger.warning("connector %s failed to plan its tasks: %s", plan.name, for_log(trace))
         token = fencing_token(configs, generation)
         status = Status(State.FAILED, self._worker_id, token, trace)
         self._store.put_status(status_key(plan.name), status)

@@ -69,7 +69,7 @@ class LocalGroup:
         self._woken.set()
 
     def request_rejoin(self, reason: str) -> None:
-        """Assign everything anew at the next `poll`."""
+        """Reassign everything at the next `poll`."""
         self._rejoin.set()
         self._woken.set()
 
@@ -85,7 +85,7 @@ class LocalGroup:
         self._rejoin.set()
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Tell whether nobody else can have the work: nobody is there."""
+        """Return True: there is no other member that could have the work."""
         return True
 
     def held_until_ms(self) -> int:

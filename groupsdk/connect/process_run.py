@@ -45,11 +45,11 @@ class SharedLease:
         self._times[1] = end_ms
 
     def holds(self) -> bool:
-        """Tell whether tasks may go on."""
+        """Return whether tasks may go on."""
         return self._clock.now_ms() < int(self._times[0])
 
     def is_over(self) -> bool:
-        """Tell whether tasks must have ended: others may run them."""
+        """Return whether tasks must have ended: others may run them."""
         return self._clock.now_ms() >= int(self._times[1])
 
 
@@ -200,7 +200,7 @@ class _ChildLink:
         with self._answered:
             while not self._answers:
                 if not self.stop.holds():
-                    raise TaskFencedError("the worker's session is over: the state is not kept")
+                    raise TaskFencedError("the worker's session is over: the state is discarded")
                 # a worker that is suspended does not answer
                 self._answered.wait(_WATCH_S)
             return self._answers.pop()
@@ -229,7 +229,7 @@ class _ChildLink:
 
 
 def _shipped(job: TaskJob) -> tuple[Any, ...]:
-    """Return a job as it can be sent to another process, where its class may have to be made anew."""
+    """Return a job as it can be sent to another process, where its class may have to be recreated."""
     fields = {each.name: getattr(job, each.name) for each in dataclass_fields(job)}
     del fields["connector"]
     return *job.connector.recipe(), fields

@@ -50,7 +50,7 @@ class LeasedSignal(Generic[EventT]):
         self._lapsed = False
 
     def holds(self) -> bool:
-        """Tell whether the worker may go on; once it may not, that is so for ever."""
+        """Return whether the worker may continue. Once False, it stays False."""
         if not self._lapsed and not self._holds():
             self._lapsed = True
         return not self._lapsed
@@ -60,7 +60,7 @@ class LeasedSignal(Generic[EventT]):
         self._event.set()
 
     def is_set(self) -> bool:
-        """Tell whether to end."""
+        """Return whether to end."""
         if not self._event.is_set() and not self.holds():
             self._event.set()
         return bool(self._event.is_set())
@@ -224,7 +224,9 @@ class _Held:
     def generation(self) -> int:
         """The fencing token, for as long as the worker's session lasts."""
         if not self._lease.holds():
-            raise TaskFencedError("the worker's session is over: the task may be another's by now")
+            raise TaskFencedError(
+                "the worker's session is over: another worker may have the task by now"
+            )
         return self._generation
 
     def uses_topic(self, topic: str) -> None:
@@ -241,7 +243,7 @@ class _Held:
     def _committed(self, state: TaskState) -> None:
         """Take note of a state that is kept; only now, as the task may have been stopped on the way."""
         if not self._lease.holds():
-            raise TaskFencedError("the worker's session is over: the state may not be kept")
+            raise TaskFencedError("the worker's session is over: the state cannot be stored")
         self.state = state
 
 

@@ -211,7 +211,7 @@ def unmasked(config: Config, before: Config, secrets: Collection[str] = ()) -> d
         if MASK in str(value):
             if shown.get(key) != value:
                 raise ConnectorConfigError(
-                    key, f"{MASK} stands for no secret that is kept: give it"
+                    key, f"{MASK} does not stand for a stored secret: give the value"
                 )
             result[key] = before[key]
     return result

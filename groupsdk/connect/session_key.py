@@ -107,7 +107,7 @@ class SessionKeySettings:
             *(("inter.worker.verification.algorithms", n) for n in self.verification_algorithms),
         ):
             if name not in _ALGORITHMS:
-                raise ConfigError(f"{key} must be of {', '.join(_ALGORITHMS)}, not {name!r}")
+                raise ConfigError(f"{key} must be one of {', '.join(_ALGORITHMS)}, not {name!r}")
         if self.signature_algorithm not in self.verification_algorithms:
             raise ConfigError(
                 "inter.worker.verification.algorithms must have inter.worker.signature.algorithm,"
@@ -206,4 +206,4 @@ class SessionKeySettings:
 
 def _check(key: str, value: object, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigError(f"{key} must be a whole number of {least} to {most}, not {value!r}")
+        raise ConfigError(f"{key} must be a whole number from {least} to {most}, not {value!r}")

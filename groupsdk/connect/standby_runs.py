@@ -169,7 +169,7 @@ class StandbyRuns:
         wait_ms = standby.tracker.failed(now_ms - standby.started_ms)
         if wait_ms is None:
             logger.error(
-                "the standby of task %s failed for good: %s", standby.task_id, for_log(trace)
+                "the standby of task %s failed permanently: %s", standby.task_id, for_log(trace)
             )
             return
         logger.warning("the standby of task %s failed: %s", standby.task_id, for_log(trace))
@@ -189,7 +189,7 @@ class StandbyRuns:
                 ended.add(standby.task_id)
             else:
                 logger.warning(
-                    "the standby of task %s does not end within %d ms: it is left to itself",
+                    "the standby of task %s did not end within %d ms; abandoning it",
                     standby.task_id,
                     self._grace_ms,
                 )

@@ -484,7 +484,7 @@ class Supervisor:
                 self._store.put_topic(TopicUse(topic, name, task.task, self._date.now_ms()))
             except ConnectError as error:
                 # no reason to end a task, which says it again
-                logger.warning("it cannot be said that %s uses topic %s: %s", task, topic, error)
+                logger.warning("recording that %s uses topic %s failed: %s", task, topic, error)
 
     def _reported(self, slot: _Slot, job: TaskJob, failure: RecordFailure) -> None:
         """Do with a record that could not be handled what its connector's configuration says; on any thread."""
@@ -535,11 +535,11 @@ class Supervisor:
     def _failed(self, slot: _Slot, trace: str, ran_ms: int) -> None:
         wait_ms = slot.tracker.failed(ran_ms)
         if wait_ms is None:
-            logger.error("task %s failed for good: %s", slot.task_id, for_log(trace))
+            logger.error("task %s failed permanently: %s", slot.task_id, for_log(trace))
             self._say(slot, TaskTrigger.GIVEN_UP, trace)
             return
         logger.warning(
-            "task %s failed, starts again in %d ms: %s", slot.task_id, wait_ms, for_log(trace)
+            "task %s failed, restarting in %d ms: %s", slot.task_id, wait_ms, for_log(trace)
         )
         slot.restart_at_ms = self._clock.now_ms() + wait_ms
         self._say(slot, TaskTrigger.RAISED, trace)
@@ -554,7 +554,7 @@ class Supervisor:
         for slot, run in ending:
             if not run.wait(deadline.remaining_ms(self._grace_ms) / 1000) and not run.kill():
                 logger.warning(
-                    "task %s does not end within %d ms: it is left to itself, and nothing is kept of it",
+                    "task %s did not end within %d ms; abandoning it, and nothing is kept of it",
                     slot.task_id,
                     self._grace_ms,
                 )
@@ -578,7 +578,7 @@ class Supervisor:
 def _log_end(slot: _Slot, trace: str | None) -> None:
     """Log what a task raised when it was told to end; nothing else tells of it."""
     if trace is not None:
-        logger.info("task %s raised while it was ended: %s", slot.task_id, for_log(trace))
+        logger.info("task %s raised while ending: %s", slot.task_id, for_log(trace))
 
 
 def _key(slot: _Slot) -> StateKey:

@@ -52,12 +52,12 @@ class Task:
         """
         given: object = self.id
         if not isinstance(given, str) or not given:
-            raise ConnectorConfigError(_ID, f"must be a string that is not empty, not {given!r}")
+            raise ConnectorConfigError(_ID, f"must be a non-empty string, not {given!r}")
         try:
             payload = json.dumps(self.payload, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ConnectorConfigError(
-                f"{_PAYLOAD} of {self.id!r}", f"must be what JSON can carry: {error}"
+                f"{_PAYLOAD} of {self.id!r}", f"must be JSON-serializable: {error}"
             ) from None
         config = {_ID: self.id, _PAYLOAD: payload}
         if self.weight is not None:
@@ -85,7 +85,7 @@ class StopSignal(Protocol):
     """Tells a task to end: `threading.Event` and the like."""
 
     def is_set(self) -> bool:
-        """Tell whether to end."""
+        """Return whether to end."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -167,7 +167,7 @@ class AsyncStopSignal(Protocol):
     """Tells a coroutine to end: `asyncio.Event` with a timeout."""
 
     def is_set(self) -> bool:
-        """Tell whether to end."""
+        """Return whether to end."""
         ...
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # as threading.Event
@@ -354,7 +354,7 @@ def _itself(kind: type[Connector]) -> type[Connector]:
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Tell whether a connector's `run` or `standby` is a coroutine."""
+    """Return whether a connector's `run` or `standby` is a coroutine."""
     return inspect.iscoroutinefunction(function)
 
 
@@ -368,7 +368,8 @@ def check_standby(connector: type[Connector]) -> None:
         raise ConnectorConfigError(REPLICAS_KEY, f"{connector.__name__} has no standby method")
     if connector.host == "process" and not is_async(connector.run):
         raise ConnectorConfigError(
-            REPLICAS_KEY, "what a standby keeps cannot go to the process that its task runs in"
+            REPLICAS_KEY,
+            "the state of a standby cannot be passed to the process that its task runs in",
         )
 
 

@@ -102,7 +102,7 @@ def counted(weight: object) -> int:
         number = None
     if number is None or isinstance(weight, bool) or not LEAST <= number <= GREATEST:
         raise ConnectorConfigError(
-            WEIGHT_KEY, f"must be a number of {LEAST} to {GREATEST:,}, not {weight!r}"
+            WEIGHT_KEY, f"must be a number from {LEAST} to {GREATEST:,}, not {weight!r}"
         )
     return round(number * ONE)
 
@@ -167,7 +167,7 @@ def replicas_of(config: Mapping[str, str]) -> int:
     text = config.get(REPLICAS_KEY, "0")
     if not (text.isdecimal() and text.isascii() and len(text) < 4) or int(text) > MAX_REPLICAS:
         raise ConnectorConfigError(
-            REPLICAS_KEY, f"must be a whole number of 0 to {MAX_REPLICAS}, not {text!r}"
+            REPLICAS_KEY, f"must be a whole number from 0 to {MAX_REPLICAS}, not {text!r}"
         )
     return int(text)
 

@@ -295,7 +295,7 @@ class ConnectWorker:
                         raise
                     self._trouble(error)
         except BaseException as error:  # kept for whoever waits
-            logger.exception("worker %s ends", self.worker_id)
+            logger.exception("worker %s stops after an unexpected error", self.worker_id)
             self.error = error
         finally:
             self._end()
@@ -311,7 +311,7 @@ class ConnectWorker:
             return False
         if not self._away:
             logger.error(
-                "worker %s leaves the group until configurations can be read: not for %d ms",
+                "worker %s leaves the group: configurations could not be read for %d ms",
                 self.worker_id,
                 failing_ms,
             )
@@ -334,7 +334,7 @@ class ConnectWorker:
             try:
                 step()
             except Exception:
-                logger.exception("worker %s did not end in order", self.worker_id)
+                logger.exception("worker %s did not shut down cleanly", self.worker_id)
         self._stopped.set()
         self.requests.close()
 

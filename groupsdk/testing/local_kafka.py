@@ -123,7 +123,7 @@ class LocalKafka:
     ) -> dict[str, tuple[tuple[str, int], ...]]:
         for name, addresses in advertised.items():
             if name not in self._security.protocols:
-                raise ValueError(f"advertised names {name!r}, which is no listener")
+                raise ValueError(f"advertised names {name!r}, which is not a listener")
             if len(addresses) != self._count:
                 raise ValueError(
                     f"advertised[{name!r}] needs {self._count} addresses, one per node"
@@ -219,7 +219,7 @@ class LocalKafka:
                 self.close()
                 if not clash or attempt == _START_ATTEMPTS:
                     raise
-                _LOG.info("a port was taken by somebody else; trying others")
+                _LOG.info("a port was taken by another process; trying others")
             else:
                 return
 

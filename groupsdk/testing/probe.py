@@ -72,7 +72,7 @@ class Probe:
         self._socket.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", self._receive(4))
         if not 4 <= size <= _MAX_ANSWER:
-            raise ConnectionError(f"an answer of {size} bytes is none of a Kafka broker")
+            raise ConnectionError(f"a response of {size} bytes cannot come from a Kafka broker")
         return self._receive(size)[4:]
 
     def broker_ids(self) -> set[int]:

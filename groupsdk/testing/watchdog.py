@@ -79,7 +79,7 @@ class Watchdog:
         """Have `directory`, which is ours alone, removed when this process has ended."""
         name = str(directory.resolve())
         if "\n" in name:
-            raise ValueError(f"a directory's name with a line end cannot be handed on: {name!r}")
+            raise ValueError(f"a directory name with a line break cannot be passed on: {name!r}")
         os.write(self._ensure(), f"d {name}\n".encode())
 
     def forget(self, pid: int) -> None:

@@ -208,7 +208,7 @@ def test_two_rounds_are_always_enough(chunk: int) -> None:
 
 
 def _is_contested(group: Group) -> bool:
-    """Tell whether two members claim one partition."""
+    """Return whether two members claim one partition."""
     claims = [
         (topic, number)
         for claim in group.claims.values()

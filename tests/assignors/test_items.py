@@ -36,7 +36,7 @@ def test_no_members_get_nothing(assign: Assign) -> None:
 
 @both
 def test_a_member_that_comes_twice_is_refused(assign: Assign) -> None:
-    with pytest.raises(ValueError, match="member id 'a' comes twice"):
+    with pytest.raises(ValueError, match="member id 'a' is listed twice"):
         assign([1, 2], ["a", "b", "a"])
 
 

@@ -30,7 +30,7 @@ class Mine(RangeAssignor):
 
 
 class NeedsMore(RangeAssignor):
-    """An assignor that cannot be made without arguments."""
+    """An assignor that cannot be created without arguments."""
 
     def __init__(self, more: int) -> None:
         self.more = more
@@ -129,12 +129,15 @@ def test_a_name_that_two_packages_declare(declared: list[EntryPoint]) -> None:
         ("gone:Mine", "assignor 'gone:Mine' cannot be imported from gone:Mine: No module"),
         ("assignors.range:Gone", "assignor 'assignors.range:Gone' cannot be imported"),
         (":", "assignor ':' cannot be imported"),
-        ("collections:Counter", r"'collections:Counter' is no assignor: Counter\(\) lacks name"),
-        (NeedsMore, "assignor NeedsMore cannot be made without arguments: .*'more'"),
-        (dict, "dict is no assignor: {} lacks name, version"),
+        (
+            "collections:Counter",
+            r"'collections:Counter' is not an assignor: Counter\(\) lacks name",
+        ),
+        (NeedsMore, "assignor NeedsMore cannot be created without arguments: .*'more'"),
+        (dict, "dict is not an assignor: {} lacks name, version"),
         (
             7,
-            "7 is no assignor: it lacks name, version, supported_protocols, subscription_user_data",
+            "7 is not an assignor: it lacks name, version, supported_protocols, subscription_user_data",
         ),
     ],
 )

@@ -14,11 +14,11 @@ import pytest
 from assignors.cooperative_sticky import CooperativeStickyAssignor
 from assignors.quality import measure
 from assignors.sticky import StickyAssignor
-from assignors.sticky.claims import settle
 from assignors.sticky.general_case import share_fairly
+from assignors.sticky.ownership import find_owners
+from assignors.sticky.partition_rows import make_partition_rows
 from assignors.sticky.plan import share_evenly
-from assignors.sticky.readership import Readership
-from assignors.sticky.rows import make_rows
+from assignors.sticky.subscription_index import SubscriptionIndex
 from assignors.sticky.user_data import encode_claim, encode_generation
 from groupsdk.assignment import Cluster, GroupAssignment, Partitions, Subscription
 from groupsdk.assignor_check.steps import StepLimit
@@ -108,9 +108,9 @@ def test_kafka_9987_the_fast_way_for_equal_subscriptions_is_as_good_as_the_other
         ]
         return loads, sum(own)
 
-    ownership = settle(claims, [1] * members, Readership(subscribed, counts), counts)
+    ownership = find_owners(claims, [1] * members, SubscriptionIndex(subscribed, counts), counts)
     fast = share_evenly(ownership, sum(counts.values())).holdings
-    rows = make_rows(Readership(subscribed, counts), counts, [None] * members, {})
+    rows = make_partition_rows(SubscriptionIndex(subscribed, counts), counts, [None] * members, {})
     assert kept(fast) == kept(share_fairly(ownership, rows, moves_first=False).holdings)
 
 

@@ -63,7 +63,7 @@ class Server:
 
 
 def has_uvloop() -> bool:
-    """Tell whether uvloop is installed."""
+    """Return whether uvloop is installed."""
     return importlib.util.find_spec("uvloop") is not None
 
 

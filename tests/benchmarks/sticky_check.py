@@ -36,7 +36,7 @@ def moves(claims: Mapping[str, Partitions], assigned: Mapping[str, Partitions]) 
 def is_balanced(
     subscriptions: Mapping[str, Subscription], assigned: Mapping[str, Partitions]
 ) -> bool:
-    """Tell whether no way of passing partitions on leads from a member to one that has two less.
+    """Return whether no way of passing partitions on leads from a member to one that has two less.
 
     Then no loads are better. Looks at every subscription and every part once: members are visited back
     from those with the least load, and whoever is reached from a load may have one more at most.

@@ -71,7 +71,7 @@ class Filling:
         return declared(**values)
 
     def wants(self, each: Field, version: int) -> bool:
-        """Tell whether to fill a field, or to leave it at its default."""
+        """Return whether to fill a field, or to leave it at its default."""
         return version in each.versions
 
     def field(self, each: Field, version: int) -> Any:

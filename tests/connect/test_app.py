@@ -84,7 +84,7 @@ def test_classes_are_registered_and_connectors_always_there(tmp_path: Path) -> N
         eventually(lambda: len(worker.owned.tasks) == 2)
     with pytest.raises(ConnectorConfigError, match="count: is missing"):
         app.add("d", Counting)
-    with pytest.raises(ConfigError, match="two connectors are called Counting"):
+    with pytest.raises(ConfigError, match="two connectors are named Counting"):
         app.connector(Counting)
 
 
@@ -163,7 +163,7 @@ def test_standbys_that_cannot_be_are_refused() -> None:
     apart.tasks(plan)
     apart.task(host="process")(crawl)
     apart.standby()(prepare)
-    with pytest.raises(ConnectorConfigError, match="cannot go to the process"):
+    with pytest.raises(ConnectorConfigError, match="cannot be passed to the process"):
         apart.start_standalone(None)
     with pytest.raises(ConnectorConfigError, match="Counting has no standby method"):
         apart.add("c", Counting, count="1", standby_replicas="1")

@@ -12,11 +12,11 @@ from tests.connect.workers import Counting, Failing, eventually, standalone, sta
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("tasks.max", "0", "must be a whole number of 1 to 2147483647, not '0'"),
-        ("tasks.max", "three", "must be a whole number of 1 to 2147483647, not 'three'"),
+        ("tasks.max", "0", "must be a whole number from 1 to 2147483647, not '0'"),
+        ("tasks.max", "three", "must be a whole number from 1 to 2147483647, not 'three'"),
         ("tasks.max.enforce", "maybe", "must be true or false, not 'maybe'"),
         ("standby.replicas", "1", "Counting has no standby method"),
-        ("task.weight", "-1", "must be a number of 0.001 to 1,000,000, not '-1'"),
+        ("task.weight", "-1", "must be a number from 0.001 to 1,000,000, not '-1'"),
         ("count", "x", "must be a number, not 'x'"),
     ],
 )

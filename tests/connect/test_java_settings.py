@@ -54,7 +54,7 @@ def test_a_workers_file_is_taken_as_it_is(tmp_path: Path, caplog: pytest.LogCapt
     assert config.scheduled_rebalance_max_delay_ms == 60_000
     (said,) = [each.getMessage() for each in caplog.records]
     assert said == (
-        "settings of Kafka Connect without a meaning here: exactly.once.source.support, key.converter,"
+        "ignoring settings of Kafka Connect that do not apply here: exactly.once.source.support, key.converter,"
         " key.converter.schemas.enable, offset.flush.interval.ms,"
         " offset.storage.min.insync.replicas, plugin.path, producer.compression.type,"
         " value.converter"

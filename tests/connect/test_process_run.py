@@ -65,7 +65,7 @@ def test_its_token_is_refused_when_the_lease_does_not_hold() -> None:
     leased.lease.renew(0, _NEVER_MS)
     assert leased.ends.over.wait(30)
     assert leased.lapsed.is_set()
-    assert "the worker's session is over: the task may be" in str(leased.ends.traces[0])
+    assert "the worker's session is over: another worker may have" in str(leased.ends.traces[0])
 
 
 def test_it_ends_when_the_lease_is_over_whatever_its_task_does() -> None:
@@ -98,7 +98,7 @@ def test_a_commit_to_a_worker_that_does_not_answer_is_refused_with_the_lease() -
     leased.goes_on.set()
     assert leased.ends.over.wait(20)
     assert leased.lapsed.is_set()
-    assert "the state is not kept" in str(leased.ends.traces[0])
+    assert "the state is discarded" in str(leased.ends.traces[0])
 
 
 _ORPHAN = """

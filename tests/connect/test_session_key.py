@@ -141,10 +141,10 @@ def test_settings_are_connects() -> None:
     ("wrong", "text"),
     [
         ({"inter.worker.key.ttl.ms": "soon"}, "inter.worker.key.ttl.ms must be a whole number"),
-        ({"inter.worker.key.size": 8}, "inter.worker.key.size must be a whole number of 40"),
+        ({"inter.worker.key.size": 8}, "inter.worker.key.size must be a whole number from 40"),
         (
             {"inter.worker.signature.algorithm": "RSA"},
-            "inter.worker.signature.algorithm must be of",
+            "inter.worker.signature.algorithm must be one of",
         ),
         ({"inter.worker.signature.algorithm": "HmacSHA512"}, "HmacSHA512, among them"),
     ],

@@ -228,5 +228,5 @@ def test_standbys_of_what_cannot_have_any_are_refused() -> None:
         @override
         def standby(self, task: Task, context: StandbyContext) -> None: ...
 
-    with pytest.raises(ConnectorConfigError, match="cannot go to the process"):
+    with pytest.raises(ConnectorConfigError, match="cannot be passed to the process"):
         check_standby(Apart)

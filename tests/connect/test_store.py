@@ -127,7 +127,7 @@ def test_states_are_kept_without_waiting_in_the_order_of_the_calls(open_store: O
     for future in futures:
         future.result(20)
     assert store.state(KEY) == {"n": 49}
-    with pytest.raises(StoreError, match="must be what JSON can carry"):
+    with pytest.raises(StoreError, match="must be JSON-serializable"):
         store.begin_commit(KEY, 3, {"n": object()}).result(20)
     store.fence([KEY], 5, 10_000)
     with pytest.raises(TaskFencedError, match="taken over under 5, after 3"):
@@ -158,7 +158,7 @@ def test_states_are_set_in_place_of_an_owner(open_store: OpenStore) -> None:
 def test_a_state_that_json_cannot_carry_is_refused(open_store: OpenStore, tmp_path: Path) -> None:
     store = open_store()
     store.fence([KEY], 3, 10_000)
-    with pytest.raises(StoreError, match="must be what JSON can carry"):
+    with pytest.raises(StoreError, match="must be JSON-serializable"):
         store.commit(KEY, 3, {"n": object()})
 
 

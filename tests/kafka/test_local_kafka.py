@@ -66,7 +66,7 @@ def _read(kafka: LocalKafka, topic: str, count: int) -> list[bytes]:
 
 
 def _refuses(servers: str, *codes: int, **settings: str) -> bool:
-    """Tell whether a client gets no metadata, and is told so with one of the codes.
+    """Return whether a client gets no metadata, and is told so with one of the codes.
 
     A broker that refuses also closes: librdkafka sees now the one first and now the other, and tries again.
     """
@@ -240,7 +240,7 @@ def test_broker_does_not_outlive_its_process(kafka_installed: None) -> None:
 
 
 def _alive(pid: int) -> bool:
-    """Tell whether a process runs; one that waits to be reaped by its parent does not."""
+    """Return whether a process runs; one that waits to be reaped by its parent does not."""
     try:
         os.kill(pid, 0)
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()

@@ -113,7 +113,7 @@ class Client:
         return data, "FIN"
 
     def silent(self) -> bool:
-        """Tell whether nothing comes for a moment."""
+        """Return whether nothing comes for a moment."""
         self.socket.settimeout(0.1)
         try:
             return self.socket.recv(1) is None

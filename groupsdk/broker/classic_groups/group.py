@@ -218,14 +218,14 @@ class ClassicGroup(Deadline):
 
     @property
     def is_in_initial_rebalance(self) -> bool:
-        """Tell whether it waits for the first members to gather."""
+        """Whether the group waits for its first members to join."""
         return (
             self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY
         )
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Tell whether every member has a parked join, and every id handed out has come back."""
+        """Return whether every member has a parked join, and every assigned member id has rejoined."""
         return self.awaiting_joins == len(self.members) and not self.pending_joins
 
     @property
@@ -235,11 +235,11 @@ class ClassicGroup(Deadline):
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Tell whether its members are consumers."""
+        """Whether the members are consumers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Tell whether its members read a topic; of consumers with unknown topics: all."""
+        """Return whether members read a topic; True for any topic if their subscriptions are unknown."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
@@ -260,7 +260,7 @@ class ClassicGroup(Deadline):
     # Its members.
 
     def validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Tell whether a member is who it says, or what to answer."""
+        """Return the error to answer for a member id and instance id that do not match, or NONE."""
         if instance_id is not None:
             known = self.static_members.get(instance_id) if self.static_members else None
             if known is None:
@@ -303,7 +303,7 @@ class ClassicGroup(Deadline):
         return self.static_members.get(instance_id) if self.static_members else None
 
     def is_pending(self, member_id: str) -> bool:
-        """Tell whether an id was handed out and has not come back."""
+        """Return whether a member id was assigned and has not rejoined."""
         return self.pending_joins is not None and member_id in self.pending_joins
 
     def add_pending(self, pending: PendingMember) -> None:
@@ -408,7 +408,7 @@ class ClassicGroup(Deadline):
     # Its protocols.
 
     def supports(self, protocol_type: str, names: Sequence[str]) -> bool:
-        """Tell whether a member of this type with these protocols can be in the group."""
+        """Return whether a member with this protocol type and these protocols may join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and names)
         if self.protocol_type != protocol_type:

@@ -119,7 +119,7 @@ class StaticMembers:
         builder: ResultBuilder,
     ) -> None:
         _log.info(
-            "group %s, member %s, generation %d: takes the place of %s as %s",
+            "group %s, member %s, generation %d: replaces %s as %s",
             group.group_id,
             new_id,
             group.generation_id,
@@ -176,7 +176,7 @@ class StaticMembers:
 
         def written(after: ResultBuilder) -> None:
             _log.info(
-                "group %s, member %s, generation %d: takes the place of %s as %s",
+                "group %s, member %s, generation %d: replaces %s as %s",
                 group.group_id,
                 new_id,
                 group.generation_id,
@@ -195,7 +195,7 @@ class StaticMembers:
 
         def failed(after: ResultBuilder, error: ErrorCode) -> None:
             _log.warning(
-                "group %s, member %s, generation %d: cannot come back as %s, as the log was not written: %s",
+                "group %s, member %s, generation %d: cannot return as %s: writing the log failed: %s",
                 group.group_id,
                 old_id,
                 group.generation_id,
@@ -310,7 +310,7 @@ class Joins:
         return False
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
-        """Tell whether a member may be in the group.
+        """Return whether a member may be in the group.
 
         In a rebalance those count that have joined: where the limit was lowered, the last to rejoin go.
         """
@@ -362,7 +362,7 @@ class Joins:
             until_ms = builder.now_ms + request.session_timeout_ms
             self._registry.add_pending(group, member_id, until_ms, builder.now_ms)
             _log.info(
-                "group %s, member %s, generation %d: was given its id, and is to join with it",
+                "group %s, member %s, generation %d: was assigned its id and must join with it",
                 group.group_id,
                 member_id,
                 group.generation_id,

@@ -79,7 +79,7 @@ class Rebalances:
         absent = [m for m in group.members.values() if m.join is None and m.instance_id is None]
         for member in absent:
             _log.info(
-                "group %s, member %s, generation %d: expelled, as it did not rejoin",
+                "group %s, member %s, generation %d: expelled: did not rejoin in time",
                 group.group_id,
                 member.member_id,
                 group.generation_id,
@@ -87,7 +87,7 @@ class Rebalances:
             self.discard(group, member, builder)
         if group.members and not group.elect_joined_leader():
             _log.warning(
-                "group %s, generation %d: none of its %d static members has rejoined; waiting on",
+                "group %s, generation %d: none of its %d static members has rejoined; still waiting",
                 group.group_id,
                 group.generation_id,
                 len(group.members),
@@ -118,7 +118,7 @@ class Rebalances:
         if isinstance(session, PendingMember):
             self._registry.drop_pending(group, session.member_id)
             _log.info(
-                "group %s, member %s, generation %d: did not come back with its member id",
+                "group %s, member %s, generation %d: did not join with its member id in time",
                 group.group_id,
                 session.member_id,
                 group.generation_id,
@@ -128,9 +128,9 @@ class Rebalances:
         if session.deadline_ms != NEVER:
             return  # another one that ended just now completed the rebalance, and that answered its join
         if not session.is_new and (session.join is not None or session.sync is not None):
-            return  # it waits for us; its session starts anew with the answer
+            return  # it waits for us; its session restarts with the response
         _log.info(
-            "group %s, member %s, generation %d: expelled, as its session ended",
+            "group %s, member %s, generation %d: expelled: its session timed out",
             group.group_id,
             session.member_id,
             group.generation_id,
@@ -219,7 +219,7 @@ class Rebalances:
         self._registry.phases.set(group, builder.now_ms + group.rebalance_timeout_ms)
 
     def _write_empty(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        _log.info("group %s, generation %d: is empty now", group.group_id, group.generation_id)
+        _log.info("group %s, generation %d: now empty", group.group_id, group.generation_id)
         builder.write(group_metadata(group.group_id, group.with_assignments({}, builder.now_ms)))
         builder.if_failed(_warn_of(group))
 
@@ -228,7 +228,7 @@ def _warn_of(group: ClassicGroup) -> Callable[[ResultBuilder, ErrorCode], None]:
     def failed(builder: ResultBuilder, error: ErrorCode) -> None:
         # the last generation in the log has members that are gone: a restart would wait for their sessions
         _log.warning(
-            "group %s, generation %d: could not be written as empty: %s",
+            "group %s, generation %d: writing its empty state failed: %s",
             group.group_id,
             group.generation_id,
             error.name,

@@ -69,7 +69,7 @@ class GroupRegistry:
             self.forget(pending)
 
     def renew_session(self, member: GroupMember, now_ms: int) -> None:
-        """Start a member's session anew."""
+        """Restart a member's session."""
         self.sessions.set(member, now_ms + member.session_timeout_ms)
 
     def add_pending(self, group: ClassicGroup, member_id: str, until_ms: int, now_ms: int) -> None:

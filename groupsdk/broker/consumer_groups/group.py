@@ -162,7 +162,7 @@ class ConsumerGroup:
         made.targets = draft_of(self.targets)
         made.regexes = draft_of(self.regexes)
         if len(self.members) > 1:
-            # made here and then kept up to date, rather than anew in each draft
+            # built here and then kept up to date, rather than rebuilt in each draft
             made._holders = Overlay(self._held())
             made._counts = self.counts.copy()
         return made

@@ -381,7 +381,7 @@ class ConsumerHeartbeats:
         _log.info(
             "[group %s, member %s, epoch %d] %s",
             *(group.group_id, member.member_id, member.epoch),
-            "goes, to come back" if request.member_epoch == AWAY_EPOCH else "left",
+            "left temporarily" if request.member_epoch == AWAY_EPOCH else "left",
         )
         if request.member_epoch == AWAY_EPOCH:
             draft = Draft(group)

@@ -70,7 +70,7 @@ class Expiry:
 
     def _put_off(self, builder: ResultBuilder, error: ErrorCode) -> None:
         # at once it would fail again: a disk that is full stays so for a while
-        _log.warning("offsets that expired could not be removed: %s", error.name)
+        _log.warning("removing expired offsets failed: %s", error.name)
         self._to_check = []
         self.start(builder.now_ms)
 
@@ -101,7 +101,7 @@ class Expiry:
             and not offsets.has_open_transactions(group_id)
         ):
             builder.write(group_tombstone(group_id))
-            _log.info("group %s: has no members and no offsets any more, and goes", group_id)
+            _log.info("group %s: removed: no members and no offsets left", group_id)
         return True
 
     def _expire_consumer_group(self, group: ConsumerGroup, builder: ResultBuilder) -> bool:
@@ -127,7 +127,7 @@ class Expiry:
                     builder.write(OffsetTombstone(group_id, topic, partition))
         if not (kept or group.members or offsets.has_open_transactions(group_id)):
             self._consumer_groups.write_tombstones(group, builder)
-            _log.info("[group %s] has no members and no offsets any more, and goes", group_id)
+            _log.info("[group %s] removed: no members and no offsets left", group_id)
         return True
 
     def _is_expired(self, group: ClassicGroup, stored: CommittedOffset, now_ms: int) -> bool:

@@ -107,14 +107,14 @@ class OffsetStore:
         return tuple(self._by_group)
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """Tell whether an open transaction may change what is committed for a partition."""
+        """Return whether an open transaction may change what is committed for a partition."""
         for producer_id in self._open.get(group_id, ()):
             if partition in self._pending[producer_id][group_id].get(topic, ()):
                 return True
         return False
 
     def has_open_transactions(self, group_id: str) -> bool:
-        """Tell whether a group has offsets that wait for their transaction's end."""
+        """Return whether a group has offsets pending in open transactions."""
         return group_id in self._open
 
     def partitions(self, group_id: str) -> Iterator[tuple[str, int]]:

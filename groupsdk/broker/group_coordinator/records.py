@@ -76,7 +76,7 @@ class CommittedOffset(NamedTuple):
     expire_timestamp_ms: int = NO_TIMESTAMP
     """-1: by the broker's retention; only commits of version 2 to 4 could name a time."""
     topic_id: UUID = NO_UUID
-    """Of the topic at the time of the commit; a topic made anew under the same name has another one."""
+    """Of the topic at the time of the commit; a topic recreated under the same name has another one."""
 
 
 class OffsetCommitRecords(NamedTuple):
@@ -229,9 +229,7 @@ class RecordDecoder:
         record_type = struct.unpack_from(">h", data)[0]
         if record_type not in self._skipped:
             self._skipped.add(record_type)
-            _log.warning(
-                "skipping records of type %d, which this coordinator does not keep", record_type
-            )
+            _log.warning("skipping records of unsupported type %d", record_type)
         return None
 
 

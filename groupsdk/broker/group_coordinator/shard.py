@@ -187,7 +187,7 @@ class GroupCoordinatorShard:
         answer = self._answer_at_once(request, context)
         if answer is not None:
             return _answered(context, answer)
-        raise TypeError(f"{type(request).__name__} is not asked of a group coordinator")
+        raise TypeError(f"{type(request).__name__} is not a request for a group coordinator")
 
     def _answer_at_once(self, request: Request[Any], context: RequestContext) -> Response | None:
         """Answer a request that changes nothing; None: it is another one."""
@@ -238,7 +238,7 @@ class GroupCoordinatorShard:
             self._rebalances.prepare(group, "it was a consumer group before", builder)
 
     def may_wait(self, request: Request[Any]) -> bool:
-        """Tell whether a request may wait for others like it: small commits, most of whose cost is the append."""
+        """Return whether a request may be batched: small commits, whose cost is mostly the append."""
         if type(request) is not OffsetCommitRequest:
             return False
         topics = request.topics
@@ -358,7 +358,7 @@ class GroupCoordinatorShard:
         return self._hand_out(after)
 
     def loaded(self, now_ms: int) -> Result:
-        """Take up service: every member has a session anew, as its heartbeats went elsewhere."""
+        """Start serving: every member gets a new session, as its heartbeats went elsewhere."""
         builder = ResultBuilder(now_ms)
         for group in list(self._registry.groups.values()):
             for member in group.members.values():
@@ -371,7 +371,7 @@ class GroupCoordinatorShard:
         return self._hand_out(builder)
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Go on after the records of a result could not be written; gives its replies anew."""
+        """Continue after the records of a result could not be written. Return the replies to send instead."""
         if result.refusal is not None:
             return Result(replies=result.refusal(append_error(error)))
         builder = self._builder

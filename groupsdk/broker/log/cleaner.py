@@ -63,7 +63,7 @@ def cleanable_range(log: "PartitionLog", now_ms: int) -> Range:
 
 
 def is_due(log: "PartitionLog", now_ms: int) -> bool:
-    """Tell whether enough was appended since the last compaction, or it waited long enough."""
+    """Return whether enough was appended since the last compaction, or enough time has passed."""
     if not log.config.compact:
         return False
     part = cleanable_range(log, now_ms)
@@ -322,7 +322,7 @@ class Cleaner:
         )
 
     def _keeps_header(self, header: BatchHeader) -> bool:
-        """Tell whether a batch without records has to stay: a producer's last one, or the last of all."""
+        """Return whether an empty batch must be kept: the last one of its producer, or of the log."""
         if header.last_offset + 1 == self._stop:
             return True
         last_offset, epoch = self._last_of_producer.get(header.producer_id, (None, None))

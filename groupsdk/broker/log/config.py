@@ -29,7 +29,7 @@ FIXED: Final = {
     "remote.log.delete.on.disable": "false",
     "remote.storage.enable": "false",
 }
-"""Kafka's settings of what there is not here (compressing anew, replication, remote storage), with its defaults.
+"""Kafka's settings for features missing here (recompression, replication, remote storage), with its defaults.
 
 They are shown, for tools that look for them; setting one to anything else is refused, as nothing would come of it.
 """

@@ -120,7 +120,7 @@ class LogDirectory:
         return dict(self._logs)
 
     def holds_records(self, topic: str, partition: int) -> bool:
-        """Tell whether there are records of a partition, without opening its log.
+        """Return whether there are records of a partition, without opening its log.
 
         Raises:
             StorageError: the disk failed.
@@ -162,7 +162,7 @@ class LogDirectory:
             return known
         match = _PARTITION.fullmatch(f"{topic}-{partition}")
         if match is None or match[1] != topic:
-            raise LogDirectoryError(f"{topic!r} and {partition} are no topic and partition")
+            raise LogDirectoryError(f"{topic!r} and {partition} are not a topic and partition")
         directory = self._path(f"{topic}-{partition}")
         if key in self._found:
             there = self._found[key]

@@ -43,7 +43,7 @@ class Files(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is such a file or directory."""
+        """Return whether a file or directory exists."""
         ...
 
     def truncate(self, path: str, size: int) -> None:

@@ -122,7 +122,7 @@ class LeaderEpochs:
         return self._epochs[found] if found >= 0 else UNDEFINED
 
     def agree(self, epoch: int, offset: int) -> bool:
-        """Tell whether a batch with this epoch can be at this offset; -1 can be anywhere."""
+        """Return whether a batch with this epoch may be at this offset; epoch -1 may be anywhere."""
         return epoch == UNDEFINED or self.epoch_at(offset) in (UNDEFINED, epoch)
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:

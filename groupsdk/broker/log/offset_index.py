@@ -15,7 +15,7 @@ _ENTRY: Final = struct.Struct(">ii")
 
 
 class CorruptIndexError(ValueError):
-    """An index file is not what a segment's index can be; it can be built anew from the log."""
+    """An index file is corrupt; it can be rebuilt from the log."""
 
 
 class OffsetIndex:

@@ -126,7 +126,7 @@ class Segment:
         self._saved = False
 
     def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Tell whether an append belongs into a new segment.
+        """Return whether an append needs a new segment.
 
         Args:
             size: of the append, in bytes.
@@ -204,7 +204,7 @@ class Segment:
         return walk(self.files.files, self.path, self.size, position, offset)
 
     def _is_entry(self, offset: int, position: int) -> bool:
-        """Tell whether the batch at a position ends at an offset, as an index file says."""
+        """Return whether the batch at a position ends at the offset given by an index file."""
         data = read_file(self.files.files, self.path, position, PEEK.size)
         if len(data) < PEEK.size:
             return False
@@ -234,7 +234,7 @@ class Segment:
             end_offset: the offset behind the last record; None: the last batches tell.
 
         Raises:
-            CorruptIndexError: an index is missing or cannot be right; `rebuild` makes them anew.
+            CorruptIndexError: an index is missing or corrupt; `rebuild` recreates the indexes.
             CorruptLogError: the last batches are damaged.
             StorageError: the disk failed.
         """
@@ -255,7 +255,7 @@ class Segment:
             self._load_tail()
 
     def rebuild(self, *, gaps: bool = True) -> Iterator[Stored]:
-        """Give all batches, each checked, and build the indexes anew on the way.
+        """Yield all batches, each verified, and rebuild the indexes on the way.
 
         What was given is trusted from then on. Where it raises, the segment ends before the batch in
         question, and its file goes on: `cut` or `keep_rest` have to follow. The aborted transactions are
@@ -412,7 +412,7 @@ class Segment:
         return limit
 
     def _reindex(self) -> bool:
-        """Build the offset index anew where the log itself is in order; tells whether it is."""
+        """Rebuild the offset index if the log itself is intact. Return whether it is."""
         fresh = OffsetIndex(self.base_offset)
         since = 0
         try:
@@ -455,7 +455,7 @@ class Spans:
         self._stops[first:behind] = [stop]
 
     def covers(self, start: int, stop: int) -> bool:
-        """Tell whether all positions from `start` to before `stop` are there."""
+        """Return whether all positions from `start` to before `stop` are there."""
         if stop <= start:
             return True
         found = bisect_right(self._starts, start) - 1

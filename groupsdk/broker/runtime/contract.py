@@ -156,7 +156,7 @@ class CoordinatorShard(Protocol):
         """When `advance` is to be called next; None: nothing is due ever. May move after every call."""
 
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Go on after the records of a result could not be written; gives its replies anew."""
+        """Continue after the records of a result could not be written. Return the replies to send instead."""
 
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
         """Answer everything that waits with this error (NOT_COORDINATOR when the partition moves away)."""
@@ -167,7 +167,7 @@ class GatheringShard(CoordinatorShard, Protocol):
     """A state machine that takes some requests together: what came in one turn of the loop is one append."""
 
     def may_wait(self, request: Request[Any]) -> bool:
-        """Tell whether a request may wait for others like it."""
+        """Return whether a request may be batched with others like it."""
 
     def handle_all(
         self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int

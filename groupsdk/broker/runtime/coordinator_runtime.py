@@ -158,7 +158,7 @@ class CoordinatorRuntime:
 
     @property
     def is_worth_another_try(self) -> bool:
-        """Tell whether loading failed for what may have passed by now, as a full disk does."""
+        """Return whether loading failed for a reason that may have passed, such as a full disk."""
         at_ms = self._retry_at_ms
         return at_ms is not None and self._scheduler.now_ms() >= at_ms
 
@@ -322,7 +322,7 @@ class CoordinatorRuntime:
         return True
 
     def apply(self, result: Result) -> bool:
-        """Do what the machine decided when it was called past the runtime; tell whether it was written."""
+        """Carry out a result that the machine returned outside the runtime. Return whether it was written."""
         return self._do(result, self._scheduler.now_ms())
 
     def marked(self, producer: ProducerStamp, *, committed: bool) -> None:

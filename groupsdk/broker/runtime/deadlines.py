@@ -1,7 +1,7 @@
 """Keep deadlines in buckets, so that putting one off costs no more than writing a number.
 
 A member's session is put off with every heartbeat and ends hardly ever. So its holder stays where it was
-filed first; when that bucket's time comes, whoever has put its deadline off is filed anew, once in a
+filed first; when that bucket's time comes, holders that postponed their deadline are moved to a new one, once in a
 session timeout instead of once in a heartbeat.
 """
 

@@ -100,7 +100,7 @@ class SaslGate:
             raise BadRequestError("its session is over: its token's, or connections.max.reauth.ms")
 
     def begin(self, mechanism: str, *, raw: bool) -> bool:
-        """Begin with a mechanism; tell whether it is enabled."""
+        """Start a mechanism. Return whether it is enabled."""
         if mechanism not in self._node.authentication.mechanisms:
             return False
         self._server = self._node.authentication.server(mechanism)
@@ -110,7 +110,7 @@ class SaslGate:
 
     @property
     def begun(self) -> bool:
-        """Tell whether a mechanism was chosen and its exchange goes on."""
+        """Whether a mechanism was chosen and its exchange is in progress."""
         return self._server is not None
 
     def evaluate(self, connection: "Connection", message: bytes) -> bytes:

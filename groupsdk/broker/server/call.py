@@ -193,12 +193,12 @@ class Call:
 
     @property
     def lost(self) -> bool:
-        """Tell whether nobody waits any more."""
+        """Return whether the caller no longer waits."""
         return self.connection.closed
 
 
 def allowed(call: Call, operation: str, resource: str, name: str) -> bool:
-    """Tell whether the client may do this.
+    """Return whether the client may do this.
 
     Args:
         call: the request; its connection knows who asks.
@@ -214,7 +214,7 @@ def allowed(call: Call, operation: str, resource: str, name: str) -> bool:
 
 
 def cluster_allowed(call: Call, operation: str) -> bool:
-    """Tell whether the client may do this to the cluster."""
+    """Return whether the client may do this to the cluster."""
     return allowed(call, operation, "cluster", "kafka-cluster")
 
 

@@ -238,7 +238,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def must_answer_small(self) -> bool:
-        """Tell whether answers have to be small, as clients that do not read hold too much already."""
+        """Return whether answers have to be small, as clients that do not read hold too much already."""
         return self._listener.must_answer_small
 
     def expire(self, reason: str) -> None:
@@ -576,4 +576,4 @@ def _skip_tags(payload: bytes, start: int) -> int:
     try:
         return read_unknown_tags(payload, start, len(payload))[1]
     except DECODE_FAILURES as error:
-        raise BadRequestError(f"the tagged fields of a request header: {error}") from None
+        raise BadRequestError(f"invalid tagged fields in the request header: {error}") from None

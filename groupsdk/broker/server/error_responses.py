@@ -112,7 +112,7 @@ def _source(answer: type[Struct], name: str, asked: Any) -> Any:
 
 
 def _tells(answer: Struct, version: int) -> bool:
-    """Say whether an answer has a place for an error, be it in a list that happens to be empty."""
+    """Return whether a response can carry an error, even in a list that is empty."""
     return _has_error(type(answer), version)
 
 

@@ -40,7 +40,7 @@ class Fault:
 
     @property
     def done(self) -> bool:
-        """Tell whether it is used up."""
+        """Whether the fault has been used up."""
         return self._left == 0
 
     def remove(self) -> None:
@@ -48,7 +48,7 @@ class Fault:
         self._left = 0
 
     def takes(self, call: "Call", request: Any) -> bool:
-        """Tell whether this request is to meet it, and count it."""
+        """Return whether this request triggers the fault, and count it."""
         if self._left == 0 or (self.node_id is not None and self.node_id != call.node.node_id):
             return False
         if self._match is not None and not self._match(request):
@@ -160,7 +160,7 @@ class Faults:
             self.any = False
 
     def intercept(self, call: "Call", request: Any) -> bool:
-        """Let a request meet its fault; tell whether it did."""
+        """Apply a fault to a request. Return whether there was one."""
         for fault in self._faults:
             if fault.key == call.route.api_key and fault.takes(call, request):
                 if fault.done:

@@ -53,12 +53,12 @@ class ListenerAddress:
 
     @property
     def uses_tls(self) -> bool:
-        """Tell whether connections are encrypted."""
+        """Return whether connections are encrypted."""
         return self.protocol in {"SSL", "SASL_SSL"}
 
     @property
     def uses_sasl(self) -> bool:
-        """Tell whether clients authenticate with SASL."""
+        """Return whether clients authenticate with SASL."""
         return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
 
@@ -113,7 +113,7 @@ def parse_listeners(key: str, text: str) -> list[tuple[str, str, int]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     if host.lower() == "localhost":
         return True
     try:
@@ -223,7 +223,7 @@ class Limits:
 
     @property
     def must_answer_small(self) -> bool:
-        """Tell whether clients that do not read hold so much that further answers have to be small."""
+        """Return whether clients that do not read hold so much that further answers have to be small."""
         return self._unsent > self._max_bytes
 
     @property
@@ -402,7 +402,7 @@ class Listener:
 
     @property
     def must_answer_small(self) -> bool:
-        """Tell whether clients that do not read hold so much that further answers have to be small."""
+        """Return whether clients that do not read hold so much that further answers have to be small."""
         return self._limits.must_answer_small
 
     def begun(self, connection: Connection, size: int) -> None:

@@ -91,7 +91,7 @@ class Node:
             )
 
     def stop(self) -> None:
-        """Stop listening and end all connections at once; `bind` and `serve` start it anew."""
+        """Stop listening and end all connections at once; `bind` and `serve` restart it."""
         self.running = False
         for listener in self._listeners:
             listener.close()

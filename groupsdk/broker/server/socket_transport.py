@@ -104,7 +104,7 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def is_reading(self) -> bool:
-        """Tell whether it reads."""
+        """Return whether the transport is reading."""
         return self._is_reading
 
     # -- writing
@@ -157,7 +157,7 @@ class SocketTransport(asyncio.Transport):
 
     @override
     def is_closing(self) -> bool:
-        """Tell whether it is closed, or will be when everything is sent."""
+        """Return whether the transport is closed, or closes once everything is sent."""
         return self._closing
 
     @override

@@ -90,9 +90,7 @@ def decode(records: Iterable[Pair]) -> Iterator[TransactionRecord]:
     for key_data, value_data in records:
         key = read_key(key_data)
         if key is None:
-            logger.warning(
-                "a record of unknown type is skipped: its key is %s", key_data[:16].hex()
-            )
+            logger.warning("skipping a record of unknown type: its key is %s", key_data[:16].hex())
             continue
         value = read_value(key, value_data)
         metadata = None if value is None else _metadata(key.transactional_id, value)

@@ -87,7 +87,7 @@ class MarkerRound:
             error = outcomes[partition]
             if error in FENCED:
                 logger.warning(
-                    "transactional id %s: no more markers are written, as %s-%d answered %s",
+                    "transactional id %s: giving up on its markers: %s-%d answered %s",
                     self._transactional_id,
                     *partition,
                     error.name,
@@ -100,7 +100,7 @@ class MarkerRound:
             self._failed.add(partition)
             logger.log(
                 self.level(logging.INFO if error in RETRIED else logging.WARNING),
-                "transactional id %s: the marker for %s-%d is tried again, after %s",
+                "transactional id %s: retrying the marker for %s-%d after %s",
                 self._transactional_id,
                 *partition,
                 error.name,

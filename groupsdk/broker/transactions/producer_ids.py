@@ -96,16 +96,18 @@ class ProducerIdAllocator:
         for _ in range(_MOST_ATTEMPTS):
             start = self._store.next_start()
             if start < 0:
-                raise BlockStoreError(f"the store of producer ids is at {start}; ids start at 0")
+                raise BlockStoreError(
+                    f"the producer id store is at {start}; producer ids start at 0"
+                )
             following = start + self._block_size
             # The next start has to be an int64 as well: the last ids, fewer than a block, stay unused.
             if following > MAX_PRODUCER_ID:
                 raise ProducerIdsExhaustedError(
-                    f"no block of {self._block_size} producer ids is left from {start} on"
+                    f"no block of {self._block_size} producer ids is left at {start}"
                 )
             if self._store.claim(start, following):
                 logger.info("producer ids %d to %d claimed", start, following - 1)
                 return start, following
         raise BlockStoreError(
-            f"the store of producer ids refused {_MOST_ATTEMPTS} claims of the block that it named"
+            f"the producer id store refused {_MOST_ATTEMPTS} claims of the block that it offered"
         )

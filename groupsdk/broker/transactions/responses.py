@@ -133,7 +133,7 @@ def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Respon
     """Refuse any request to a transaction coordinator.
 
     Raises:
-        TypeError: it is not for a transaction coordinator.
+        TypeError: it is not a request for a transaction coordinator.
     """
     match request:
         case InitProducerIdRequest():
@@ -158,7 +158,9 @@ def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Respon
         case ListTransactionsRequest():
             return ListTransactionsResponse(error_code=error)
         case _:
-            raise TypeError(f"{type(request).__name__} is not for a transaction coordinator")
+            raise TypeError(
+                f"{type(request).__name__} is not a request for a transaction coordinator"
+            )
 
 
 def failed(response: Response, error: ErrorCode) -> Response:

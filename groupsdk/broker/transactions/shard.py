@@ -156,7 +156,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         puts the answers of its shards together.
 
         Raises:
-            TypeError: the request is not for a transaction coordinator.
+            TypeError: the request is not a request for a transaction coordinator.
         """
         version = context.api_version
         if self._refusal is not None:
@@ -182,7 +182,9 @@ class TransactionCoordinatorShard(CoordinatorShard):
                 listed = (each.metadata for each in self._state_manager)
                 return _reply(context, list_transactions(request, listed, now_ms))
             case _:
-                raise TypeError(f"{type(request).__name__} is not for a transaction coordinator")
+                raise TypeError(
+                    f"{type(request).__name__} is not a request for a transaction coordinator"
+                )
 
     def add_partitions(
         self,
@@ -286,7 +288,9 @@ class TransactionCoordinatorShard(CoordinatorShard):
                 now_ms,
             )
         except ProducerIdError as error:
-            logger.warning("transactional id %s: no producer id: %s", transactional_id, error)
+            logger.warning(
+                "transactional id %s: cannot allocate a producer id: %s", transactional_id, error
+            )
             return refuse(error.error_code)
         if isinstance(decision, ErrorCode):
             return refuse(decision)
@@ -324,7 +328,9 @@ class TransactionCoordinatorShard(CoordinatorShard):
                 now_ms,
             )
         except ProducerIdError as error:
-            logger.warning("transactional id %s: no producer id: %s", transactional_id, error)
+            logger.warning(
+                "transactional id %s: cannot allocate a producer id: %s", transactional_id, error
+            )
             return _reply(context, responses.not_ended(error.error_code, version))
         if isinstance(decision, ErrorCode):
             if decision is ErrorCode.NONE and metadata is not None:

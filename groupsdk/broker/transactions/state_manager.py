@@ -214,7 +214,7 @@ class TransactionStateManager:
             if not metadata.prepared:
                 continue
             logger.info(
-                "transactional id %s: goes on with %s on %d partitions",
+                "transactional id %s: resuming %s on %d partitions",
                 metadata.transactional_id,
                 metadata.state.label,
                 len(metadata.partitions),
@@ -338,14 +338,16 @@ class TransactionStateManager:
             completed = self._with_next_id(metadata).completed(now_ms)
         except ProducerIdError as error:
             logger.warning(
-                "transactional id %s: no producer id: %s", metadata.transactional_id, error
+                "transactional id %s: cannot allocate a producer id: %s",
+                metadata.transactional_id,
+                error,
             )
             self._retry_later(transaction, now_ms)
             return NOTHING
         return Result(records=(self.stage(completed),))
 
     def _with_next_id(self, metadata: TransactionMetadata) -> TransactionMetadata:
-        """Take the next producer id anew, where a crash has lost it: no producer may go on with the old one.
+        """Allocate the next producer id again if a crash lost it: no producer may continue with the old one.
 
         The one that was lost may have been told to the producer, which then gets INVALID_PRODUCER_ID_MAPPING.
         """
@@ -373,7 +375,7 @@ class TransactionStateManager:
         if self.pending(metadata.transactional_id) is not None:
             return NOTHING
         logger.info(
-            "transactional id %s: the transaction of producer id %d, epoch %d is aborted: open for more than %d ms",
+            "transactional id %s: aborting the transaction of producer id %d, epoch %d: open for more than %d ms",
             metadata.transactional_id,
             metadata.producer_id,
             metadata.producer_epoch,
@@ -389,7 +391,9 @@ class TransactionStateManager:
             )
         except ProducerIdError as error:
             logger.warning(
-                "transactional id %s: no producer id: %s", metadata.transactional_id, error
+                "transactional id %s: cannot allocate a producer id: %s",
+                metadata.transactional_id,
+                error,
             )
             self._timeouts.arm(metadata.transactional_id, self._timeout_ms(metadata, now_ms))
             return NOTHING
@@ -403,9 +407,7 @@ class TransactionStateManager:
         if not expirable or metadata.last_update_ms > old_ms:
             self._expiries.arm(transactional_id, self._expiry_ms(metadata, now_ms))
             return NOTHING
-        logger.info(
-            "transactional id %s: forgotten, as it was not used for too long", transactional_id
-        )
+        logger.info("transactional id %s: expired: not used for too long", transactional_id)
         self._staged[transactional_id] = [_Staged(None)]
         return Result(records=(TransactionRecord(transactional_id, None),))
 
@@ -417,7 +419,7 @@ class TransactionStateManager:
         level = logging.WARNING if following is None else following.level(logging.WARNING)
         logger.log(
             level,
-            "transactional id %s: its record could not be written: %s",
+            "transactional id %s: writing its record failed: %s",
             transactional_id,
             error.name,
         )

@@ -379,7 +379,7 @@ class RestApi:
         )
 
     async def health(self, request: Request) -> Response:
-        """Tell whether the worker is ready: takes part in the group and does what it is asked (KIP-1017)."""
+        """Return whether the worker is ready: takes part in the group and does what it is asked (KIP-1017)."""
         asked = asyncio.wrap_future(self._worker.requests.put(self._worker.health))
         try:
             health = await asyncio.wait_for(asked, _HEALTH_S)
@@ -389,7 +389,7 @@ class RestApi:
         return _health_answer(request, health)
 
     async def live(self, request: Request) -> Response:
-        """Tell whether the worker runs, with or without Kafka."""
+        """Return whether the worker runs, with or without Kafka."""
         health = self._worker.liveness()
         return _health_answer(request, health)
 
@@ -461,7 +461,7 @@ def _target(value: object) -> TargetState | None:
         return None
     target = _INITIAL.get(value.upper()) if isinstance(value, str) else None
     if target is None:
-        raise BadRequestError(f"initial_state: must be of {', '.join(_INITIAL)}, not {value!r}")
+        raise BadRequestError(f"initial_state: must be one of {', '.join(_INITIAL)}, not {value!r}")
     return target
 
 

@@ -40,7 +40,7 @@ class InternalRequests:
         ]
 
     def are_signed(self, request: Request) -> bool:
-        """Tell whether a signature has to prove who a request is from, and so no password."""
+        """Return whether a signature has to prove who a request is from, and so no password."""
         if not self._worker.signs_requests:
             return False
         # not `url`, which is made of what the request says of the host as well
@@ -65,7 +65,9 @@ class InternalRequests:
 
     async def _verified(self, request: Request) -> bytes:
         if not self._worker.protocol:
-            raise UnknownConnectorError("this worker is alone: there are no others to answer to")
+            raise UnknownConnectorError(
+                "this worker is standalone: there are no other workers to answer"
+            )
         if not (self._worker.signs_requests or _SIGNED in request.scope):
             return await read_body(request, _MAX_BODY)
         keys = self._worker.session_keys

@@ -60,7 +60,7 @@ class LoggerRequests:
             return Response(status_code=204)
         if scope != "worker":
             # as Kafka's worker does
-            logger.warning("scope %r is neither worker nor cluster: taken for worker", scope[:100])
+            logger.warning("scope %r is neither worker nor cluster: using worker", scope[:100])
         return JSONResponse(self._worker.loggers.set(name, str(level)))
 
 
@@ -122,7 +122,7 @@ def _states(value: object) -> dict[str, TaskState | None]:
         if state is not None and not isinstance(state, dict):
             raise BadRequestError(f"offset: of {task!r} must be a JSON object, or null")
         if task in found:
-            raise BadRequestError(f"offsets: {task!r} is there twice")
+            raise BadRequestError(f"offsets: {task!r} is listed twice")
         found[task] = state
     return found
 

@@ -210,7 +210,7 @@ class ConsumerWatch:
     # The coordinator's life.
 
     def loaded(self, shard: ObservedShard) -> None:
-        """Read the log anew, and hold what was loaded against it (invariants 13 and 17)."""
+        """Read the log again and compare it with what was loaded (invariants 13 and 17)."""
         assert isinstance(shard, WatchedShard)
         epoch, stored = self.epoch, dict(self.stored)
         self.members, self.stored, self.epoch, self.assignment_epoch = {}, {}, 0, 0
@@ -455,7 +455,7 @@ class ConsumerWatch:
         if not isinstance(value, GroupMetadataValue):
             classic, self.classic = self.classic, None
             self.upgrades += 1
-            # who comes next begins anew only where nobody is left, which a full disk may not have been told
+            # the next member starts over only if nobody is left, which a full disk may have kept from the log
             is_left = classic is not None and classic.members and not self._is_empty
             self._migrated_at = classic.generation if classic and is_left else 0
             return

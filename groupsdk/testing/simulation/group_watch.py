@@ -60,7 +60,7 @@ class Watched(Protocol):
         ...
 
     def group_gone(self) -> None:
-        """Hear that the group's generations begin anew."""
+        """Accept that the group's generations restart."""
         ...
 
     def expelled(self, member_id: str, why: str) -> None:

@@ -40,7 +40,7 @@ class SessionWatch:
         self._generation = Phase(_NEVER, 0)
 
     def loaded(self, group: ClassicGroup | None, now_ms: int) -> None:
-        """Begin anew with a coordinator that gives everyone a session."""
+        """Start over with a coordinator that gives every member a new session."""
         self._loaded_ms = now_ms
         self._heard = {} if group is None else dict.fromkeys(group.members, now_ms)
         self._touched = dict(self._heard)
@@ -100,7 +100,7 @@ class SessionWatch:
             self._phase = Phase(group.state_timestamp_ms, group.rebalance_timeout_ms)
             if group.state is GroupState.COMPLETING_REBALANCE:
                 self._generation = self._phase
-                # a new generation waits for all of its members anew, static ones that are absent as well
+                # a new generation waits again for all of its members, including absent static ones
                 self._touched.update(dict.fromkeys(group.members, now_ms))
         if group.state is GroupState.COMPLETING_REBALANCE:
             since_ms = max(group.state_timestamp_ms, self._loaded_ms)

@@ -117,7 +117,7 @@ class Simulation(MemberWorld[Member]):
         self.watch.answered(request, response, self.timeline.now_ms())
 
     def group_gone(self) -> None:
-        """Let generations begin anew."""
+        """Accept that generations restart."""
         self._accepted.clear()
         for member in self.members:
             member.callbacks.last_delivered = -1

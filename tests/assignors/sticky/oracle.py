@@ -50,7 +50,7 @@ def owners(group: Group) -> dict[tuple[str, int], str]:
 
 
 def is_off_rack(group: Group, topic: str, number: int, member: str) -> bool:
-    """Tell whether no replica is in the member's rack, where both are known."""
+    """Return whether no replica is in the member's rack, where both are known."""
     rack = group.subscriptions[member].rack_id
     racks = group.cluster.replica_racks.get(topic, ())
     if not rack or number >= len(racks) or not racks[number]:

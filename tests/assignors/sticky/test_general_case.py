@@ -3,10 +3,10 @@
 from pytest_mock import MockerFixture
 
 from assignors.sticky import general_case
-from assignors.sticky.claims import settle
 from assignors.sticky.general_case import share_fairly
-from assignors.sticky.readership import Readership
-from assignors.sticky.rows import make_rows
+from assignors.sticky.ownership import find_owners
+from assignors.sticky.partition_rows import make_partition_rows
+from assignors.sticky.subscription_index import SubscriptionIndex
 from groupsdk.assignment import Partitions
 
 
@@ -14,8 +14,12 @@ def _share(
     topics: list[set[str]], counts: dict[str, int], claims: list[Partitions]
 ) -> list[dict[str, tuple[int, ...]]]:
     subscribed = [frozenset(each) for each in topics]
-    rows = make_rows(Readership(subscribed, counts), counts, [None] * len(topics), {})
-    ownership = settle(claims, [1] * len(topics), Readership(subscribed, counts), counts)
+    rows = make_partition_rows(
+        SubscriptionIndex(subscribed, counts), counts, [None] * len(topics), {}
+    )
+    ownership = find_owners(
+        claims, [1] * len(topics), SubscriptionIndex(subscribed, counts), counts
+    )
     return share_fairly(ownership, rows, moves_first=False).holdings
 
 
@@ -52,9 +56,9 @@ def _share_in_racks(
     subscribed = [["t"]] * len(claims)
     counts = {"t": len(replica_racks)}
     racks = {"t": [frozenset(each) for each in replica_racks]}
-    readership = Readership(subscribed, counts)
-    rows = make_rows(readership, counts, member_racks, racks)
-    ownership = settle(claims, [1] * len(claims), readership, counts)
+    subscription_index = SubscriptionIndex(subscribed, counts)
+    rows = make_partition_rows(subscription_index, counts, member_racks, racks)
+    ownership = find_owners(claims, [1] * len(claims), subscription_index, counts)
     holdings = share_fairly(ownership, rows, moves_first=False).holdings
     off_rack = sum(
         rack not in racks["t"][number]

@@ -4,7 +4,7 @@ import random
 
 from assignors.sticky.bitsets import bitset, positions
 from assignors.sticky.max_flow import MaxFlowBalancer
-from assignors.sticky.rows import Counts
+from assignors.sticky.partition_rows import Counts
 from tests.support.cases import each_case
 
 

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from assignors.sticky.min_cost_flow import MinCostFlow, Prices, Transport
-from assignors.sticky.rows import Counts
+from assignors.sticky.partition_rows import Counts
 from tests.support.cases import each_case
 
 

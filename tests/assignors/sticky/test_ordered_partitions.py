@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.sticky.claims import OrderedPartitions, are_ordered, by_topic, merged, ordered
+from assignors.sticky.ownership import OrderedPartitions, are_ordered, by_topic, merged, ordered
 
 
 _PARTS = st.dictionaries(

@@ -15,7 +15,7 @@ import pytest
 from pytest_mock import MockerFixture
 
 from assignors.sticky import plan as plan_module
-from assignors.sticky.claims import OrderedPartitions
+from assignors.sticky.ownership import OrderedPartitions
 from assignors.sticky.plan import fairest
 from groupsdk.assignment import Cluster, Partitions, Subscription
 from tests.assignors.sticky.oracle import Group, best, quality
@@ -98,7 +98,7 @@ def _many_topics(members: int, per_member: int) -> Group:
 def test_many_topics_with_few_readers_take_memory_as_subscriptions_do(
     mocker: MockerFixture,
 ) -> None:
-    mocker.patch("assignors.sticky.readership._LARGE", 0)
+    mocker.patch("assignors.sticky.subscription_index._LARGE", 0)
     by_lists = mocker.spy(plan_module, "share_sparsely")
     peaks = []
     for members in (200, 800):

@@ -10,12 +10,16 @@ import pytest
 from assignors.sticky.bitsets import bitset, positions
 from assignors.sticky.max_flow import Block, MaxFlowBalancer, find_blocks
 from assignors.sticky.min_cost_flow import Prices
-from assignors.sticky.readership import Readership
-from assignors.sticky.rows import Counts, Rows, make_rows
+from assignors.sticky.partition_rows import Counts, PartitionRows, make_partition_rows
 from assignors.sticky.sparse_holdings import NOBODY, Holdings
 from assignors.sticky.sparse_max_flow import SparseMaxFlowBalancer
 from assignors.sticky.sparse_min_cost_flow import SparseMinCostFlow
-from assignors.sticky.sparse_rows import Racks, SparseRows, make_sparse_rows
+from assignors.sticky.sparse_partition_rows import (
+    Racks,
+    SparsePartitionRows,
+    make_sparse_partition_rows,
+)
+from assignors.sticky.subscription_index import SubscriptionIndex
 from tests.assignors.sticky.random_groups import random_group
 
 
@@ -25,9 +29,11 @@ def _rows(
     members: int,
     member_racks: tuple[str, ...] = (),
     racks: tuple[Racks, ...] = (),
-) -> SparseRows:
+) -> SparsePartitionRows:
     reads = [[row for row, those in enumerate(readers) if m in those] for m in range(members)]
-    return SparseRows(Rows(sizes, [], [], {}, {}), reads, range(members), member_racks, racks)
+    return SparsePartitionRows(
+        PartitionRows(sizes, [], [], {}, {}), reads, range(members), member_racks, racks
+    )
 
 
 def _holdings(owned: list[Counts], sizes: list[int], *, wide: bool = False) -> Holdings:
@@ -52,10 +58,12 @@ def test_rows_are_those_of_sets_or_finer() -> None:
             continue
         counts = {topic: count for topic, count in counts.items() if topic in read}
         racks = [each.rack_id for each in group.subscriptions.values()][: len(subscribed)]
-        readership = Readership(subscribed, counts)
+        subscription_index = SubscriptionIndex(subscribed, counts)
 
-        dense = make_rows(readership, counts, racks, group.cluster.replica_racks)
-        sparse = make_sparse_rows(readership, counts, racks, group.cluster.replica_racks)
+        dense = make_partition_rows(subscription_index, counts, racks, group.cluster.replica_racks)
+        sparse = make_sparse_partition_rows(
+            subscription_index, counts, racks, group.cluster.replica_racks
+        )
 
         assert sum(sparse.rows.sizes) == sum(counts.values()), seed
         everyone = range(len(subscribed))
@@ -74,8 +82,8 @@ def test_rows_are_those_of_sets_or_finer() -> None:
 
 def test_members_that_read_alike_share_a_list_in_any_order_of_its_topics() -> None:
     subscribed = [["a", "b", "c"], ["c", "b", "a", "a"], ["b", "c", "a"], ["c"]]
-    readership = Readership(subscribed, ["a", "b", "c"])
-    rows = make_sparse_rows(readership, {"a": 1, "b": 2, "c": 1}, [None] * 4, {})
+    subscription_index = SubscriptionIndex(subscribed, ["a", "b", "c"])
+    rows = make_sparse_partition_rows(subscription_index, {"a": 1, "b": 2, "c": 1}, [None] * 4, {})
     assert rows.rows.sizes == [3, 1]
     assert [list(rows.read_by(member)) for member in range(4)] == [[0, 1]] * 3 + [[1]]
 

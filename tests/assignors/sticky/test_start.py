@@ -1,11 +1,11 @@
 """Who is not looked at is not counted; who is has what it owns and what was poured onto it."""
 
-from assignors.sticky.rows import Rows
+from assignors.sticky.partition_rows import PartitionRows
 from assignors.sticky.water_filling import Poured, Start
 from groupsdk.assignment import Partitions
 
 
-_ROWS = Rows([4, 3], [0b111, 0b111], [0, 0], {"a": 0, "b": 1}, {})
+_ROWS = PartitionRows([4, 3], [0b111, 0b111], [0, 0], {"a": 0, "b": 1}, {})
 
 
 def _start() -> Start:

@@ -3,7 +3,7 @@
 import random
 
 from assignors.sticky.min_cost_flow import Prices, Transport
-from assignors.sticky.rows import Counts
+from assignors.sticky.partition_rows import Counts
 from tests.support.cases import each_case
 
 

@@ -2,16 +2,18 @@
 
 import random
 
-from assignors.sticky.claims import settle
+from assignors.sticky.ownership import find_owners
 from assignors.sticky.plan import share_evenly
-from assignors.sticky.readership import Readership
+from assignors.sticky.subscription_index import SubscriptionIndex
 from groupsdk.assignment import Partitions
 from tests.support.cases import each_case
 
 
 def test_fresh_is_dealt_as_round_robin_does() -> None:
     counts = {"t0": 3, "t1": 3}
-    ownership = settle([{}, {}], [-1, -1], Readership([counts.keys()] * 2, counts), counts)
+    ownership = find_owners(
+        [{}, {}], [-1, -1], SubscriptionIndex([counts.keys()] * 2, counts), counts
+    )
     assert share_evenly(ownership, 6).holdings == [
         {"t0": (0, 2), "t1": (1,)},
         {"t0": (1,), "t1": (0, 2)},
@@ -32,7 +34,10 @@ def test_keeps_as_many_as_the_bound_allows(seed: int) -> None:
     owned: list[Partitions] = list(claims)
     total = sum(counts.values())
     holdings = share_evenly(
-        settle(owned, [1] * members, Readership([counts.keys()] * members, counts), counts), total
+        find_owners(
+            owned, [1] * members, SubscriptionIndex([counts.keys()] * members, counts), counts
+        ),
+        total,
     ).holdings
     quota, longer = divmod(total, members)
     loads = [sum(map(len, holding.values())) for holding in holdings]
@@ -52,7 +57,9 @@ def test_keeps_as_many_as_the_bound_allows(seed: int) -> None:
 
 def test_a_fresh_group_spreads_each_topic() -> None:
     counts = {f"t{index}": 10 for index in range(7)}
-    ownership = settle([{}] * 5, [-1] * 5, Readership([counts.keys()] * 5, counts), counts)
+    ownership = find_owners(
+        [{}] * 5, [-1] * 5, SubscriptionIndex([counts.keys()] * 5, counts), counts
+    )
     for holding in share_evenly(ownership, 70).holdings:
         assert {len(numbers) for numbers in holding.values()} == {2}
 
@@ -60,10 +67,11 @@ def test_a_fresh_group_spreads_each_topic() -> None:
 def test_a_newcomer_does_not_read_one_topic_only() -> None:
     counts = {f"t{index}": 10 for index in range(10)}
     before = share_evenly(
-        settle([{}] * 10, [-1] * 10, Readership([counts.keys()] * 10, counts), counts), 100
+        find_owners([{}] * 10, [-1] * 10, SubscriptionIndex([counts.keys()] * 10, counts), counts),
+        100,
     ).holdings
     owned: list[Partitions] = [*before, {}]
     holdings = share_evenly(
-        settle(owned, [1] * 11, Readership([counts.keys()] * 11, counts), counts), 100
+        find_owners(owned, [1] * 11, SubscriptionIndex([counts.keys()] * 11, counts), counts), 100
     ).holdings
     assert len(holdings[-1]) == 9

@@ -111,7 +111,7 @@ def test_a_report_that_cannot_be_read_counts_for_nothing(
         plan = WeightedAssignor().assign(CLUSTER, members)
 
     assert abs(len(plan["good"]) - 3 * len(plan["bad"])) <= 3
-    assert "member bad: its report of weights cannot be read" in caplog.text
+    assert "member bad: its weight report cannot be read" in caplog.text
 
 
 def test_a_member_from_another_assignor_keeps_what_its_subscription_says() -> None:

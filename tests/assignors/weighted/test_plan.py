@@ -4,7 +4,7 @@ from itertools import product
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.sticky.claims import Ownership
+from assignors.sticky.ownership import Ownership
 from assignors.weighted.plan import Planner
 from assignors.weighted.workload import Workload
 from groupsdk.assignment import Partitions

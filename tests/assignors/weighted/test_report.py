@@ -35,8 +35,8 @@ def test_weights_that_cannot_be_are_left_out() -> None:
     ("data", "problem"),
     [
         (b"", "of the assignment end within"),
-        (with_inside(b""), "has a head of 14 bytes, not 0"),
-        (with_inside(struct.pack(">hid", -1, 0, 1.0)), "version -1 of the report"),
+        (with_inside(b""), "has 14 bytes, not 0"),
+        (with_inside(struct.pack(">hid", -1, 0, 1.0)), "version -1 of a weight report"),
         (with_inside(struct.pack(">hid", 0, 0, 0.0)), "the capacity is 0.0, not 0.01 to 100"),
         (with_inside(struct.pack(">hid", 0, 0, float("nan"))), "the capacity is nan"),
         (
@@ -46,7 +46,7 @@ def test_weights_that_cannot_be_are_left_out() -> None:
                     ConsumerProtocolAssignment({"t": (0, 1)}, b"12345678")
                 )
             ),
-            "2 partitions have weights of 8 bytes, not 16",
+            "8 bytes of weights for 2 partitions; 16 expected",
         ),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignors.sticky.claims import Ownership
+from assignors.sticky.ownership import Ownership
 from assignors.weighted.report import WeightReport
 from assignors.weighted.workload import LIGHTEST, Workload, counted_capacity, merged_weights
 

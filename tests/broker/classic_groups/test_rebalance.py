@@ -218,7 +218,7 @@ class TestJoinPhase:
 
         assert driver.state == "Empty"
         assert driver.generation == 2
-        assert "could not be written as empty" in caplog.text
+        assert "writing its empty state failed" in caplog.text
 
 
 class TestSyncPhase:

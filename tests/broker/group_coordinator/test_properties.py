@@ -84,7 +84,7 @@ class Expelled(logging.Handler):
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        if "as its session ended" in record.msg and record.args:
+        if "its session timed out" in record.msg and record.args:
             self._world.session_ended(str(tuple(record.args)[1]))
 
 

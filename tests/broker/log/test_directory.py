@@ -149,7 +149,7 @@ def test_a_close_that_failed_is_no_clean_end(caplog: pytest.LogCaptureFixture) -
 def test_names_are_checked() -> None:
     directory = opened(MemoryFiles())
     for topic, partition in (("../x", 0), ("", 0), ("t", -1)):
-        with pytest.raises(LogDirectoryError, match="no topic and partition"):
+        with pytest.raises(LogDirectoryError, match="not a topic and partition"):
             directory.log(topic, partition, LogConfig(), NOW_MS)
 
 

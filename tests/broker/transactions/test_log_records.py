@@ -137,7 +137,7 @@ def test_unknown_records_are_skipped_with_a_warning(caplog: pytest.LogCaptureFix
     newer = (bytes.fromhex("0007000178"), b"\0\0")
     known = (bytes.fromhex("0000000178"), None)
     assert [*decode([newer, known])] == [TransactionRecord("x", None)]
-    assert "a record of unknown type is skipped: its key is 0007000178" in caplog.text
+    assert "skipping a record of unknown type: its key is 0007000178" in caplog.text
 
 
 def test_partitions_are_sorted_by_topic() -> None:

@@ -42,7 +42,7 @@ def test_every_outcome(error: E, caplog: pytest.LogCaptureFixture) -> None:
         expected = {3, 6, 7, 13, 19, 20, 56}
         assert caplog.records[0].levelname == ("INFO" if error in expected else "WARNING")
         assert caplog.messages == [
-            f"transactional id x: the marker for t-0 is tried again, after {error.name}"
+            f"transactional id x: retrying the marker for t-0 after {error.name}"
         ]
         assert markers.retry() == (A,)
 

@@ -114,7 +114,9 @@ def test_every_request_can_be_refused() -> None:
         )
         assert len(results) == count
         assert {code for each in results for code in codes(each).values()} == {16}
-    with pytest.raises(TypeError, match="HeartbeatRequest is not for a transaction coordinator"):
+    with pytest.raises(
+        TypeError, match="HeartbeatRequest is not a request for a transaction coordinator"
+    ):
         refused(HeartbeatRequest())
 
 

@@ -56,7 +56,9 @@ def test_it_is_a_coordinator_shard() -> None:
     ids = ProducerIdAllocator(MemoryBlockStore())
     shard: CoordinatorShard = TransactionCoordinatorShard(1, TransactionConfig(), ids)
     shard.replay_marker(ProducerStamp(1, 1), committed=True)  # means nothing here
-    with pytest.raises(TypeError, match="HeartbeatRequest is not for a transaction coordinator"):
+    with pytest.raises(
+        TypeError, match="HeartbeatRequest is not a request for a transaction coordinator"
+    ):
         Coordinator().send(HeartbeatRequest(), 0)
 
 
@@ -358,7 +360,7 @@ def test_appends_that_fail_change_nothing(
     assert broker.init("new").error_code == answer
     assert broker.shard.transaction("new") is None
     assert (
-        f"transactional id new: its record could not be written: {failure.name}" in caplog.messages
+        f"transactional id new: writing its record failed: {failure.name}" in caplog.messages
     )
     broker.failing = None
     producer = broker.producer()
@@ -460,5 +462,5 @@ def test_logs_name_the_transactional_id_first(
         "producer ids 0 to 999 claimed",
         "transactional id x: initialized with producer id 0, epoch 0",
         "transactional id x: a new producer fences the one with a transaction",
-        "transactional id x: the marker for t-0 is tried again, after REQUEST_TIMED_OUT",
+        "transactional id x: retrying the marker for t-0 after REQUEST_TIMED_OUT",
     ]

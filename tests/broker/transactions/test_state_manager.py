@@ -146,7 +146,7 @@ def test_what_was_prepared_goes_on_after_a_crash(
     broker.commit(producer)
     with caplog.at_level(logging.INFO):
         broker.restart()
-    assert caplog.messages == ["transactional id x: goes on with PrepareCommit on 2 partitions"]
+    assert caplog.messages == ["transactional id x: resuming PrepareCommit on 2 partitions"]
     assert broker.markers == [
         MarkerPartitions("x", *producer, True, broker.epoch, (("t", 0), ("t", 1)))
     ]
@@ -248,7 +248,7 @@ def test_ids_that_nobody_uses_are_forgotten(caplog: pytest.LogCaptureFixture) ->
         broker.wait(1)
     assert broker.shard.transaction("idle") is None
     assert [*broker.shard.decode(broker.log)][-1] == TransactionRecord("idle", None)
-    assert "transactional id idle: forgotten, as it was not used for too long" in caplog.messages
+    assert "transactional id idle: expired: not used for too long" in caplog.messages
     assert broker.shard.deadline_ms is None
     broker.restart()
     assert broker.shard.transactions == ()
@@ -309,7 +309,7 @@ def test_a_timeout_waits_for_the_producer_id_that_it_needs(
     broker.restart()
     broker.wait(100_000)
     assert broker.state() is S.ONGOING
-    assert "x: no producer id: no block of 1000 producer ids is left" in caplog.text
+    assert "x: cannot allocate a producer id: no block of 1000 producer ids is left" in caplog.text
     broker.store = store
     broker.restart()
     broker.wait(100_000)
@@ -334,7 +334,7 @@ def test_a_failed_completion_is_tried_again(
     assert broker.view().waiting_for_markers == ()
     assert broker.commit(producer) is E.CONCURRENT_TRANSACTIONS
     broker.wait(60_000)
-    assert caplog.text.count("x: its record could not be written") < 10
+    assert caplog.text.count("x: writing its record failed") < 10
     broker.failing = None
     broker.wait(1_000)
     assert broker.state() is S.COMPLETE_COMMIT

@@ -204,7 +204,7 @@ def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: Moc
         ("PUT", "/connectors/c/config", {**CONFIG, "count": "x"}, 400, "count: must be a number"),
         ("PUT", "/connectors/c/config", {**CONFIG, "x": [1]}, 400, "x: must be a string"),
         ("PUT", "/connectors/c/config", b"x" * 1_000_001, 400, "longer than"),
-        ("PUT", "/connectors/c/config", {**CONFIG, "name": "d"}, 400, "name: 'd' is not what"),
+        ("PUT", "/connectors/c/config", {**CONFIG, "name": "d"}, 400, "name: 'd' differs from"),
         (
             "POST",
             "/connectors",

@@ -76,7 +76,7 @@ def test_they_are_set_and_forgotten_while_the_connector_is_stopped(ask: Client) 
             "partition: must be",
         ),
         (body(t0=[1]), "offset: of 't0' must be a JSON object"),
-        ({"offsets": body(t0={})["offsets"] * 2}, "'t0' is there twice"),
+        ({"offsets": body(t0={})["offsets"] * 2}, "'t0' is listed twice"),
     ],
 )
 def test_what_is_wrong_is_said(ask: Client, given: Any, text: str) -> None:

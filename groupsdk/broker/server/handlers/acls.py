@@ -124,7 +124,7 @@ def _check_known(*asked: Acl | AclFilter) -> None:
     """Refuse what says UNKNOWN, which is 0, as Kafka does where it reads the request: the connection ends."""
     for each in asked:
         if 0 in (each.resource_type, each.pattern_type, each.operation, each.permission):
-            raise BadRequestError(f"an access rule with an element that is UNKNOWN: {each}")
+            raise BadRequestError(f"an access rule with an UNKNOWN element: {each}")
 
 
 def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:

@@ -122,7 +122,7 @@ def _changed(call: Call, asked: AlterConfigsResource) -> dict[str, str]:
             entries[name] = ",".join(parts)
         else:
             raise ClusterError(
-                ErrorCode.INVALID_CONFIG, f"operation {operation} cannot be done to {name}"
+                ErrorCode.INVALID_CONFIG, f"operation {operation} does not apply to {name}"
             )
     return entries
 

@@ -57,7 +57,7 @@ class _Write:
 
     @property
     def transactional(self) -> bool:
-        """Tell whether it is part of a transaction."""
+        """Whether the write is part of a transaction."""
         return self.header is not None and self.header.is_transactional
 
     def refuse(self, code: int, text: str | None = None) -> None:
@@ -220,7 +220,7 @@ def _finished(
     if request.acks != 0:
         return response
     if failed:
-        # the only way to tell a producer that wants no answer, and what makes it fetch metadata anew
+        # the only signal for a producer that wants no response; it makes the producer refresh its metadata
         call.connection.close("a produce with acks=0 failed")
     else:
         call.answer_nothing()

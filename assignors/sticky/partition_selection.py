@@ -1,4 +1,4 @@
-"""From counts to partitions: which ones each member keeps, which a donor gives away, and which a receiver gets."""
+"""Select concrete partitions from counts: those that each member keeps, gives up and gets."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, repeat
 from typing import cast
 
-from assignors.sticky.claims import OrderedPartitions, Ownership, by_topic, merged, ordered
-from assignors.sticky.rows import Counts, Rows
+from assignors.sticky.ownership import OrderedPartitions, Ownership, by_topic, merged, ordered
+from assignors.sticky.partition_rows import Counts, PartitionRows
 from assignors.sticky.water_filling import ByMember
 from groupsdk.assignment import Partitions
 
@@ -17,7 +17,7 @@ _LONG_TURN = 16
 
 
 class Singles:
-    """Partitions as tuples of one; most members get one partition of a topic, and those share their tuples."""
+    """One-element tuples of partitions, shared: most members get a single partition of a topic."""
 
     __slots__ = ("_known", "_ranges")
 
@@ -26,7 +26,7 @@ class Singles:
         self._ranges: dict[int, list[tuple[int]]] = {}
 
     def of(self, numbers: Sequence[int]) -> Sequence[tuple[int]]:
-        """Wrap ascending numbers one by one; a range begins at 0."""
+        """Wrap each of some ascending numbers in a tuple. A range must begin at 0."""
         known = self._known
         if numbers and numbers[-1] >= len(known):
             known.extend(zip(range(len(known), numbers[-1] + 1)))
@@ -38,12 +38,12 @@ class Singles:
         return list(map(known.__getitem__, numbers))
 
 
-class Pool:
-    """Partitions to be dealt, in order of topic and number.
+class UnassignedPartitions:
+    """Partitions without an owner, distributed in order of topic and number.
 
     Args:
-        free: topic to partitions, in any order; a range begins at 0.
-        singles: for all pools of a plan.
+        free: topic to partitions, in any order; a range must begin at 0.
+        singles: shared by all instances of one plan.
     """
 
     __slots__ = ("_groups", "_singles", "_topics")
@@ -57,13 +57,13 @@ class Pool:
         ]
 
     def deal(self, needs: Mapping[int, int], holdings: ByMember[OrderedPartitions]) -> None:
-        """Give each member as many as it needs, one to each of them in turn.
+        """Give each member the number it needs, round-robin.
 
-        So neighbours, which are of the same topic, go to different members.
+        Neighbouring partitions, which belong to the same topic, thus go to different members.
 
         Args:
-            needs: member to number of partitions, all above 0; no more than there are altogether.
-            holdings: by member: what each gets is added here; of these topics nothing may be in it before.
+            needs: member to number of partitions, each above 0; their sum must not exceed what there is.
+            holdings: by member: receives the partitions. It must not hold any of these topics yet.
         """
         if len(self._topics) == 1:
             self._deal_topic(needs, holdings)
@@ -85,7 +85,7 @@ class Pool:
                     for seat, member in enumerate(active, start):
                         more[member] += numbers[seat:end:stride]
             elif alone:
-                # One for each, by far the most common
+                # One for each member, by far the most common case.
                 singles = self._singles.of(numbers[:end])
                 for holding, single in zip(map(holdings.__getitem__, active), singles, strict=True):
                     holding[topic] = single
@@ -96,26 +96,26 @@ class Pool:
             holdings[member][topic] += tuple(those)
 
     def _deal_topics(self, needs: Mapping[int, int], holdings: ByMember[OrderedPartitions]) -> None:
-        # Where the partitions of each topic begin
+        # The position at which the partitions of each topic begin.
         edges = list(accumulate(map(len, self._groups), initial=0))
         wrapped = list(map(self._singles.of, self._groups))
         for active, start, end in _rounds(needs):
             stride = len(active)
-            # Neighbours get of the same topics, up to the seats that come to the first partition of one.
+            # Neighbouring seats get the same topics until a seat reaches the first partition of a topic.
             turns = sorted({0, *((edge - start) % stride for edge in edges if start < edge < end)})
             if len(turns) * _LONG_TURN < stride:
-                dealt = self._by_turns(turns, edges, wrapped, start, end, stride)
+                added = self._by_turns(turns, edges, wrapped, start, end, stride)
             else:
-                dealt = self._by_strides(turns, wrapped, start, end, stride)
+                added = self._by_strides(turns, wrapped, start, end, stride)
             names: list[str] = []
             blank: OrderedPartitions = {}
-            for member, (wanted, got) in zip(active, dealt, strict=True):
+            for member, (wanted, got) in zip(active, added, strict=True):
                 if wanted is not names:
                     names = wanted
                     blank = dict.fromkeys(names, ())
                 holding = holdings[member]
                 if not holding:
-                    # Room for all at once is made sooner than bit by bit.
+                    # Allocating the mapping at once is faster than growing it.
                     holding.update(blank)
                     if len(blank) == len(names):
                         holding.update(zip(names, got, strict=True))
@@ -134,9 +134,9 @@ class Pool:
         end: int,
         stride: int,
     ) -> Iterator[tuple[list[str], Sequence[tuple[int]]]]:
-        """Yield what comes to each seat, as topics and partitions; the same list where topics are the same.
+        """Yield topics and partitions of each seat; seats with the same topics share one list of them.
 
-        Between two turns it is a table with a line for each time round, and neighbours are its columns.
+        Between two turns the partitions form a table with one row per round; seats are its columns.
         """
         for turn, following in zip(turns, [*turns[1:], stride], strict=True):
             names: list[str] = []
@@ -157,7 +157,7 @@ class Pool:
         end: int,
         stride: int,
     ) -> Iterator[tuple[list[str], Sequence[tuple[int]]]]:
-        """Yield the same, found another way, which is sooner where there are many turns."""
+        """Yield the same as `_by_turns`, faster if there are many turns."""
         topics = list(chain.from_iterable(map(repeat, self._topics, map(len, self._groups))))
         singles = list(chain.from_iterable(wrapped))
         names: list[str] = []
@@ -169,10 +169,10 @@ class Pool:
 
 
 def _rounds(needs: Mapping[int, int]) -> Iterator[tuple[list[int], int, int]]:
-    """Yield who sits at the table, in order, and from where to where the pool is dealt to them.
+    """Yield the active members, in order, and the range of partitions distributed among them.
 
-    Between two of the numbers needed those at the table stay the same, and what each of them gets is a
-    slice with a stride. Every slice has at least one partition: no more work than there are of those.
+    Between two levels of need the active members are the same, and each gets a slice with a stride. Every
+    slice has at least one partition, so work is bounded by their number.
     """
     active = sorted(needs)
     at = done = 0
@@ -186,11 +186,11 @@ def _rounds(needs: Mapping[int, int]) -> Iterator[tuple[list[int], int, int]]:
 def _runs(
     topics: Sequence[str], singles: Sequence[tuple[int, ...]]
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield partitions that are in order, all those of a topic at once."""
+    """Yield sorted partitions, grouped by topic."""
     start, size = 0, len(topics)
     while start < size:
         topic = topics[start]
-        # Few of a topic is the common case, where looking ahead beats the bisection.
+        # Usually a topic has few, and looking ahead is faster than bisecting.
         end = start + 1
         if end < size and topics[end] == topic:
             end = bisect_right(topics, topic, end)
@@ -201,10 +201,10 @@ def _runs(
         start = end
 
 
-def without(partitions: Partitions, shed: Mapping[str, Sequence[int]]) -> Partitions:
-    """Leave some partitions out, of those that are there."""
+def without(partitions: Partitions, given_up: Mapping[str, Sequence[int]]) -> Partitions:
+    """Return partitions without those given up, all of which must be present."""
     left = dict(partitions)
-    for topic, numbers in shed.items():
+    for topic, numbers in given_up.items():
         if len(numbers) == len(left[topic]):
             del left[topic]
         else:
@@ -213,13 +213,12 @@ def without(partitions: Partitions, shed: Mapping[str, Sequence[int]]) -> Partit
     return left
 
 
-class Donor:
-    """Decides which partitions a member gives away when all that counts is how many.
+class RevocationOrder:
+    """Chooses the partitions that a member gives up when only their number is given.
 
-    Those of the topics that it has most of, so that each topic stays spread; of a topic the last ones, as
-    Java's assignors do. Among topics it has equally many of, one after the other is taken, and the next
-    member goes on where this one stopped: or all members would give away the same topic, and whoever
-    joins would read nothing else.
+    It takes from the topics of which the member has most, so that each topic stays spread, and within a topic
+    the last partitions, as Java's assignors do. Topics with equal counts take turns across members: otherwise
+    all members would give up the same topic, and a new member would read nothing else.
     """
 
     __slots__ = ("_next",)
@@ -227,14 +226,12 @@ class Donor:
     def __init__(self) -> None:
         self._next = ""
 
-    def give_away(
-        self, partitions: Mapping[str, Sequence[int]], count: int
-    ) -> dict[str, list[int]]:
-        """Choose `count` of a member's partitions, which has at least as many."""
+    def choose(self, partitions: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:
+        """Choose `count` of a member's partitions; the member must have at least as many."""
         lengths = list(map(len, partitions.values()))
         most = max(lengths, default=0)
         if count < lengths.count(most):
-            # One each of some of those that it has most of: by far the most common.
+            # One partition from each of some largest topics, by far the most common case.
             tall = [t for t, n in zip(partitions, lengths, strict=True) if n == most]
             return {topic: [max(partitions[topic])] for topic in self._turn(sorted(tall), count)}
         heights = dict(zip(partitions, lengths, strict=True))
@@ -242,14 +239,14 @@ class Donor:
         cut = {topic: height - level for topic, height in heights.items() if height > level}
         extra = count - sum(cut.values())
         if extra:
-            # The level is the lowest that does not take too many; what is missing comes from those on it.
+            # The lowest level that does not take too many; the remainder comes from topics at that level.
             on_level = sorted([topic for topic, height in heights.items() if height >= level])
             for topic in self._turn(on_level, extra):
                 cut[topic] = cut.get(topic, 0) + 1
         return {topic: sorted(partitions[topic])[-number:] for topic, number in cut.items()}
 
     def _turn(self, topics: list[str], count: int) -> list[str]:
-        """Take so many of some topics in order, from where the last ones were taken."""
+        """Take `count` topics in order, continuing after the last one taken."""
         start = bisect_left(topics, self._next)
         taken = (topics + topics)[start : start + count]
         if taken:
@@ -258,7 +255,7 @@ class Donor:
 
 
 def _level(heights: Iterable[int], keep: int) -> int:
-    """Find the lowest level to which all heights can be cut so that at least `keep` is left."""
+    """Return the lowest level to which heights can be cut so that at least `keep` remains."""
     level = left = 0
     ordered = sorted(heights)
     for index, height in enumerate(ordered):
@@ -271,54 +268,54 @@ def _level(heights: Iterable[int], keep: int) -> int:
 
 
 Changes = Mapping[int, Mapping[int, int]]
-"""Number of partitions, above 0, by two of row and member."""
+"""Number of partitions, above 0, by row and member or by member and row."""
 
 _ONLY_ROW = 0
 _ONLY_PARTITION = (0,)
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
-    """Who has what in the end, and how that came about.
+class PartitionSelection:
+    """The partitions of each member, and the differences from what members owned.
 
     Attributes:
         holdings: by member.
-        given: topic to the partitions that a member owned and gives away.
-        dealt: by member: what it gets that it did not own; without those that get nothing.
+        revoked: topic to the partitions that a member owned and gives up.
+        added: by member: the partitions it gets and did not own; members that get none are left out.
     """
 
     holdings: list[OrderedPartitions]
-    given: Mapping[str, Collection[int]]
-    dealt: Mapping[int, OrderedPartitions]
+    revoked: Mapping[str, Collection[int]]
+    added: Mapping[int, OrderedPartitions]
 
 
-def hand_over(
-    ownership: Ownership, needs: Changes, excess: Changes, rows: Rows | None = None
-) -> Handover:
-    """Let members keep their own as far as that is wanted, and deal the rest.
+def select_partitions(
+    ownership: Ownership, needs: Changes, excess: Changes, rows: PartitionRows | None = None
+) -> PartitionSelection:
+    """Let members keep what they own except for their excess, and distribute the rest.
 
     Args:
-        ownership: the partitions that have an owner, and the others.
-        needs: row to member to how many it is to get.
-        excess: member to row to how many it is to give away; it has at least as many.
-        rows: the rows; without, all partitions are in row 0.
+        ownership: the partitions with an owner, and those without.
+        needs: row to member to the number of partitions it gets.
+        excess: member to row to the number of partitions it gives up; it owns at least as many.
+        rows: the rows; None puts all partitions in row 0.
     """
     kept = list(ownership.owned)
-    given: dict[int, dict[str, list[int]]] = {}
-    donor = Donor()
+    revoked: dict[int, dict[str, list[int]]] = {}
+    donor = RevocationOrder()
     for member in sorted(excess):
         parts = rows.split(kept[member], excess[member]) if rows else {_ONLY_ROW: kept[member]}
         for row, count in excess[member].items():
-            shed = donor.give_away(parts[row], count)
-            kept[member] = without(kept[member], shed)
-            pool = given.setdefault(row, {})
-            for topic, numbers in shed.items():
+            given_up = donor.choose(parts[row], count)
+            kept[member] = without(kept[member], given_up)
+            pool = revoked.setdefault(row, {})
+            for topic, numbers in given_up.items():
                 pool.setdefault(topic, []).extend(numbers)
     pools: dict[int, dict[str, Sequence[int]]] = {}
     if needs:
         pools = rows.split(ownership.free) if rows else {_ONLY_ROW: dict(ownership.free)}
     gone: dict[str, list[int]] = {}
-    for row, pool in given.items():
+    for row, pool in revoked.items():
         free = pools.setdefault(row, {})
         for topic, numbers in pool.items():
             gone.setdefault(topic, []).extend(numbers)
@@ -326,16 +323,16 @@ def hand_over(
     return _put_together(ownership, kept, _deal(needs, pools, len(kept), rows), gone)
 
 
-def hand_over_topics(
-    ownership: Ownership, rows: Rows, extra: Sequence[Counts], lost: Sequence[Counts]
-) -> Handover:
-    """Do the same where each row is one whole topic, and rows are in order of topics.
+def select_whole_topics(
+    ownership: Ownership, rows: PartitionRows, extra: Sequence[Counts], lost: Sequence[Counts]
+) -> PartitionSelection:
+    """Do the same if each row is one whole topic and rows are in order of topics.
 
     Args:
-        ownership: the partitions that have an owner, and the others.
+        ownership: the partitions with an owner, and those without.
         rows: the rows.
-        extra: by member: row to how many it is to have above what it owns of it.
-        lost: by member: row to how many it is to have below that.
+        extra: by member: row to the number of partitions it gets beyond what it owns.
+        lost: by member: row to the number of partitions it gives up.
     """
     topics, sizes = list(rows.row_of_topic), rows.sizes
     kept = list(ownership.owned)
@@ -343,20 +340,20 @@ def hand_over_topics(
     for member, counts in enumerate(lost):
         if counts:
             own = kept[member]
-            shed = {
+            given_up = {
                 topic: sorted(own[topic])[-count:]
                 for topic, count in ((topics[row], counts[row]) for row in sorted(counts))
             }
-            kept[member] = without(own, shed)
-            for topic, numbers in shed.items():
+            kept[member] = without(own, given_up)
+            for topic, numbers in given_up.items():
                 gone.setdefault(topic, []).extend(numbers)
-    dealt: dict[int, OrderedPartitions] = {}
+    added: dict[int, OrderedPartitions] = {}
     divided: dict[int, dict[int, int]] = {}
     for member, counts in enumerate(extra):
         if counts:
-            # Nobody else has anything of a topic with one partition.
+            # A topic with one partition has no other holder.
             taken = sorted(counts)
-            dealt[member] = dict.fromkeys(map(topics.__getitem__, taken), _ONLY_PARTITION)
+            added[member] = dict.fromkeys(map(topics.__getitem__, taken), _ONLY_PARTITION)
             for row in taken:
                 if sizes[row] > 1:
                     divided.setdefault(row, {})[member] = counts[row]
@@ -365,37 +362,37 @@ def hand_over_topics(
         topic = topics[row]
         new: dict[int, OrderedPartitions] = {member: {} for member in wanted}
         numbers = sorted([*ownership.free.get(topic, ()), *gone.get(topic, ())])
-        Pool({topic: numbers}, singles).deal(wanted, new)
+        UnassignedPartitions({topic: numbers}, singles).deal(wanted, new)
         for member, holding in new.items():
-            dealt[member][topic] = holding[topic]
-    return _put_together(ownership, kept, dealt, gone)
+            added[member][topic] = holding[topic]
+    return _put_together(ownership, kept, added, gone)
 
 
 def _put_together(
     ownership: Ownership,
     kept: Sequence[Partitions],
-    dealt: Mapping[int, OrderedPartitions],
+    added: Mapping[int, OrderedPartitions],
     gone: Mapping[str, Collection[int]],
-) -> Handover:
-    # What is left of ordered partitions is in order.
+) -> PartitionSelection:
+    # Removing partitions keeps the others in order.
     orderly = ownership.holdings
     holdings = [
         cast("OrderedPartitions", own) if member in orderly else ordered(own)
         for member, own in enumerate(kept)
     ]
-    for member, holding in dealt.items():
+    for member, holding in added.items():
         holdings[member] = merged(holdings[member], holding) if holdings[member] else holding
-    return Handover(holdings, gone, dealt)
+    return PartitionSelection(holdings, gone, added)
 
 
 def _deal(
     needs: Changes,
     pools: Mapping[int, Mapping[str, Sequence[int]]],
     members: int,
-    rows: Rows | None,
+    rows: PartitionRows | None,
 ) -> dict[int, OrderedPartitions]:
-    """Deal from the pool of each row; returns what those get that get something."""
-    # With racks more than one row can have partitions of a topic.
+    """Distribute the free partitions of each row. Return the holdings of members that got any."""
+    # With racks, partitions of a topic can be in several rows.
     if rows and rows.rows_of_topic:
         return _deal_apart(needs, pools)
     holdings: list[OrderedPartitions] = [{} for _ in range(members)]
@@ -406,7 +403,7 @@ def _deal(
             (member,) = wanted
             _give_all(pools[row], holdings[member], singles)
         else:
-            Pool(pools[row], singles).deal(wanted, holdings)
+            UnassignedPartitions(pools[row], singles).deal(wanted, holdings)
     # Rows are in order of topics only where each is one topic.
     if rows and len(needs) > 1 and len(rows.row_of_topic) > len(rows.sizes):
         holdings = list(map(by_topic, holdings))
@@ -416,7 +413,7 @@ def _deal(
 def _deal_apart(
     needs: Changes, pools: Mapping[int, Mapping[str, Sequence[int]]]
 ) -> dict[int, OrderedPartitions]:
-    """Deal where partitions of a topic lie in several rows; mostly a few of one topic in each."""
+    """Distribute if partitions of a topic are in several rows; usually a few of one topic in each."""
     got: defaultdict[int, dict[str, list[int]]] = defaultdict(dict)
     singles = Singles()
     for row in sorted(needs):
@@ -431,7 +428,7 @@ def _deal_apart(
                     mine[topic] = [number]
             continue
         new: dict[int, OrderedPartitions] = {member: {} for member in wanted}
-        Pool(pool, singles).deal(wanted, new)
+        UnassignedPartitions(pool, singles).deal(wanted, new)
         for member, holding in new.items():
             mine = got[member]
             for topic, those in holding.items():
@@ -442,7 +439,7 @@ def _deal_apart(
 def _give_all(
     pool: Mapping[str, Sequence[int]], holding: OrderedPartitions, singles: Singles
 ) -> None:
-    """Give one member the whole pool of a row, of whose topics it was given nothing yet."""
+    """Give all free partitions of a row to one member that holds none of its topics yet."""
     for topic in sorted(pool) if len(pool) > 1 else pool:
         numbers = pool[topic]
         holding[topic] = singles.of(numbers)[0] if len(numbers) == 1 else tuple(sorted(numbers))

@@ -3,8 +3,8 @@
 import random
 
 from assignors.sticky.bitsets import positions
-from assignors.sticky.readership import Readership
-from assignors.sticky.rows import make_rows
+from assignors.sticky.partition_rows import make_partition_rows
+from assignors.sticky.subscription_index import SubscriptionIndex
 from tests.assignors.sticky.oracle import is_off_rack
 from tests.assignors.sticky.random_groups import random_group
 from tests.support.cases import each_case
@@ -13,7 +13,9 @@ from tests.support.cases import each_case
 def test_topics_with_the_same_readers_are_one_row() -> None:
     both = frozenset({"a", "b", "c"})
     counts = {"a": 2, "b": 3, "c": 4}
-    rows = make_rows(Readership([both, {"a", "b"}, both], counts), counts, [None] * 3, {})
+    rows = make_partition_rows(
+        SubscriptionIndex([both, {"a", "b"}, both], counts), counts, [None] * 3, {}
+    )
     assert rows.row_of_topic == {"a": 0, "b": 0, "c": 1}
     assert rows.sizes == [5, 4]
     assert rows.readers == [0b111, 0b101]
@@ -23,7 +25,9 @@ def test_topics_with_the_same_readers_are_one_row() -> None:
 
 def test_racks_divide_a_topic() -> None:
     racks = {"t": [("a",), ["b"], {"a", "b"}, ("z",), ()]}
-    rows = make_rows(Readership([{"t"}] * 3, "t"), {"t": 6}, ["a", "b", None], racks)
+    rows = make_partition_rows(
+        SubscriptionIndex([{"t"}] * 3, "t"), {"t": 6}, ["a", "b", None], racks
+    )
     number = rows.rows_of_topic["t"]
     assert [rows.far[row] for row in number] == [0b010, 0b001, 0, 0b011, 0, 0]
     assert sum(rows.sizes) == 6
@@ -34,7 +38,7 @@ def test_racks_divide_a_topic() -> None:
 
 def test_racks_that_tell_nothing_apart_divide_nothing() -> None:
     racks = {"t": [("a", "b"), ("b", "a", "c")]}
-    rows = make_rows(Readership([{"t"}] * 2, "t"), {"t": 2}, ["a", "b"], racks)
+    rows = make_partition_rows(SubscriptionIndex([{"t"}] * 2, "t"), {"t": 2}, ["a", "b"], racks)
     assert rows.row_of_topic == {"t": 0}
     assert not rows.have_racks
 
@@ -53,7 +57,9 @@ def test_every_partition_lies_where_it_belongs(seed: int) -> None:
         if any(topic in each for each in subscribed)
     }
     racks = [group.subscriptions[member].rack_id for member in members]
-    rows = make_rows(Readership(subscribed, counts), counts, racks, cluster.replica_racks)
+    rows = make_partition_rows(
+        SubscriptionIndex(subscribed, counts), counts, racks, cluster.replica_racks
+    )
     sizes = [0] * len(rows.sizes)
     for topic, count in counts.items():
         for number in range(count):

@@ -2,22 +2,22 @@
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.sticky.handover import Donor, without
+from assignors.sticky.partition_selection import RevocationOrder, without
 
 
 def test_of_a_topic_the_last_go() -> None:
-    assert Donor().give_away({"t": (4, 0, 2)}, 2) == {"t": [2, 4]}
+    assert RevocationOrder().choose({"t": (4, 0, 2)}, 2) == {"t": [2, 4]}
 
 
 def test_highest_topics_are_cut_first() -> None:
     own = {"a": range(1), "b": range(5), "c": range(4)}
-    assert Donor().give_away(own, 4) == {"b": [2, 3, 4], "c": [3]}
+    assert RevocationOrder().choose(own, 4) == {"b": [2, 3, 4], "c": [3]}
 
 
 def test_equals_take_turns_from_member_to_member() -> None:
-    donor = Donor()
+    donor = RevocationOrder()
     own = dict.fromkeys("abc", (0,))
-    given_away = [list(donor.give_away(own, 1)) for _ in range(4)]
+    given_away = [list(donor.choose(own, 1)) for _ in range(4)]
     assert given_away == [["a"], ["b"], ["c"], ["a"]]
 
 
@@ -35,11 +35,11 @@ def test_equals_take_turns_from_member_to_member() -> None:
 def test_just_as_many_as_asked_and_what_is_left_is_level(
     members: list[dict[str, tuple[int, ...]]], data: st.DataObject
 ) -> None:
-    donor = Donor()
+    donor = RevocationOrder()
     for own in members:
         total = sum(map(len, own.values()))
         count = data.draw(st.integers(0, total))
-        shed = donor.give_away(own, count)
+        shed = donor.choose(own, count)
         assert sum(map(len, shed.values())) == count
         left = without(own, shed)
         for topic, numbers in own.items():

@@ -1,7 +1,7 @@
-"""The partitions that members own: their claims, without everything that cannot be true.
+"""Find out which partitions members own, by validating their claims.
 
-Members claim in their own words what they own, so nothing in here is to be trusted: a partition may be gone
-or have a negative number, two members may claim one, a member may come back with a claim from long ago.
+Claims come from the members' user data and are not trusted: a partition may no longer exist or have a negative
+number, two members may claim the same one, and a member may return with an outdated claim.
 """
 
 from bisect import bisect_left
@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from assignors.sticky.readership import Readership
+from assignors.sticky.subscription_index import SubscriptionIndex
 from groupsdk.assignment import Partitions
 
 
@@ -17,15 +17,15 @@ _PAIR = 2
 _FEW = 4
 
 OrderedPartitions = dict[str, tuple[int, ...]]
-"""Topics in order, each with its partitions in order; no topic without any."""
+"""Topics in order, each with its partitions in order; topics without partitions are left out."""
 
 
 def are_ordered(groups: Collection[Sequence[int]], size: int) -> bool:
-    """Return whether each group is a tuple in ascending order, and not empty.
+    """Return whether each group is a non-empty tuple in ascending order.
 
     Args:
-        groups: partitions of one topic each, none twice.
-        size: number of partitions.
+        groups: partitions of one topic each, without duplicates.
+        size: total number of partitions.
     """
     return (
         set(map(type, groups)) <= {tuple}
@@ -35,14 +35,14 @@ def are_ordered(groups: Collection[Sequence[int]], size: int) -> bool:
 
 
 def ordered(partitions: Mapping[str, Sequence[int]]) -> OrderedPartitions:
-    """Put partitions in order, none of them twice."""
+    """Sort partitions that hold no duplicates."""
     return {
         topic: tuple(sorted(partitions[topic])) for topic in sorted(partitions) if partitions[topic]
     }
 
 
 def merged(own: OrderedPartitions, more: OrderedPartitions) -> OrderedPartitions:
-    """Join partitions that have none in common; neither argument is changed."""
+    """Merge two disjoint holdings; neither argument is changed."""
     if len(more) <= _FEW:
         topics, groups = list(own), list(own.values())
         for topic, numbers in more.items():
@@ -60,7 +60,7 @@ def merged(own: OrderedPartitions, more: OrderedPartitions) -> OrderedPartitions
 
 
 def by_topic(holding: OrderedPartitions) -> OrderedPartitions:
-    """Put the topics in order, where their partitions are; returns the mapping itself if they are, too."""
+    """Sort the topics of a holding whose partitions are sorted. Return the holding itself if it is in order."""
     topics = sorted(holding)
     return holding if topics == list(holding) else {topic: holding[topic] for topic in topics}
 
@@ -80,20 +80,19 @@ def _are_ascending(groups: Iterable[Sequence[int]]) -> bool:
 
 _NOBODY = -1
 _ONLY = [0]
-"""All partitions of a topic that has one."""
+"""The partitions of a topic that has only one."""
 
 
 @dataclass(slots=True)
 class Ownership:
-    """Which partitions have an owner.
+    """The partitions that have an owner, and those that have none.
 
     Attributes:
-        owned: by member: the topics, each with its partitions. A member's own claim, the very object, where
-            all of it holds.
+        owned: by member: topic to partitions. The member's own claim object if the whole claim is valid.
         sizes: by member: number of partitions owned.
-        free: topic to partitions that nobody owns, ascending; without the topics that have none.
-        disputed: the topics of which some claim does not hold.
-        holdings: members that own what is a holding as it stands; of the others nobody has looked.
+        free: topic to the partitions without an owner, ascending; topics without any are left out.
+        disputed: the topics with an invalid claim.
+        holdings: members whose `owned` is known to be in order; the others were not checked.
     """
 
     owned: list[Partitions]
@@ -103,28 +102,28 @@ class Ownership:
     holdings: Set[int] = frozenset()
 
 
-def settle(
+def find_owners(
     claims: Sequence[Partitions],
     generations: Sequence[int],
-    readership: Readership,
+    subscription_index: SubscriptionIndex,
     counts: Mapping[str, int],
 ) -> Ownership:
     """Find the owner of each partition (KIP-341, KAFKA-12984).
 
-    The owner is whoever claims a partition with the highest generation, among the members that are
-    subscribed to its topic. If that is more than one member, all of them are wrong, and nobody owns it.
-    Claims on what does not exist count for nothing. Time and memory are linear in claims and partitions.
+    The owner is the member that claims a partition with the highest generation, among those subscribed to its
+    topic. If several members claim it with that generation, nobody owns it. Claims on partitions that do not
+    exist are ignored. Time and memory are linear in claims and partitions.
 
     Args:
         claims: by member.
-        generations: by member; -1 is older than every other one.
-        readership: who subscribes to what.
-        counts: the known topics that have a subscriber, with their numbers of partitions.
+        generations: by member; -1 is older than any other.
+        subscription_index: the subscriptions.
+        counts: known topics with a subscriber, and their partition counts.
     """
     if not any(claims):
         free: dict[str, Sequence[int]] = {topic: range(count) for topic, count in counts.items()}
         return Ownership(list(claims), [0] * len(claims), free)
-    ownership, claimed = _gather(claims, readership, counts)
+    ownership, claimed = _gather(claims, subscription_index, counts)
     ownership.free, doubtful = _check(claimed, counts)
     if doubtful:
         owned = ownership.owned
@@ -139,10 +138,10 @@ def settle(
 
 def _gather(
     claims: Sequence[Partitions],
-    readership: Readership,
+    subscription_index: SubscriptionIndex,
     counts: Mapping[str, int],
 ) -> tuple[Ownership, dict[str, list[int]]]:
-    """Go through all claims once; returns them as far as topics go, and all that is claimed, by topic."""
+    """Return the claims without unsubscribed topics, and all claimed partitions by topic, in one pass."""
     owned = list(claims)
     sizes = [0] * len(claims)
     disputed = set[str]()
@@ -152,14 +151,14 @@ def _gather(
     names: list[str] = []
     last = -1
     in_order = True
-    # Memory is what takes the time, so that all is done with a claim as long as it is at hand.
-    for member, (own, wanted) in enumerate(zip(claims, readership.list_of, strict=True)):
+    # Memory access dominates, so each claim is processed completely while it is in the cache.
+    for member, (own, wanted) in enumerate(zip(claims, subscription_index.list_of, strict=True)):
         if not own:
             continue
-        # Members that subscribe alike often own of the same topics, and then those are looked up once.
+        # Members with equal subscriptions often own the same topics; these are looked up once.
         if wanted != last or list(own) != names:
-            if not readership.has_all(member, own):
-                known = readership.known(member)
+            if not subscription_index.has_all(member, own):
+                known = subscription_index.known(member)
                 disputed |= own.keys() - known
                 own = owned[member] = {t: own[t] for t in own if t in known}
             names, last = list(own), wanted
@@ -167,8 +166,8 @@ def _gather(
             in_order = names == sorted(names)
         groups: list[Sequence[int]] = list(own.values())
         if set(map(type, groups)) != {tuple}:
-            # A plan must not share lists with its caller. All of them are copied at once here, which is
-            # faster than one by one when partitions are put in order.
+            # A plan must not share lists with its caller. Copying all of them here is faster than one by one
+            # when partitions are sorted.
             groups = list(map(tuple, groups))
             own = owned[member] = dict(zip(own, groups, strict=True))
         deque(map(list.extend, places, groups), maxlen=0)
@@ -181,9 +180,9 @@ def _gather(
 def _check(
     claimed: Mapping[str, Sequence[int]], counts: Mapping[str, int]
 ) -> tuple[dict[str, Sequence[int]], set[str]]:
-    """Look at each topic as a whole; returns what of those that are sound is free, and the other topics.
+    """Check each topic as a whole. Return the free partitions of valid topics, and the doubtful topics.
 
-    Where all is sound, as it nearly always is, no number is looked at by itself.
+    If all claims are valid, as is usual, no partition is checked individually.
     """
     ranges = {count: frozenset(range(count)) for count in set(counts.values())}
     free: dict[str, Sequence[int]] = {}
@@ -198,7 +197,7 @@ def _check(
             continue
         taken = set(numbers)
         left = ranges[count] - taken
-        # What is claimed and what is left come to the whole only if nothing is claimed that is not there.
+        # Claimed and free partitions add up to the count only if every claimed partition exists.
         if len(taken) != len(numbers) or len(left) + len(taken) != count:
             doubtful.add(topic)
         elif left:
@@ -212,7 +211,7 @@ def _resolve(
     counts: Mapping[str, int],
     doubtful: Set[str],
 ) -> dict[str, set[int]]:
-    """Decide the claims on some topics one by one; returns what of them is owned."""
+    """Decide the claims on doubtful topics partition by partition. Return the owned partitions of each."""
     owners = _owners(owned, generations, counts, doubtful)
     for member, claim in enumerate(owned):
         if not claim.keys().isdisjoint(doubtful):
@@ -235,7 +234,7 @@ def _owners(
     counts: Mapping[str, int],
     topics: Set[str],
 ) -> dict[str, dict[int, int]]:
-    """Find by topic and partition the member with the newest claim; nobody where there are two."""
+    """Return, by topic and partition, the member with the newest claim; nobody if two members tie."""
     owners: dict[str, dict[int, int]] = {topic: {} for topic in topics}
     newest: dict[str, dict[int, int]] = {topic: {} for topic in topics}
     for member, claim in enumerate(claims):

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from assignors.sticky.claims import Ownership, settle
-from assignors.sticky.readership import Readership
+from assignors.sticky.ownership import Ownership, find_owners
+from assignors.sticky.subscription_index import SubscriptionIndex
 from groupsdk.assignment import Partitions
 from tests.assignors.sticky.oracle import owners
 from tests.assignors.sticky.random_groups import random_group
@@ -13,8 +13,8 @@ from tests.support.cases import each_case
 
 
 def _settle(claims: list[Partitions], generations: list[int], topics: dict[str, int]) -> Ownership:
-    return settle(
-        claims, generations, Readership([frozenset(topics)] * len(claims), topics), topics
+    return find_owners(
+        claims, generations, SubscriptionIndex([frozenset(topics)] * len(claims), topics), topics
     )
 
 
@@ -45,9 +45,9 @@ def test_tells_which_claims_are_hands() -> None:
 
 def test_lists_are_copied_once_and_are_hands_then() -> None:
     claims: list[Partitions] = [{"t": [0, 2], "u": [1]}, {"t": [3, 1]}, {"t": range(4, 5)}]
-    readership = Readership([["t", "u"]] * 3, ["t", "u"])
+    subscription_index = SubscriptionIndex([["t", "u"]] * 3, ["t", "u"])
 
-    ownership = settle(claims, [1, 1, 1], readership, {"t": 5, "u": 2})
+    ownership = find_owners(claims, [1, 1, 1], subscription_index, {"t": 5, "u": 2})
 
     assert ownership.owned == [{"t": (0, 2), "u": (1,)}, {"t": (3, 1)}, {"t": (4,)}]
     assert ownership.holdings == {0, 2}
@@ -86,7 +86,7 @@ def test_newest_claim_wins_if_it_is_alone(
 
 def test_what_does_not_exist_is_not_owned() -> None:
     claims: list[Partitions] = [{"t": [-1, 0, 7, 0], "gone": [0], "u": [0]}]
-    found = settle(claims, [1], Readership([{"t"}], {"t"}), {"t": 2})
+    found = find_owners(claims, [1], SubscriptionIndex([{"t"}], {"t"}), {"t": 2})
     assert found.owned == [{"t": [0]}]
     assert found.sizes == [1]
     assert found.free == {"t": [1]}
@@ -95,8 +95,8 @@ def test_what_does_not_exist_is_not_owned() -> None:
 
 
 def test_subscriber_wins_against_a_newer_claim_of_one_that_is_not() -> None:
-    found = settle(
-        [{"t": [0]}, {"t": [0]}], [9, 1], Readership([{"u"}, {"t"}], "tu"), {"t": 1, "u": 1}
+    found = find_owners(
+        [{"t": [0]}, {"t": [0]}], [9, 1], SubscriptionIndex([{"u"}, {"t"}], "tu"), {"t": 1, "u": 1}
     )
     assert found.owned == [{}, {"t": (0,)}]
 
@@ -110,10 +110,10 @@ def test_agrees_with_a_plain_way_to_tell(seed: int) -> None:
         for topic, count in group.cluster.partition_counts.items()
         if any(topic in each.topics for each in group.subscriptions.values())
     }
-    found = settle(
+    found = find_owners(
         [group.claims[member] for member in members],
         [group.generations[member] for member in members],
-        Readership(
+        SubscriptionIndex(
             [frozenset(group.subscriptions[member].topics) & counts.keys() for member in members],
             counts,
         ),

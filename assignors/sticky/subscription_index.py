@@ -1,4 +1,4 @@
-"""Subscriptions with members, topics and lists of topics as numbers."""
+"""Index the subscriptions: members, topics and topic lists become numbers."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -8,21 +8,22 @@ from assignors.sticky.bitsets import bitset, transpose
 _ZERO, _ONE = b"01"
 _SPARSE = 20
 _LARGE = 1 << 23
-"""For fewer members * topics sets of bits are small, whatever is in them."""
+"""Below this many members * topics, bit sets are small whatever they hold."""
 
 
-class Readership:
-    """The topics that members subscribe to.
+class SubscriptionIndex:
+    """The topics that members subscribe to, by number.
 
-    Takes time in the order of the subscriptions, and of members * topics / 8 bytes of memory moved.
+    Building it takes time linear in the subscriptions, plus moving members * topics / 8 bytes of memory.
 
     Attributes:
-        topics: in order.
-        list_of: by member: the number of its list of topics; most members having their own, all have.
+        topics: all topics, sorted.
+        list_of: by member: the number of its topic list. If most members have a list of their own, all are
+            treated as if they had.
 
     Args:
-        subscribed: by member; equal ones are best the same object.
-        topics: all of them.
+        subscribed: by member; pass equal lists as the same object where possible.
+        topics: all topics.
     """
 
     __slots__ = (
@@ -47,10 +48,10 @@ class Readership:
             distinct = {id(each): each for each in subscribed}
             self._lists = [distinct[each] for each in lists]
         else:
-            # To turn lists into members would take more than it takes to look at some lists twice.
+            # Mapping lists back to members would cost more than looking at some lists twice.
             self.list_of = list(range(len(subscribed)))
             self._lists = list(subscribed)
-        # A few topics of many: such lists, and those that are shared, are best sets.
+        # Lists with few of the topics, and shared lists, are fastest as sets.
         self._are_short = sum(map(len, self._lists)) * _SPARSE < len(self._lists) * len(self.topics)
         self._subscriptions = sum(map(len, subscribed))
         self._sets: dict[int, frozenset[str]] = {}
@@ -58,17 +59,17 @@ class Readership:
 
     @property
     def lists(self) -> int:
-        """How many lists there are; 1 where all members have the same one."""
+        """The number of distinct topic lists; 1 if all members have the same one."""
         return len(self._lists)
 
     @property
     def topic_lists(self) -> Sequence[Collection[str]]:
-        """The lists, by their numbers."""
+        """The topic lists, by number."""
         return self._lists
 
     @property
     def is_sparse(self) -> bool:
-        """Whether sets of bits would take far more memory and time than lists of who reads what."""
+        """Whether bit sets would take far more memory and time than adjacency lists."""
         possible = len(self.list_of) * len(self.topics)
         return possible > _LARGE and self._subscriptions * _SPARSE < possible
 
@@ -76,7 +77,7 @@ class Readership:
         """Return whether a member subscribes to all of some topics."""
         if self._are_shared or self._are_short:
             return self.known(member).issuperset(topics)
-        # Sets of all lists would take more time and memory to make than anything else of the plan.
+        # Building sets of all lists would take more time and memory than the rest of the plan.
         line = self._lines()[self.list_of[member]]
         try:
             return _ZERO not in map(line.__getitem__, map(self._number.__getitem__, topics))
@@ -87,14 +88,14 @@ class Readership:
         """Return the topics that a member subscribes to."""
         number = self.list_of[member]
         if not self._are_shared:
-            # Seldom asked for twice, and many times as large as the list.
+            # Not cached: it is seldom needed twice and many times larger than the list.
             return frozenset(self._lists[number])
         if number not in self._sets:
             self._sets[number] = frozenset(self._lists[number])
         return self._sets[number]
 
     def rows(self) -> tuple[dict[str, int], list[int]]:
-        """Group topics by their subscribers; returns the row of each topic, and the readers of each row."""
+        """Group topics by their subscribers. Return the row of each topic and the readers of each row."""
         rows: dict[int, int] = {}
         row_of_topic = {
             topic: rows.setdefault(column, len(rows))
@@ -106,7 +107,7 @@ class Readership:
         return row_of_topic, transpose([rows_of_list[each] for each in self.list_of], len(rows))
 
     def _columns(self) -> list[int]:
-        """Find for each topic, by its number, the set of the lists that it is in."""
+        """Return, by topic number, the set of lists that contain the topic."""
         width = len(self.topics)
         if self._are_short:
             found: list[list[int]] = [[] for _ in range(width)]
@@ -114,12 +115,12 @@ class Readership:
                 for topic in each:
                     found[self._number[topic]].append(index)
             return list(map(bitset, found))
-        # The last one first, so that each column reads as a binary number.
+        # Reversed, so that each column reads as a binary number.
         matrix = b"".join(reversed(self._lines()))
         return [int(matrix[index::width], 2) for index in range(width)]
 
     def _lines(self) -> list[bytearray]:
-        """Return a line of text for each list: "1" at the numbers of its topics, else "0"."""
+        """Return one bytes row for each list: "1" at the numbers of its topics, "0" elsewhere."""
         if self._made is None:
             number, width = self._number, len(self.topics)
             self._made = []

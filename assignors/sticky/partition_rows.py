@@ -1,30 +1,30 @@
-"""The problem in numbers: which rows of alike partitions there are, and who may have them."""
+"""Rows of the problem: equivalent partitions grouped together, and the members that may own them."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from assignors.sticky.readership import Readership
+from assignors.sticky.subscription_index import SubscriptionIndex
 from groupsdk.assignment import Partitions
 
 
 Counts = dict[int, int]
-"""Row to a number of partitions above 0."""
+"""Row to number of partitions, always above 0."""
 
 
 _NOBODY = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Partitions that no rule tells apart, grouped: same subscribers, and replicas in the same racks.
+class PartitionRows:
+    """Groups of equivalent partitions: same subscribers, and replicas in the same racks.
 
     Attributes:
         sizes: by row: number of partitions.
         readers: by row: the set of members subscribed.
-        far: by row: the readers that are in another rack than all replicas.
-        row_of_topic: for topics that lie in one row as a whole.
-        rows_of_topic: for the others, by partition.
+        far: by row: the readers whose rack has no replica.
+        row_of_topic: the row of each topic whose partitions are all in one row.
+        rows_of_topic: for other topics, the row of each partition.
     """
 
     sizes: list[int]
@@ -35,11 +35,11 @@ class Rows:
 
     @property
     def have_racks(self) -> bool:
-        """Whether some partition is off rack for some member."""
+        """Whether any partition is off rack for any member."""
         return any(self.far)
 
     def count(self, partitions: Partitions) -> Counts:
-        """Count some partitions by row."""
+        """Count partitions by row."""
         if not self.rows_of_topic and all(partitions.values()):
             return self._count_whole(partitions)
         if not self.row_of_topic:
@@ -60,7 +60,7 @@ class Rows:
         return counts
 
     def _count_whole(self, partitions: Partitions) -> Counts:
-        """Count where every topic lies in one row, and has some partitions: seldom one by one."""
+        """Count when every topic is in one row and has partitions; avoids counting them one by one."""
         found = list(map(self.row_of_topic.__getitem__, partitions))
         if len(self.row_of_topic) == len(self.sizes):
             return dict(zip(found, map(len, partitions.values()), strict=True))
@@ -77,11 +77,11 @@ class Rows:
     def split(
         self, partitions: Partitions, only: Collection[int] | None = None
     ) -> dict[int, dict[str, Sequence[int]]]:
-        """Tell partitions apart by row.
+        """Split partitions by row.
 
         Args:
-            partitions: any.
-            only: the rows that are asked for; what lies in others may be left out.
+            partitions: the partitions to split.
+            only: the rows needed; partitions of other rows may be left out.
         """
         if not self.rows_of_topic and only is not None and len(only) == 1:
             (row,) = only
@@ -109,23 +109,23 @@ class Rows:
         return parts
 
 
-def make_rows(
-    readership: Readership,
+def make_partition_rows(
+    subscription_index: SubscriptionIndex,
     counts: Mapping[str, int],
     member_racks: Sequence[str | None],
     replica_racks: Mapping[str, Sequence[Collection[str]]],
-) -> Rows:
+) -> PartitionRows:
     """Group the partitions of all topics.
 
-    Takes time in the order of the subscriptions and of members * rows / 8 bytes of memory moved.
+    Takes time linear in the subscriptions, plus moving members * rows / 8 bytes of memory.
 
     Args:
-        readership: who subscribes to what.
-        counts: the known topics that have a subscriber, with their numbers of partitions.
-        member_racks: by member; None where it does not say.
+        subscription_index: the subscriptions.
+        counts: known topics with a subscriber, and their partition counts.
+        member_racks: by member; None if unknown.
         replica_racks: topic to the racks of each partition's replicas, where known.
     """
-    row_of_topic, readers = readership.rows()
+    row_of_topic, readers = subscription_index.rows()
     sizes = [0] * len(readers)
     in_rack: dict[str, int] = {}
     for member, rack in enumerate(member_racks):
@@ -134,14 +134,14 @@ def make_rows(
     if not in_rack or not replica_racks:
         for topic, row in row_of_topic.items():
             sizes[row] += counts[topic]
-        return Rows(sizes, readers, [0] * len(readers), row_of_topic, {})
+        return PartitionRows(sizes, readers, [0] * len(readers), row_of_topic, {})
 
     racks = _Racks(in_rack)
     numbers: dict[tuple[int, int], int] = {}
     sizes = []
     whole: dict[str, int] = {}
     divided: dict[str, list[int]] = {}
-    for topic in readership.topics:
+    for topic in subscription_index.topics:
         audience = readers[row_of_topic[topic]]
         far = racks.far(replica_racks.get(topic, ()), counts[topic])
         rows_of_far: dict[int, int] = {}
@@ -156,14 +156,16 @@ def make_rows(
             whole[topic] = used.pop()
         else:
             divided[topic] = list(map(rows_of_far.__getitem__, far))
-    return Rows(sizes, [key[0] for key in numbers], [key[1] for key in numbers], whole, divided)
+    return PartitionRows(
+        sizes, [key[0] for key in numbers], [key[1] for key in numbers], whole, divided
+    )
 
 
 class _Racks:
     """Finds the members that are off rack for a partition.
 
     Attributes:
-        members: sets of members; what is found is places in here, as short numbers are counted sooner.
+        members: sets of members. Results are indexes into this list, because small integers count faster.
     """
 
     def __init__(self, in_rack: Mapping[str, int]) -> None:
@@ -174,7 +176,7 @@ class _Racks:
         self.members = [0]
 
     def far(self, replicas: Sequence[Collection[str]], count: int) -> list[int]:
-        """Find the set of members off rack, by partition; nobody where the replicas' racks are not known."""
+        """Return, by partition, the index of its off-rack members; the empty set if replica racks are unknown."""
         replicas = replicas[:count]
         if not set(map(type, replicas)) <= {tuple, frozenset}:
             replicas = [frozenset(racks) for racks in replicas]

@@ -1,15 +1,15 @@
 """Numbers become partitions."""
 
-from assignors.sticky.claims import Ownership
-from assignors.sticky.handover import hand_over
-from assignors.sticky.rows import Rows
+from assignors.sticky.ownership import Ownership
+from assignors.sticky.partition_rows import PartitionRows
+from assignors.sticky.partition_selection import select_partitions
 
 
 def test_what_one_gives_away_another_gets() -> None:
     ownership = Ownership([{"t": [3, 1, 0]}, {}, {"u": [0]}], [3, 0, 1], {"t": [2]})
-    found = hand_over(ownership, {0: {1: 2}}, {0: {0: 1}})
-    assert found.given == {"t": [3]}
-    assert found.dealt == {1: {"t": (2, 3)}}
+    found = select_partitions(ownership, {0: {1: 2}}, {0: {0: 1}})
+    assert found.revoked == {"t": [3]}
+    assert found.added == {1: {"t": (2, 3)}}
     assert found.holdings == [{"t": (0, 1)}, {"t": (2, 3)}, {"u": (0,)}]
     assert ownership.owned[0] == {"t": [3, 1, 0]}
     assert ownership.free == {"t": [2]}
@@ -17,26 +17,26 @@ def test_what_one_gives_away_another_gets() -> None:
 
 def test_nothing_changes() -> None:
     own = {"t": (0, 1)}
-    assert hand_over(Ownership([own], [2], {}, holdings={0}), {}, {}).holdings[0] is own
+    assert select_partitions(Ownership([own], [2], {}, holdings={0}), {}, {}).holdings[0] is own
 
 
 def test_what_is_no_hand_becomes_one() -> None:
     own = {"u": [1, 0], "t": (0,), "v": ()}
-    (holding,) = hand_over(Ownership([own], [3], {}), {}, {}).holdings
+    (holding,) = select_partitions(Ownership([own], [3], {}), {}, {}).holdings
     assert list(holding.items()) == [("t", (0,)), ("u", (0, 1))]
     assert own == {"u": [1, 0], "t": (0,), "v": ()}
 
 
 def test_rows_do_not_mix() -> None:
     # One topic whose partitions lie in two rows, as they do where racks matter.
-    rows = Rows([2, 2], [3, 3], [0, 0], {}, {"t": [0, 1, 0, 1]})
+    rows = PartitionRows([2, 2], [3, 3], [0, 0], {}, {"t": [0, 1, 0, 1]})
     ownership = Ownership([{"t": [0, 1]}, {}], [2, 0], {"t": [2, 3]})
-    holdings = hand_over(ownership, {0: {1: 1}, 1: {0: 1}}, {}, rows).holdings
+    holdings = select_partitions(ownership, {0: {1: 1}, 1: {0: 1}}, {}, rows).holdings
     assert holdings == [{"t": (0, 1, 3)}, {"t": (2,)}]
 
 
 def test_a_row_that_is_given_away_is_dealt_as_that_row() -> None:
-    rows = Rows([2, 2], [3, 3], [0, 0], {}, {"t": [0, 1, 0, 1]})
+    rows = PartitionRows([2, 2], [3, 3], [0, 0], {}, {"t": [0, 1, 0, 1]})
     ownership = Ownership([{"t": [0, 1, 2]}, {"t": [3]}], [3, 1], {})
-    holdings = hand_over(ownership, {0: {1: 1}}, {0: {0: 1}}, rows).holdings
+    holdings = select_partitions(ownership, {0: {1: 1}}, {0: {0: 1}}, rows).holdings
     assert holdings == [{"t": (0, 1)}, {"t": (2, 3)}]

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings, strategies as st
 
-from assignors.sticky.claims import OrderedPartitions
-from assignors.sticky.handover import Pool, Singles
+from assignors.sticky.ownership import OrderedPartitions
+from assignors.sticky.partition_selection import Singles, UnassignedPartitions
 from tests.support.cases import each_case
 
 
 def test_neighbours_go_to_different_members() -> None:
     holdings: dict[int, OrderedPartitions] = {3: {}, 1: {}}
-    Pool({"u": [1, 0], "t": range(3)}, Singles()).deal({3: 2, 1: 3}, holdings)
+    UnassignedPartitions({"u": [1, 0], "t": range(3)}, Singles()).deal({3: 2, 1: 3}, holdings)
     assert holdings == {1: {"t": (0, 2), "u": (1,)}, 3: {"t": (1,), "u": (0,)}}
 
 
 def test_whoever_needs_more_gets_the_last() -> None:
     holdings: dict[int, OrderedPartitions] = {0: {}, 1: {}, 2: {}}
-    Pool({"t": [5, 6, 7, 8, 9]}, Singles()).deal({0: 1, 1: 3, 2: 1}, holdings)
+    UnassignedPartitions({"t": [5, 6, 7, 8, 9]}, Singles()).deal({0: 1, 1: 3, 2: 1}, holdings)
     assert holdings == {0: {"t": (5,)}, 1: {"t": (6, 8, 9)}, 2: {"t": (7,)}}
 
 
@@ -45,7 +45,7 @@ def test_everybody_gets_its_number_and_nothing_goes_twice(
             needs[member] = want
     other: OrderedPartitions = {"before": (1,)}
     holdings: dict[int, OrderedPartitions] = {member: dict(other) for member in needs}
-    Pool(free, Singles()).deal(needs, holdings)
+    UnassignedPartitions(free, Singles()).deal(needs, holdings)
     seen: Counter[tuple[str, int]] = Counter()
     for member, holding in holdings.items():
         assert holding.pop("before") == (1,)
@@ -82,7 +82,7 @@ def test_large_tables_are_dealt_one_by_one_too(seed: int) -> None:
         holding = expected[at % members]
         holding[topic] = (*holding.get(topic, ()), number)
     holdings: dict[int, OrderedPartitions] = {member: {} for member in needs}
-    Pool(free, Singles()).deal(needs, holdings)
+    UnassignedPartitions(free, Singles()).deal(needs, holdings)
     assert holdings == expected
     assert all(list(holding) == sorted(holding) for holding in holdings.values())
 

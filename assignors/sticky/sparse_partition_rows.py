@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 
-from assignors.sticky.readership import Readership
-from assignors.sticky.rows import Rows
+from assignors.sticky.partition_rows import PartitionRows
+from assignors.sticky.subscription_index import SubscriptionIndex
 
 
 Racks = frozenset[str] | None
 """Racks of the replicas of a row; None where no member is off rack."""
 
 
-class SparseRows:
+class SparsePartitionRows:
     """All partitions, grouped, and who may have them.
 
     Attributes:
@@ -36,7 +36,7 @@ class SparseRows:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: PartitionRows,
         lists: Sequence[Sequence[int]],
         list_of: Sequence[int],
         member_racks: Sequence[str | None] = (),
@@ -63,24 +63,24 @@ class SparseRows:
         return racks is not None and bool(own) and own not in racks
 
 
-def make_sparse_rows(
-    readership: Readership,
+def make_sparse_partition_rows(
+    subscription_index: SubscriptionIndex,
     counts: Mapping[str, int],
     member_racks: Sequence[str | None],
     replica_racks: Mapping[str, Sequence[Collection[str]]],
-) -> SparseRows:
+) -> SparsePartitionRows:
     """Group the partitions of all topics, in time of the order of subscriptions and partitions.
 
     Topics are grouped by their readers only where members share lists of topics. Else hardly two topics have
     the same readers, and each is a row, numbered in order.
     """
-    topics = readership.topics
+    topics = subscription_index.topics
     number = {topic: index for index, topic in enumerate(topics)}
-    of_list = [_once(each, number) for each in readership.topic_lists]
+    of_list = [_once(each, number) for each in subscription_index.topic_lists]
     # The same topics in another order are the same list.
     places: dict[tuple[int, ...], int] = {}
     place_of_list = [places.setdefault(each, len(places)) for each in of_list]
-    list_of = [place_of_list[each] for each in readership.list_of]
+    list_of = [place_of_list[each] for each in subscription_index.list_of]
     lists: list[Sequence[int]] = list(places)
     row_of_topic: Sequence[int] = range(len(topics))
     if 2 * len(lists) <= len(list_of):
@@ -91,10 +91,10 @@ def make_sparse_rows(
         for topic, row in zip(topics, row_of_topic, strict=True):
             sizes[row] += counts[topic]
         whole = dict(zip(topics, row_of_topic, strict=True))
-        return SparseRows(Rows(sizes, [], [], whole, {}), lists, list_of)
+        return SparsePartitionRows(PartitionRows(sizes, [], [], whole, {}), lists, list_of)
     rows, parts, racks = _divided(topics, counts, row_of_topic, replica_racks, known_racks)
     lists = [sorted(chain.from_iterable(map(parts.__getitem__, each))) for each in lists]
-    return SparseRows(rows, lists, list_of, member_racks, racks)
+    return SparsePartitionRows(rows, lists, list_of, member_racks, racks)
 
 
 def _once(topics: Collection[str], number: Mapping[str, int]) -> tuple[int, ...]:
@@ -126,7 +126,7 @@ def _divided(
     row_of_topic: Sequence[int],
     replica_racks: Mapping[str, Sequence[Collection[str]]],
     known_racks: frozenset[str],
-) -> tuple[Rows, Sequence[Collection[int]], Sequence[Racks]]:
+) -> tuple[PartitionRows, Sequence[Collection[int]], Sequence[Racks]]:
     """Divide rows by racks; returns the new ones, their numbers by what they were divided from, and racks."""
     parts: list[dict[Racks, int]] = [{} for _ in range(1 + max(row_of_topic))]
     racks_of: list[Racks] = []
@@ -149,7 +149,11 @@ def _divided(
         sizes[row] += counts[topic]
     for row, count in Counter(chain.from_iterable(divided.values())).items():
         sizes[row] += count
-    return Rows(sizes, [], [], whole, divided), [list(part.values()) for part in parts], racks_of
+    return (
+        PartitionRows(sizes, [], [], whole, divided),
+        [list(part.values()) for part in parts],
+        racks_of,
+    )
 
 
 def _racks(
