@@ -359,9 +359,7 @@ def test_appends_that_fail_change_nothing(
     broker.failing = failure
     assert broker.init("new").error_code == answer
     assert broker.shard.transaction("new") is None
-    assert (
-        f"transactional id new: writing its record failed: {failure.name}" in caplog.messages
-    )
+    assert f"transactional id new: writing its record failed: {failure.name}" in caplog.messages
     broker.failing = None
     producer = broker.producer()
     before = broker.view()

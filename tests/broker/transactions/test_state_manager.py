@@ -204,7 +204,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted(
         broker.wait(8_001)
     assert broker.now_ms == started_ms + 70_000
     assert broker.state() is S.PREPARE_ABORT
-    assert "x: the transaction of producer id 0, epoch 0 is aborted: open for more" in caplog.text
+    assert "x: aborting the transaction of producer id 0, epoch 0: open for more" in caplog.text
     (marker,) = broker.markers
     assert (marker.committed, marker.producer_epoch) == (False, 1)
     broker.write_markers()
