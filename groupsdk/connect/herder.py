@@ -215,7 +215,7 @@ class Herder:
             self._need_rejoin("connectors or their tasks have changed")
         return Reaction(
             restart_connectors=changes.connectors_changed.intersection(self._work.connectors),
-            stop_tasks=self.changed_tasks(old, new),
+            stop_tasks=self._affected(old, new, changes),
             retarget=changes.targets_changed,
         )
 
@@ -223,9 +223,7 @@ class Herder:
         self, old: ClusterConfigState, new: ClusterConfigState
     ) -> frozenset[ConnectorTaskId]:
         """Return the tasks owned here that cannot go on as they are."""
-        if old.epoch != new.epoch:
-            return frozenset(self._work.tasks)  # their fencing tokens are of the past
-        return ConfigChanges.between(old, new).tasks_changed.intersection(self._work.tasks)
+        return self._affected(old, new, ConfigChanges.between(old, new))
 
     # What to do.
 
@@ -240,6 +238,13 @@ class Herder:
         if self._state is HerderState.REJOIN_DUE:
             return self._rejoin(HerderTrigger.ASKED)
         return None
+
+    def _affected(
+        self, old: ClusterConfigState, new: ClusterConfigState, changes: ConfigChanges
+    ) -> frozenset[ConnectorTaskId]:
+        if old.epoch != new.epoch:
+            return frozenset(self._work.tasks)  # their fencing tokens are of the past
+        return changes.tasks_changed.intersection(self._work.tasks)
 
     def _resolve(self, configs: ClusterConfigState) -> Step:
         assignment, is_read = self._assignment, self._state is HerderState.CAUGHT_UP
