@@ -26,28 +26,33 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     "groupsdk/connect/__main__.py": ("tests/cli/test_worker.py", "the command as a module"),
     "groupsdk/consumer/settings.py": ("tests/test_settings.py", "made with those of the member"),
     "groupsdk/history/__main__.py": ("tests/cli/test_history.py", "calls the command"),
-    "groupsdk/history/alerts.py": ("tests/spark/test_alerts.py", "needs a Spark session"),
+    "groupsdk/history/alert_stream.py": (
+        "tests/spark/test_alert_stream.py",
+        "needs a Spark session",
+    ),
     "groupsdk/history/archive.py": ("tests/spark/test_live.py", "needs a Spark session"),
-    "groupsdk/history/decode.py": ("tests/spark/test_live.py", "needs a Spark session"),
     "groupsdk/cli/history_following.py": (
         "tests/spark/test_following.py",
         "needs a Spark session and a broker",
     ),
     "groupsdk/history/following/live_topic.py": ("tests/spark/test_following.py", "needs a broker"),
     "groupsdk/history/following/stream.py": ("tests/spark/test_following.py", "needs Spark"),
-    "groupsdk/history/following/update.py": (
+    "groupsdk/history/following/update_steps.py": (
         "tests/history/following/test_updater.py",
         "the steps of each update",
     ),
-    "groupsdk/history/following/buckets.py": (
+    "groupsdk/history/following/bucket_update.py": (
         "tests/history/following/test_updater.py",
         "every update goes through it",
     ),
-    "groupsdk/history/following/kept_files.py": (
+    "groupsdk/history/following/table_files.py": (
         "tests/history/following/test_updater.py",
         "every update goes through it",
     ),
-    "groupsdk/history/groups/rows.py": ("tests/history/groups/test_walk.py", "declarations"),
+    "groupsdk/history/groups/row_types.py": (
+        "tests/history/groups/test_timeline.py",
+        "declarations",
+    ),
     "groupsdk/history/job.py": ("tests/spark/test_job.py", "needs a Spark session"),
     "groupsdk/history/table_formats.py": ("tests/spark/test_table_formats.py", "needs Spark"),
     "groupsdk/history/pipeline.py": ("tests/history/test_local.py", "each run goes through it"),
@@ -56,10 +61,10 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "each run reads its stages",
     ),
     "groupsdk/history/sources/read_limits.py": ("tests/spark/test_live.py", "needs a stream"),
-    "groupsdk/history/sources/broker_log.py": ("tests/spark/test_sources.py", "needs Spark"),
-    "groupsdk/history/sources/connector.py": ("tests/spark/test_sources.py", "needs Spark"),
-    "groupsdk/history/sources/segments.py": ("tests/spark/test_landing.py", "needs Spark"),
-    "groupsdk/history/sources/topic.py": ("tests/spark/test_live.py", "needs a broker"),
+    "groupsdk/history/sources/spark_broker_log.py": ("tests/spark/test_sources.py", "needs Spark"),
+    "groupsdk/history/sources/spark_connector.py": ("tests/spark/test_sources.py", "needs Spark"),
+    "groupsdk/history/sources/spark_segments.py": ("tests/spark/test_landing.py", "needs Spark"),
+    "groupsdk/history/sources/spark_topic.py": ("tests/spark/test_live.py", "needs a broker"),
     "groupsdk/history/tables": ("tests/spark/test_lag.py", "steps from DataFrame to DataFrame"),
     "groupsdk/testing": ("tests/kafka/test_local_kafka.py", "all of it starts one broker"),
     "groupsdk/testing/simulation": (
@@ -102,7 +107,7 @@ SHORT_FOR_NOW: dict[str, int] = {
     "groupsdk/connect": 0,
     "groupsdk/consumer": 2,
     "groupsdk/consumer_membership": 4,
-    "groupsdk/history": 17,
+    "groupsdk/history": 16,
     "groupsdk/telemetry": 1,
     "groupsdk/testing": 7,
     "groupsdk/wire": 7,

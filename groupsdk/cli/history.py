@@ -220,7 +220,7 @@ def run_command(**given: Any) -> None:
 @_spark_options
 def report_command(**given: Any) -> None:
     """Write the report of tables that are there."""
-    from groupsdk.history.sources.places import local_path
+    from groupsdk.history.sources.filesystems import local_path
 
     options = HistoryOptions(**given)
     if local_path(options.out) is None:
@@ -364,7 +364,7 @@ def start_session(
 def _run(options: HistoryOptions) -> None:
     from groupsdk.history.job import run as run_job
     from groupsdk.history.report.tables import SparkTables
-    from groupsdk.history.sources.broker_log import read_ends
+    from groupsdk.history.sources.spark_broker_log import read_ends
 
     progress = Progress(quiet=options.quiet)
     chosen = chosen_options(options)
@@ -389,9 +389,9 @@ def _run(options: HistoryOptions) -> None:
 
 def goes_on(options: HistoryOptions) -> bool:
     """Tell whether a run adds to the tables of the one before: those of an archive, without what is not in the log."""
-    from groupsdk.history.sources.places import is_known
+    from groupsdk.history.sources.filesystems import is_supported
 
-    if not options.archive or not is_known(options.out):
+    if not options.archive or not is_supported(options.out):
         return False
     return not options.broker_log and not options.end_offsets and options.format == "parquet"
 
@@ -405,7 +405,7 @@ def _follow(options: HistoryOptions) -> None:
 def _run_locally(options: HistoryOptions) -> None:
     from groupsdk.history.local import run as run_here
     from groupsdk.history.report.tables import ParquetTables
-    from groupsdk.history.sources.broker_log_lines import read_told
+    from groupsdk.history.sources.broker_log_lines import read_log_files
 
     progress = Progress(quiet=options.quiet)
     tasks, names = _local_tasks(options)
@@ -414,7 +414,9 @@ def _run_locally(options: HistoryOptions) -> None:
         options.out,
         chosen_options(options),
         names=names_in(options.topics) if options.topics else names,
-        told=read_told(options.broker_log, zone=options.log_zone) if options.broker_log else (),
+        told=read_log_files(options.broker_log, zone=options.log_zone)
+        if options.broker_log
+        else (),
         progress=progress.step,
     )
     if not options.no_report:
@@ -430,8 +432,8 @@ def _local_tasks(options: HistoryOptions) -> "tuple[Sequence[ReadTask], list[tup
         return segment_tasks(options.segments), []
     if options.archive:
         return archive_tasks(options.archive), []
-    from groupsdk.history.sources.broker import TopicReader
     from groupsdk.history.sources.topic_ranges import topic_tasks
+    from groupsdk.history.sources.topic_reader import TopicReader
 
     kafka = kafka_settings(options)
     with TopicReader(kafka) as live:
@@ -471,10 +473,10 @@ def chosen_options(options: HistoryOptions) -> "Options":
 def is_brief(options: HistoryOptions) -> bool:
     """Tell whether there is little to read; of what is not in segment files, nobody knows beforehand."""
     from groupsdk.history.session import BRIEF_BYTES
-    from groupsdk.history.sources.places import is_known
+    from groupsdk.history.sources.filesystems import is_supported
     from groupsdk.history.sources.segment_files import find_segments
 
-    if not options.segments or not is_known(options.segments):
+    if not options.segments or not is_supported(options.segments):
         return False
     # fails before Spark starts where there is nothing to read
     return sum(each.size for each in find_segments(options.segments)) <= BRIEF_BYTES
@@ -495,13 +497,13 @@ def storm_of(text: str, option: str = "--storm") -> tuple[int, int]:
 
 
 def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
-    from groupsdk.history import decode
-    from groupsdk.history.archive import read_archive
+    from groupsdk.history.archive import read_archive, read_raw
     from groupsdk.history.job import Inputs
-    from groupsdk.history.sources import segments, topic
-    from groupsdk.history.sources.broker import TopicReader
-    from groupsdk.history.sources.broker_log import read_broker_log
-    from groupsdk.history.sources.places import is_known
+    from groupsdk.history.sources.filesystems import is_supported
+    from groupsdk.history.sources.spark_broker_log import read_broker_log
+    from groupsdk.history.sources.spark_segments import read_segments, read_with_spark
+    from groupsdk.history.sources.spark_topic import read_topic
+    from groupsdk.history.sources.topic_reader import TopicReader
 
     names: Any = None
     if options.topics:
@@ -513,20 +515,20 @@ def _inputs(options: HistoryOptions, spark: "SparkSession") -> "Inputs":
     reasons: Any = None
     if options.broker_log:
         reasons = read_broker_log(spark, options.broker_log, zone=options.log_zone)
-    if options.segments and not is_known(options.segments):
-        return Inputs(segments.read_with_spark(spark, options.segments), names, ends, reasons)
+    if options.segments and not is_supported(options.segments):
+        return Inputs(read_with_spark(spark, options.segments), names, ends, reasons)
     if options.segments:
-        return Inputs(segments.read_segments(spark, options.segments), names, ends, reasons)
+        return Inputs(read_segments(spark, options.segments), names, ends, reasons)
     if options.bootstrap_servers:
         kafka = kafka_settings(options)
         if names is None:
             with TopicReader(kafka) as live:
                 pairs = sorted(live.topic_ids().items())
             names = spark.createDataFrame(pairs, "topic_id string, topic string")
-        return Inputs(topic.read_topic(spark, kafka), names, ends, reasons)
+        return Inputs(read_topic(spark, kafka), names, ends, reasons)
     assert options.archive is not None
     raw = read_archive(spark, options.archive)
-    return Inputs(decode.read_raw(raw), names, ends, reasons)
+    return Inputs(read_raw(raw), names, ends, reasons)
 
 
 def kafka_settings(options: HistoryOptions) -> dict[str, str]:
@@ -539,13 +541,13 @@ def kafka_settings(options: HistoryOptions) -> dict[str, str]:
 def _report(options: HistoryOptions) -> None:
     from groupsdk.history.publishing import finish
     from groupsdk.history.report.tables import ParquetTables, SparkTables
-    from groupsdk.history.sources.places import Store, local_path
+    from groupsdk.history.sources.filesystems import StorageDirectory, local_path
     from groupsdk.history.stage_tables import MADE
 
     progress = Progress(quiet=options.quiet)
     if local_path(options.out) is not None:
         # a run that was killed as it put its tables in their places
-        finish(Store(None, options.out), MADE)
+        finish(StorageDirectory(None, options.out), MADE)
         write_report(options, progress, ParquetTables(options.out), None)
         return
     from groupsdk.history.job import read_tables
@@ -565,13 +567,13 @@ def write_report(
 ) -> None:
     from groupsdk.history.report.data import collect
     from groupsdk.history.report.page import render
-    from groupsdk.history.sources.places import Store
+    from groupsdk.history.sources.filesystems import StorageDirectory
 
     progress.say("report")
     page = render(collect(tables, options.group), title=options.title).encode()
     # beside the tables, wherever they are
     folder, _, name = (options.report or f"{options.out.rstrip('/')}/{REPORT}").rpartition("/")
-    sys.stdout.write(f"{Store(spark, folder or '.').write(name, page)}\n")
+    sys.stdout.write(f"{StorageDirectory(spark, folder or '.').write(name, page)}\n")
 
 
 def _archive(options: HistoryOptions) -> None:

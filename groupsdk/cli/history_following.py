@@ -27,9 +27,9 @@ from groupsdk.history.following.alerting import (
 from groupsdk.history.following.updater import Updater
 from groupsdk.history.publishing import FOLLOWED
 from groupsdk.history.report.tables import ParquetTables
-from groupsdk.history.sources.broker import TopicReader
-from groupsdk.history.sources.places import file_system, local_path
+from groupsdk.history.sources.filesystems import file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicSettings
+from groupsdk.history.sources.topic_reader import TopicReader
 
 
 if TYPE_CHECKING:

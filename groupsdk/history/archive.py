@@ -1,14 +1,17 @@
-"""Keep raw records before compaction takes them: a stream into Parquet files, each record exactly once."""
+"""Keep raw records before compaction takes them, each exactly once, as Parquet files; and read raw records with Spark."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from groupsdk.history.reading import read_arrow_batches
 from groupsdk.history.schemas import TABLES
 from groupsdk.history.sources.archive_files import RAW as RAW
-from groupsdk.history.sources.topic import FORMAT, TopicDataSource
+from groupsdk.history.sources.spark_rows import Reading, read_frame, write_or_wrap
+from groupsdk.history.sources.spark_topic import FORMAT, TopicDataSource
 from groupsdk.history.tables.shape import shaped
 
 
@@ -17,7 +20,7 @@ TRIGGER: Final = "30 seconds"
 
 
 def read_stream(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """Return the stream of a live topic's raw records; see `sources.topic.TopicDataSource` for the options."""
+    """Return the stream of a live topic's raw records; see `sources.spark_topic.TopicDataSource` for the options."""
     spark.dataSource.register(TopicDataSource)
     return spark.readStream.format(FORMAT).options(**options).load()
 
@@ -32,7 +35,7 @@ def archive(
     belong together, so move or delete them together.
 
     Args:
-        stream: of `read_stream`, or of `sources.connector.read_with_connector`.
+        stream: of `read_stream`, or of `sources.spark_connector.read_with_connector`.
         out: a directory that driver and executors share.
         once: read what is there and end; otherwise go on until it is stopped.
         trigger: how often to write, where it goes on; each time makes new files.
@@ -53,3 +56,20 @@ def read_archive(spark: SparkSession, out: str) -> DataFrame:
     """Read what was archived: only what the sink's log says is complete."""
     table = TABLES[RAW]
     return spark.read.schema(table.ddl).parquet(f"{out.rstrip('/')}/{RAW}")
+
+
+def read_raw(raw: DataFrame) -> Reading:
+    """Return what reads raw records, for `job.Inputs`: rows with the columns of the table `raw_records`."""
+    records = raw.transform(shaped("raw_records"))
+
+    def read(land: str | None) -> DataFrame:
+        def run(batches: Iterable[Any]) -> Iterator[Any]:
+            context = TaskContext.get()
+            assert context is not None
+            return write_or_wrap(
+                read_arrow_batches(batches), land, f"part-{context.partitionId():05}-raw"
+            )
+
+        return read_frame(records, run)
+
+    return read

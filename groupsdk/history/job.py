@@ -9,15 +9,15 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from groupsdk.errors import ConfigError
-from groupsdk.history import overall, table_formats
-from groupsdk.history.groups.explaining import SIZES, Context
-from groupsdk.history.groups.families import BY_TYPE
-from groupsdk.history.groups.table_rows import (
+from groupsdk.history import table_formats, whole_log
+from groupsdk.history.groups.arrow_batches import (
     GROUP_TABLES,
     TOLD_PARTITION,
     sizes_of,
     tables_of,
 )
+from groupsdk.history.groups.explaining import SIZES, Context
+from groupsdk.history.groups.modern_protocols import PROTOCOL_BY_RECORD_TYPE
 from groupsdk.history.pipeline import (
     Options,
     Progress,
@@ -25,10 +25,17 @@ from groupsdk.history.pipeline import (
     silent,
 )
 from groupsdk.history.publishing import STAGING, begin, finish, publish
-from groupsdk.history.reading import DEFERRED, RECORD_ROWS, RECORDS, TALLY, Made, settle
+from groupsdk.history.reading import (
+    DEFERRED,
+    RECORD_ROWS,
+    RECORDS,
+    TALLY,
+    TableBatches,
+    resolve_transactions,
+)
 from groupsdk.history.schemas import TABLES, Table
-from groupsdk.history.sources.kinds import Reading, given, land_frame, spark_ddl
-from groupsdk.history.sources.places import Store, file_system, made_empty
+from groupsdk.history.sources.filesystems import StorageDirectory, file_system, prepare_folders
+from groupsdk.history.sources.spark_rows import Reading, read_frame, spark_ddl, write_or_wrap
 from groupsdk.history.stage_files import (
     READ_TABLES,
     STAGES,
@@ -48,8 +55,8 @@ __all__ = ["Inputs", "Options", "SparkEngine", "create_views", "read_tables", "r
 DRIVER_ROWS: Final = 1_000_000
 """Up to so many commit spans are compared on the driver, where they take some 100 MB: planning and compiling a job of
 Spark's costs more than it does."""
-WALK_TABLES: Final = (*GROUP_TABLES, TALLY)
-"""What the walk over the groups makes."""
+EXPLAINED: Final = (*GROUP_TABLES, TALLY)
+"""The tables and counts that explaining the groups makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +64,11 @@ class Inputs:
     """What a run reads.
 
     Attributes:
-        records: reads the log: `sources.segments.read_segments`, `sources.topic.read_topic`, `decode.read_raw`.
+        records: reads the log: `sources.spark_segments.read_segments`, `sources.spark_topic.read_topic`, `archive.read_raw`.
         topics: names of topics by their ids: `topic_id`, `topic`.
         end_offsets: samples of partitions' ends: `topic`, `partition`, `ts`, `end_offset`.
-        reasons: why there were rebalances, of `sources.broker_log`.
-        ends: why members are gone, of `sources.broker_log`.
+        reasons: why there were rebalances, of `sources.spark_broker_log`.
+        ends: why members are gone, of `sources.spark_broker_log`.
     """
 
     records: Reading
@@ -100,7 +107,7 @@ def run(
     options = options or Options()
     options.check()
     table_formats.check(spark, options.format)
-    store = Store(spark, out)
+    store = StorageDirectory(spark, out)
     begin(store, MADE)
     engine = SparkEngine(spark, inputs, f"{store.root}/{STAGING}")
     try:
@@ -133,7 +140,7 @@ class SparkEngine:
         self.root = root
         self._spark = spark
         self._inputs = inputs
-        self._land = made_empty(root, FOLDERS)
+        self._land = prepare_folders(root, FOLDERS)
         self._tables: StageTables | None = None
         self.staged: Staged = _SparkTables(spark, root)
         if self._land is not None:
@@ -150,32 +157,32 @@ class SparkEngine:
         """Read the log."""
         self._write(self._inputs.records(self._land), READ_TABLES, "read")
 
-    def settle(self) -> None:
+    def resolve_transactions(self) -> None:
         """Tell what became of commits within transactions."""
         deferred = self._stage(DEFERRED).repartition("src_partition")
         ordered = deferred.sortWithinPartitions("src_partition", "src_offset")
         land = self._land
 
         def run(batches: Iterable[Any]) -> Iterator[Any]:
-            return given(settle(batches), land, f"late-{_task():05}")
+            return write_or_wrap(resolve_transactions(batches), land, f"late-{_task():05}")
 
-        self._write(land_frame(ordered, run), READ_TABLES, "settle")
+        self._write(read_frame(ordered, run), READ_TABLES, "transactions")
 
-    def learn(self, context: Context) -> None:
+    def learn_session_timeout(self, context: Context) -> None:
         """Learn how long sessions last, from the groups of the newer protocols."""
         records = self._stage(RECORDS)
         kind = f.conv(f.hex(f.substring("key", 1, 2)), 16, 10).cast("int")
-        modern = records.filter(kind.isin(*BY_TYPE)).select("group_id").distinct()
+        modern = records.filter(kind.isin(*PROTOCOL_BY_RECORD_TYPE)).select("group_id").distinct()
         mine = records.join(modern, "group_id", "left_semi").select(*RECORD_ROWS.names)
-        self._walk(mine, partial(sizes_of, context=context), (SIZES,), "learn")
+        self._follow(mine, partial(sizes_of, context=context), (SIZES,), "session-timeout")
 
-    def walk(self, context: Context) -> None:
+    def explain(self, context: Context) -> None:
         """Go through all groups once."""
         records = self._stage(RECORDS).withColumn("group_id", f.coalesce("group_id", f.lit("")))
         for told in (self._inputs.reasons, self._inputs.ends):
             if told is not None:
                 records = records.unionByName(_told_rows(told), allowMissingColumns=True)
-        self._walk(records, partial(tables_of, context=context), WALK_TABLES, "walk")
+        self._follow(records, partial(tables_of, context=context), EXPLAINED, "groups")
 
     def lag(self) -> None:
         """Compare the groups' commits."""
@@ -186,7 +193,7 @@ class SparkEngine:
             and tables.count("commit_spans") <= DRIVER_ROWS
         ):
             tables.write(
-                "lag", overall.lower_bounds(tables.read("commit_spans", overall.LAG_COLUMNS))
+                "lag", whole_log.lower_bounds(tables.read("commit_spans", whole_log.LAG_COLUMNS))
             )
             return
         behind = lower_bounds(self._stage("commit_spans"))
@@ -200,10 +207,10 @@ class SparkEngine:
         if self._tables is not None:
             self._tables.fill()
 
-    def _walk(
+    def _follow(
         self,
         records: DataFrame,
-        follow: Callable[[Iterable[Any]], Made],
+        follow: Callable[[Iterable[Any]], TableBatches],
         names: Sequence[str],
         stage: str,
     ) -> None:
@@ -316,7 +323,7 @@ def read_tables(spark: SparkSession, out: str) -> dict[str, DataFrame]:
     Raises:
         ConfigError: there are none, or the session does not know their format.
     """
-    store = Store(spark, out)
+    store = StorageDirectory(spark, out)
     finish(store, MADE)
     if not store.exists("generations"):
         raise ConfigError(

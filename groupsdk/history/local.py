@@ -13,15 +13,21 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.groups.explaining import Context, ToldOfGroup
-from groupsdk.history.groups.table_rows import TOLD_PARTITION, sizes_of, tables_of
-from groupsdk.history.overall import LAG_COLUMNS, lower_bounds
+from groupsdk.history.groups.arrow_batches import TOLD_PARTITION, sizes_of, tables_of
+from groupsdk.history.groups.explaining import BrokerLogEntries, Context
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.publishing import STAGING, begin, publish
-from groupsdk.history.reading import DEFERRED, RECORD_ROWS, RECORDS, Made, settle
-from groupsdk.history.sources.places import Store
+from groupsdk.history.reading import (
+    DEFERRED,
+    RECORD_ROWS,
+    RECORDS,
+    TableBatches,
+    resolve_transactions,
+)
+from groupsdk.history.sources.filesystems import StorageDirectory
 from groupsdk.history.stage_files import StageFiles
 from groupsdk.history.stage_tables import MADE, StageTables
+from groupsdk.history.whole_log import LAG_COLUMNS, lower_bounds
 
 
 T = TypeVar("T")
@@ -32,7 +38,7 @@ HELD_BYTES: Final = 192 * 1024 * 1024
 """Up to so many bytes of a bucket are held at once, before they are compressed; of more, one piece after the other."""
 SMALL_BYTES: Final = 24 * 1024 * 1024
 """Up to so many bytes one process is sooner done than others are started."""
-WALK_ROWS: Final = 20_000
+BATCH_ROWS: Final = 20_000
 
 
 class ReadTask(Protocol):
@@ -46,7 +52,7 @@ class ReadTask(Protocol):
     def size(self) -> int:
         """About how many bytes it reads."""
 
-    def read(self) -> Made:
+    def read(self) -> TableBatches:
         """Read it; gives batches, each with the name of its table or stage."""
 
 
@@ -56,7 +62,7 @@ def run(
     options: Options | None = None,
     *,
     names: Iterable[tuple[str, str]] = (),
-    told: Sequence[ToldOfGroup] = (),
+    told: Sequence[BrokerLogEntries] = (),
     processes: int | None = None,
     progress: Progress = silent,
 ) -> None:
@@ -84,7 +90,7 @@ def run(
         raise ConfigError(
             f"the local engine writes Parquet, not {options.format!r}: use --engine spark"
         )
-    store = Store(None, out)
+    store = StorageDirectory(None, out)
     begin(store, MADE)
     engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, told)
     try:
@@ -110,7 +116,7 @@ class LocalEngine:
         tasks: Sequence[ReadTask],
         root: str,
         processes: int | None,
-        told: Sequence[ToldOfGroup] = (),
+        told: Sequence[BrokerLogEntries] = (),
     ) -> None:
         self._tasks = tasks
         self._told = told
@@ -132,28 +138,28 @@ class LocalEngine:
             files = StageFiles(fs.LocalFileSystem(), self._root, "told", buckets=self._buckets)
             files.write([(RECORDS, told_rows(self._told))])
 
-    def settle(self) -> None:
+    def resolve_transactions(self) -> None:
         """Tell what became of commits within transactions."""
         deferred = self.tables.read(DEFERRED)
         ordered = deferred.sort_by([("src_partition", "ascending"), ("src_offset", "ascending")])
         files = StageFiles(fs.LocalFileSystem(), self._root, "late", buckets=self._buckets)
-        files.write(settle(ordered.to_batches(max_chunksize=WALK_ROWS)))
+        files.write(resolve_transactions(ordered.to_batches(max_chunksize=BATCH_ROWS)))
 
-    def learn(self, context: Context) -> None:
+    def learn_session_timeout(self, context: Context) -> None:
         """Learn how long sessions last."""
-        self._walk(context, learning=True)
+        self._follow(context, learning=True)
 
-    def walk(self, context: Context) -> None:
+    def explain(self, context: Context) -> None:
         """Go through all groups, bucket by bucket."""
-        self._walk(context, learning=False)
+        self._follow(context, learning=False)
 
     def lag(self) -> None:
         """Compare the groups' commits."""
         self.tables.write("lag", lower_bounds(self.tables.read("commit_spans", LAG_COLUMNS)))
 
-    def _walk(self, context: Context, *, learning: bool) -> None:
+    def _follow(self, context: Context, *, learning: bool) -> None:
         place = _Place(self._root, self._buckets)
-        self._each(_walk, [(place, n, context, learning) for n in range(self._buckets)])
+        self._each(_explain_bucket, [(place, n, context, learning) for n in range(self._buckets)])
 
     def _each(self, function: Callable[[T], None], items: Sequence[T]) -> None:
         if self._processes == 1 or len(items) < 2:
@@ -181,7 +187,7 @@ def _read(item: tuple[ReadTask, _Place]) -> None:
     )
 
 
-def _walk(item: tuple[_Place, int, Context, bool]) -> None:
+def _explain_bucket(item: tuple[_Place, int, Context, bool]) -> None:
     place, bucket, context, learning = item
     tables = StageTables(fs.LocalFileSystem(), place.root)
     files = [
@@ -190,7 +196,7 @@ def _walk(item: tuple[_Place, int, Context, bool]) -> None:
     batches = (
         batch
         for records in _in_pieces(tables, files)
-        for batch in records.to_batches(max_chunksize=WALK_ROWS)
+        for batch in records.to_batches(max_chunksize=BATCH_ROWS)
     )
     follow = sizes_of if learning else tables_of
     name = f"part-{bucket:05}-{'learnt' if learning else 'walked'}"
@@ -243,8 +249,8 @@ def _of_group(
         start = stop + 1
 
 
-def told_rows(told: Iterable[ToldOfGroup]) -> Any:
-    """Lay what brokers' logs say out as rows that stand before the records of their groups; see `table_rows.told_of`."""
+def told_rows(told: Iterable[BrokerLogEntries]) -> Any:
+    """Lay what brokers' logs say out as rows that stand before the records of their groups; see `arrow_batches.read_log_entries`."""
     said = [(each.group_id, one._asdict()) for each in told for one in each.reasons]
     said += [(each.group_id, one._asdict()) for each in told for one in each.ends]
     rows = [

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from groupsdk.history.groups.assignor_replay import AssignorLike, resolve
 from groupsdk.history.groups.explaining import SIZES, STORM_GENERATIONS, STORM_WINDOW_MS, Context
-from groupsdk.history.groups.replaying import AssignorLike, resolve
-from groupsdk.history.overall import (
+from groupsdk.history.reading import COVERAGE, TALLY, TOLD
+from groupsdk.history.stage_tables import Staged, sum_of
+from groupsdk.history.whole_log import (
     quality_table,
     session_timeout,
     took_over,
     topic_names,
     topics_table,
 )
-from groupsdk.history.reading import COVERAGE, TALLY, TOLD
-from groupsdk.history.stage_tables import Staged, sum_of
 
 
 logger = logging.getLogger(__name__)
@@ -65,20 +65,20 @@ class Engine(Protocol):
     def read(self) -> None:
         """Read the log; writes the stages of `groupsdk.history.reading`, and its tables."""
 
-    def settle(self) -> None:
-        """Tell what became of commits within transactions, and write them; see `reading.settle`."""
+    def resolve_transactions(self) -> None:
+        """Tell what became of commits within transactions, and write them; see `reading.resolve_transactions`."""
 
-    def learn(self, context: Context) -> None:
+    def learn_session_timeout(self, context: Context) -> None:
         """Write the stage "sizes": what silences tell of how long sessions last."""
 
-    def walk(self, context: Context) -> None:
+    def explain(self, context: Context) -> None:
         """Go through all groups once, and write the tables that are of one group each."""
 
     def lag(self) -> None:
         """Write the table `lag`, which compares the groups."""
 
 
-STEPS: Final = ("read", "settle", "topics", "learn", "walk", "lag", "quality")
+STEPS: Final = ("read", "transactions", "topics", "session timeout", "groups", "lag", "quality")
 """The names of the steps."""
 
 
@@ -108,10 +108,10 @@ def make_tables(
     staged = engine.staged
     step("read")
     engine.read()
-    step("settle")
+    step("transactions")
     covered = staged.read(COVERAGE)
     if sum_of(covered, "deferred"):
-        engine.settle()
+        engine.resolve_transactions()
     step("topics")
     named = topic_names(staged.read(TOLD), names(), staged.committed)
     staged.write("topics", topics_table(named))
@@ -123,13 +123,13 @@ def make_tables(
         storm_generations=options.storm_generations,
         storm_window_ms=options.storm_window_ms,
     )
-    step("learn")
+    step("session timeout")
     if options.session_timeout_ms is None and sum_of(covered, "modern"):
         # the records of the classic protocol say how long sessions last
-        engine.learn(context)
+        engine.learn_session_timeout(context)
         context = with_learnt(context, staged.read(SIZES))
-    step("walk")
-    engine.walk(context)
+    step("groups")
+    engine.explain(context)
     step("lag")
     engine.lag()
     step("quality")

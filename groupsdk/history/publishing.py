@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from groupsdk.history.sources.places import Store
+from groupsdk.history.sources.filesystems import StorageDirectory
 
 
 STAGING: Final = "_run"
@@ -14,19 +14,19 @@ _COMPLETE: Final = f"{STAGING}/_COMPLETE"
 _OLD: Final = f"{STAGING}/_old"
 
 
-def begin(store: Store, names: Iterable[str]) -> None:
+def begin(store: StorageDirectory, names: Iterable[str]) -> None:
     """Make room for a run: finish one that was ended while it put its tables in their places, and drop others."""
     finish(store, names)
     store.delete(STAGING)
 
 
-def publish(store: Store, names: Iterable[str]) -> None:
+def publish(store: StorageDirectory, names: Iterable[str]) -> None:
     """Put the tables of a complete run in their places."""
     store.write(_COMPLETE, b"")
     finish(store, names)
 
 
-def finish(store: Store, names: Iterable[str]) -> None:
+def finish(store: StorageDirectory, names: Iterable[str]) -> None:
     """Go on with what `publish` began, wherever it was ended; does nothing where it ended well, or never began."""
     if not store.exists(_COMPLETE):
         return

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupsdk.history.groups.explaining import SIZES, UNDECODABLE
-from groupsdk.history.groups.families import BY_TYPE, topic_id_text
-from groupsdk.history.groups.naming import TELLING, Told, names_in, told_by
-from groupsdk.history.kernel.batches import Records
-from groupsdk.history.kernel.columns import LAST_MS, Flags, Longs, micros, timestamps
-from groupsdk.history.kernel.commits import Commits, key_of, read_commits, value_of
-from groupsdk.history.kernel.files import arrow_schema
-from groupsdk.history.kernel.rows import (
+from groupsdk.history.groups.modern_protocols import PROTOCOL_BY_RECORD_TYPE, topic_id_text
+from groupsdk.history.groups.topic_ids import (
+    HINT_TYPES,
+    TopicHint,
+    hints_in_topic_list,
+    topic_hints,
+)
+from groupsdk.history.kernel.arrow_rows import (
     RAW,
     Reject,
     commit_rows,
@@ -28,7 +29,11 @@ from groupsdk.history.kernel.rows import (
     group_ids,
     raw_rows,
 )
-from groupsdk.history.kernel.spans import SPANS, commit_parts
+from groupsdk.history.kernel.batches import Records
+from groupsdk.history.kernel.columns import LAST_MS, Flags, Longs, micros, timestamps
+from groupsdk.history.kernel.commit_parts import SPANS, commit_parts
+from groupsdk.history.kernel.commits import Commits, key_of, read_commits, value_of
+from groupsdk.history.kernel.parquet_writer import arrow_schema
 from groupsdk.history.schemas import TABLES
 
 
@@ -106,7 +111,7 @@ STAGED: Final[dict[str, Any]] = {
 
 _COMMIT_TABLE: Final = arrow_schema(TABLES["offset_commits"].columns)
 _REJECT_TABLE: Final = arrow_schema(TABLES["rejects"].columns)
-Made = Iterator[tuple[str, Any]]
+TableBatches = Iterator[tuple[str, Any]]
 """Batches, each with the name of its table or stage."""
 
 
@@ -134,9 +139,9 @@ class Reader:
         self._has_holes = has_holes
         self._covered: dict[tuple[int, int], _Covered] = {}
         self._tally: dict[tuple[int, str], int] = {}
-        self._told: set[tuple[str | None, Told]] = set()
+        self._told: set[tuple[str | None, TopicHint]] = set()
 
-    def take(self, records: Records, partition: int, place: str) -> Made:
+    def take(self, records: Records, partition: int, place: str) -> TableBatches:
         """Take the next records of a partition of the log.
 
         Args:
@@ -171,7 +176,7 @@ class Reader:
         self._cover(records, commits, partition, plain, types)
         yield from self._names(records, commits, of_groups, types)
 
-    def refuse(self, rejects: Iterable[Reject], partition: int) -> Made:
+    def refuse(self, rejects: Iterable[Reject], partition: int) -> TableBatches:
         """Take note of what could not be read at all."""
         rows = list(rejects)
         if not rows:
@@ -194,7 +199,7 @@ class Reader:
             ),
         )
 
-    def close(self) -> Made:
+    def close(self) -> TableBatches:
         """Give the sums."""
         if self._covered:
             yield COVERAGE, _coverage(self._covered)
@@ -235,8 +240,10 @@ class Reader:
             if len(written):
                 found.since_ms = min(found.since_ms, int(written.min()))
 
-    def _names(self, records: Records, commits: Commits, of_groups: Longs, types: Longs) -> Made:
-        found: list[tuple[str | None, Told]] = []
+    def _names(
+        self, records: Records, commits: Commits, of_groups: Longs, types: Longs
+    ) -> TableBatches:
+        found: list[tuple[str | None, TopicHint]] = []
         if commits.topic_id.null_count < len(commits.topic_id):
             found += _paired(commits.topic, commits.topic_id)
         telling = of_groups[np.isin(types[of_groups], _NAMING)]
@@ -246,20 +253,20 @@ class Reader:
                 key, value = key_of(records, row) or b"", value_of(records, row)
                 kind = int(types[row])
                 if kind == _PARTITION_METADATA:
-                    found += [(None, each) for each in names_in(key, value)]
+                    found += [(None, each) for each in hints_in_topic_list(key, value)]
                 else:
-                    found += [(group, each) for each in told_by(kind, key, value)]
+                    found += [(group, each) for each in topic_hints(kind, key, value)]
         new = [each for each in dict.fromkeys(found) if each not in self._told]
         if new:
             self._told.update(new)
             yield TOLD, _told_rows(new)
 
 
-def made_of(batches: Iterable[Any]) -> Made:
+def read_arrow_batches(batches: Iterable[Any]) -> TableBatches:
     """Read records that stand in Arrow batches, such as those of an archive.
 
     Args:
-        batches: of the schema `kernel.rows.RAW`, in any order.
+        batches: of the schema `kernel.arrow_rows.RAW`, in any order.
     """
     reader = Reader(has_holes=True)
     for batch in batches:
@@ -271,11 +278,11 @@ def made_of(batches: Iterable[Any]) -> Made:
     yield from reader.close()
 
 
-_MODERN: Final = np.array(sorted(BY_TYPE))
-_NAMING: Final = np.array(sorted({_PARTITION_METADATA, *TELLING}))
+_MODERN: Final = np.array(sorted(PROTOCOL_BY_RECORD_TYPE))
+_NAMING: Final = np.array(sorted({_PARTITION_METADATA, *HINT_TYPES}))
 
 
-def settle(batches: Iterable[Any]) -> Made:
+def resolve_transactions(batches: Iterable[Any]) -> TableBatches:
     """Tell what became of commits within transactions: committed, aborted, or pending as the log ends.
 
     Holds the commits of the transactions that are open at one place of the log.
@@ -285,13 +292,13 @@ def settle(batches: Iterable[Any]) -> Made:
     """
     waiting: Any = None
     last = -1
-    told: set[tuple[str | None, Told]] = set()
+    told: set[tuple[str | None, TopicHint]] = set()
     for batch in batches:
         numbers = batch.column("src_partition")
         for partition in pc.unique(numbers).to_pylist():
             mine = batch.filter(pc.equal(numbers, partition))
             if waiting is not None and partition != last:
-                yield from _settled(waiting, last, [PENDING] * waiting.num_rows, told)
+                yield from _resolved(waiting, last, [PENDING] * waiting.num_rows, told)
                 waiting = None
             last = partition
             if waiting is not None:
@@ -299,12 +306,12 @@ def settle(batches: Iterable[Any]) -> Made:
             states = _outcomes(mine)
             is_open = pa.array([state == PENDING for state in states], type=pa.bool_())
             closed = [state for state in states if state != PENDING]
-            yield from _settled(mine.filter(pc.invert(is_open)), partition, closed, told)
+            yield from _resolved(mine.filter(pc.invert(is_open)), partition, closed, told)
             waiting = mine.filter(is_open)
             if not waiting.num_rows:
                 waiting = None
     if waiting is not None:
-        yield from _settled(waiting, last, [PENDING] * waiting.num_rows, told)
+        yield from _resolved(waiting, last, [PENDING] * waiting.num_rows, told)
 
 
 _COMMIT_MARKER: Final = b"\0\1"
@@ -330,9 +337,9 @@ def _outcomes(batch: Any) -> list[str]:
     return states
 
 
-def _settled(
-    batch: Any, partition: int, states: list[str], told: set[tuple[str | None, Told]]
-) -> Made:
+def _resolved(
+    batch: Any, partition: int, states: list[str], told: set[tuple[str | None, TopicHint]]
+) -> TableBatches:
     keep = np.array([state != "" for state in states], dtype=np.bool_)
     if not keep.any():
         return
@@ -394,12 +401,12 @@ def _id_texts(ids: Any) -> Any:
     return pa.array(texts, type=pa.string()).take(found.indices)
 
 
-def _paired(topics: Any, ids: Any) -> list[tuple[str | None, Told]]:
+def _paired(topics: Any, ids: Any) -> list[tuple[str | None, TopicHint]]:
     """Take the different pairs of a topic's name and id."""
     both = pa.table({"topic": topics, "topic_id": ids}).filter(pc.is_valid(ids))
     pairs = both.group_by(["topic", "topic_id"]).aggregate([])
     return [
-        (None, Told(row["topic"], topic_id_text(UUID(bytes=row["topic_id"])), -1, False))
+        (None, TopicHint(row["topic"], topic_id_text(UUID(bytes=row["topic_id"])), -1, False))
         for row in pairs.to_pylist()
     ]
 
@@ -462,7 +469,7 @@ def _undecodable(records: Records, commits: Commits, partition: int, place: str)
     )
 
 
-def _told_rows(told: Iterable[tuple[str | None, Told]]) -> Any:
+def _told_rows(told: Iterable[tuple[str | None, TopicHint]]) -> Any:
     columns = list(zip(*((group, *each) for group, each in told), strict=True))
     return pa.RecordBatch.from_arrays(
         [

@@ -80,7 +80,7 @@ def build_session(
         app: the application's name.
         master: such as "local[4]" or "spark://host:7077"; None: as `spark-submit` or Spark's configuration
             says, and all cores of this machine if nothing does.
-        connector: load Spark's own Kafka connector for `sources.connector`; the sources `segments` and
+        connector: load Spark's own Kafka connector for `sources.spark_connector`; the sources `segments` and
             `topic` need none.
         brief: there is little to do, up to `BRIEF_BYTES` of a log: Java compiles its code quickly rather than
             well, which would take longer than it saves. Means nothing where a JVM runs already.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupsdk.history.kernel.files import TableFile, arrow_schema
+from groupsdk.history.kernel.parquet_writer import TableFile, arrow_schema
 from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOLD
 from groupsdk.history.schemas import TABLES
 

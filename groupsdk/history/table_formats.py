@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.schemas import TABLES, Table
-from groupsdk.history.sources.places import Store
+from groupsdk.history.sources.filesystems import StorageDirectory
 
 
 PARQUET: Final = "parquet"
@@ -94,7 +94,7 @@ def catalog_of(root: str) -> str:
 
 
 def save(
-    spark: SparkSession, frame: DataFrame, table: Table, table_format: str, store: Store
+    spark: SparkSession, frame: DataFrame, table: Table, table_format: str, store: StorageDirectory
 ) -> None:
     """Write a table in the place of the one that is there, whatever its format.
 
@@ -140,7 +140,7 @@ def load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFr
     )
 
 
-def format_of(store: Store, table: str = "generations") -> str:
+def format_of(store: StorageDirectory, table: str = "generations") -> str:
     """Tell the format of a table by what is in its directory."""
     for table_format, mark in _MARKS.items():
         if store.exists(f"{table}/{mark}"):

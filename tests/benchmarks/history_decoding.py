@@ -163,18 +163,18 @@ def spark_session(master: str = "local[2]", more: Mapping[str, str] | None = Non
 
 def to_parquet(spark: Any, root: Path, out: Path) -> None:
     """Write committed offsets and all other records as Parquet."""
-    from groupsdk.history.sources.places import made_empty
-    from groupsdk.history.sources.segments import read_segments
+    from groupsdk.history.sources.filesystems import prepare_folders
+    from groupsdk.history.sources.spark_segments import read_segments
     from groupsdk.history.stage_tables import FOLDERS
 
-    place = made_empty(str(out), FOLDERS)
+    place = prepare_folders(str(out), FOLDERS)
     read_segments(spark, str(root))(place).write.format("noop").mode("overwrite").save()
 
 
 def every_table(spark: Any, root: Path, out: Path) -> None:
     """Make every table."""
     from groupsdk.history.job import Inputs, run as run_job
-    from groupsdk.history.sources.segments import read_segments
+    from groupsdk.history.sources.spark_segments import read_segments
 
     run_job(spark, Inputs(read_segments(spark, str(root))), str(out))
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from groupsdk.history.groups.replaying import Joined, PastGeneration, replay
+from groupsdk.history.groups.assignor_replay import PastGeneration, ReplayedMember, replay
 from tests.benchmarks.report import Result
 
 
@@ -32,7 +32,7 @@ def generations(groups: int, partitions: int) -> Iterator[PastGeneration]:
         for number in range(1, GENERATIONS + 1):
             gone = number % MEMBERS
             members = [
-                Joined(
+                ReplayedMember(
                     f"member-{place}-{number if place == gone else 0:08}",
                     None,
                     topics,

@@ -7,9 +7,14 @@ from pathlib import Path
 from docs import draw_history
 from docs.regions import filled
 from examples.history_day import write_day
-from groupsdk.history.groups.replaying import Joined, PastGeneration, ReplayRow, replay
-from groupsdk.history.groups.rows import GroupRecord, MemberRow
-from groupsdk.history.groups.walk import walk
+from groupsdk.history.groups.assignor_replay import (
+    PastGeneration,
+    ReplayedMember,
+    ReplayRow,
+    replay,
+)
+from groupsdk.history.groups.row_types import GroupRecord, MemberRow
+from groupsdk.history.groups.timeline import follow_groups
 from groupsdk.history.reading import RECORDS
 from groupsdk.history.report.data import GroupPage, WhatIf
 from groupsdk.history.sources.segment_files import segment_tasks
@@ -29,12 +34,14 @@ def past_generations(root: Path, group_id: str) -> list[PastGeneration]:
                 for row in batch.to_pylist()
                 if name == RECORDS and row["group_id"] == group_id and row["key"]
             ]
-    members: defaultdict[tuple[int, int], list[Joined]] = defaultdict(list)
-    for row in walk(records):
+    members: defaultdict[tuple[int, int], list[ReplayedMember]] = defaultdict(list)
+    for row in follow_groups(records):
         if isinstance(row, MemberRow):
             each = row.member
             members[row.seq, row.generation].append(
-                Joined(each.member_id, each.instance_id, each.topics, each.rack_id, each.assigned)
+                ReplayedMember(
+                    each.member_id, each.instance_id, each.topics, each.rack_id, each.assigned
+                )
             )
     return [
         PastGeneration(group_id, *place, False, sorted(joined))

@@ -20,7 +20,7 @@ from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import ConfigError
 from groupsdk.history.local import run
 from groupsdk.history.sources.archive_files import SINK_LOG, archive_tasks
-from groupsdk.history.sources.broker_log_lines import read_told, told_in
+from groupsdk.history.sources.broker_log_lines import parse_lines, read_log_files
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.topic_ranges import topic_tasks
 from tests.history.expected_tables import LOGS, digests, rows_of
@@ -140,7 +140,7 @@ def test_a_live_topic_makes_the_tables_of_its_segments(cluster: Cluster, tmp_pat
 def test_the_reasons_of_the_sample_are_all_read() -> None:
     found = {
         (each.group_id, reason.generation): reason.reason
-        for each in read_told(str(BROKER_LOG))
+        for each in read_log_files(str(BROKER_LOG))
         for reason in each.reasons
     }
     expected = {
@@ -154,7 +154,7 @@ def test_the_reasons_of_the_sample_are_all_read() -> None:
 def test_what_a_broker_said_goes_into_the_tables(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     log = LOGS["sample"](tmp_path / "log")
-    run(segment_tasks(str(log)), str(tmp_path / "out"), told=read_told(str(BROKER_LOG)))
+    run(segment_tasks(str(log)), str(tmp_path / "out"), told=read_log_files(str(BROKER_LOG)))
     rows = [dict(row) for row in rows_of(tmp_path / "out" / "generations")]
     of_broker = [row for row in rows if row["evidence"] == "broker_log"]
     assert len(of_broker) > len(rows) / 2
@@ -169,11 +169,11 @@ def test_a_line_counts_once_and_in_its_time_zone(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "server.log.gz", "wt", encoding="utf-8") as file:
         file.write(f"{line}\n")
     (tmp_path / "server.log").write_text(f"{line}\nno line of a group\n", encoding="utf-8")
-    (told,) = read_told(str(tmp_path / "server.log*"), zone="Europe/Berlin")
+    (told,) = read_log_files(str(tmp_path / "server.log*"), zone="Europe/Berlin")
     (reason,) = told.reasons
     assert (told.group_id, reason.generation, reason.cause) == ("g", 7, "join")
     assert reason.ts_ms == 1_782_900_000_007
-    assert told_in([line], zone=ZoneInfo("UTC"))[0].reasons[0].ts_ms == 1_782_907_200_007
+    assert parse_lines([line], zone=ZoneInfo("UTC"))[0].reasons[0].ts_ms == 1_782_907_200_007
 
 
 @pytest.mark.parametrize(
@@ -182,4 +182,4 @@ def test_a_line_counts_once_and_in_its_time_zone(tmp_path: Path) -> None:
 )
 def test_a_log_that_is_not_there_is_said(path: str, zone: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        read_told(path, zone=zone)
+        read_log_files(path, zone=zone)

@@ -10,7 +10,7 @@ from typing_extensions import override
 pytest.importorskip("pyspark")
 
 from groupsdk.history.publishing import STAGING, begin, finish, publish
-from groupsdk.history.sources.places import Store
+from groupsdk.history.sources.filesystems import StorageDirectory
 
 
 NAMES = ("generations", "moves", "storms")
@@ -20,7 +20,7 @@ class EndedError(Exception):
     """The process was killed."""
 
 
-class Directory(Store):
+class Directory(StorageDirectory):
     """A directory of this machine, without a session; it can be ended at any of its deeds."""
 
     def __init__(self, root: Path, deeds: int = 1_000) -> None:

@@ -7,10 +7,18 @@ from uuid import UUID
 import pyarrow as pa
 
 from examples.history_log import Seat, commit, generation
-from groupsdk.history.groups.families import topic_id_text
+from groupsdk.history.groups.modern_protocols import topic_id_text
+from groupsdk.history.kernel.arrow_rows import Reject
 from groupsdk.history.kernel.batches import Records, read_batches
-from groupsdk.history.kernel.rows import Reject
-from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, TALLY, TOLD, Reader, settle
+from groupsdk.history.reading import (
+    COVERAGE,
+    DEFERRED,
+    RECORDS,
+    TALLY,
+    TOLD,
+    Reader,
+    resolve_transactions,
+)
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import write
 from groupsdk.wire.records.control import build_marker
@@ -144,7 +152,7 @@ def test_commits_count_as_their_transactions_end() -> None:
         records_of(commit("tx", "t", 0, 9), base=6, producer=8),
         marker(5, 7, committed=False),
     )
-    found = rows(settle(batches))
+    found = rows(resolve_transactions(batches))
     states = {row["committed_offset"]: row["state"] for row in found["offset_commits"]}
     assert states == {
         1: "committed",
@@ -165,7 +173,7 @@ def test_transactions_of_another_partition_stay_apart() -> None:
     )
     elsewhere = deferred_of(other)[0]
     moved = elsewhere.set_column(0, "src_partition", pa.array([8], type=pa.int32()))
-    found = rows(settle([one, moved]))
+    found = rows(resolve_transactions([one, moved]))
     assert [row["state"] for row in found["offset_commits"]] == ["pending"]
 
 

@@ -10,7 +10,7 @@ from pytest_mock import MockerFixture
 
 from examples.history_log import commit
 from groupsdk.history import stage_files
-from groupsdk.history.kernel import files as files_module
+from groupsdk.history.kernel import parquet_writer as files_module
 from groupsdk.history.kernel.batches import read_batches
 from groupsdk.history.reading import COVERAGE, RECORD_ROWS, RECORDS, Reader
 from groupsdk.history.sources.segment_files import SegmentTask, segment_tasks

@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import FencedInstanceIdError, UnsupportedVersionError
-from groupsdk.history.sources.broker import TopicReader
+from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.testing import LocalKafka
 from tests.support.old_kafka import OldKafka
 from tests.support.workers import (

@@ -78,8 +78,8 @@ def sample_tables(
 ) -> dict[str, Any]:
     """Every table of the sample, made with the broker's log beside it; leave them as they are."""
     from groupsdk.history.job import Inputs, run
-    from groupsdk.history.sources.broker_log import read_broker_log, read_ends
-    from groupsdk.history.sources.segments import read_segments
+    from groupsdk.history.sources.spark_broker_log import read_broker_log, read_ends
+    from groupsdk.history.sources.spark_segments import read_segments
     from tests.history.sample import BROKER_LOG, SEGMENTS
     from tests.spark.reading import topic_names
 

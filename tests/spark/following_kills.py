@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from groupsdk.history import local
-from groupsdk.history.kernel.files import arrow_schema
+from groupsdk.history.kernel.parquet_writer import arrow_schema
 from groupsdk.history.pipeline import Options
 from groupsdk.history.schemas import TABLES
 from groupsdk.history.stage_files import StageFiles

@@ -8,8 +8,8 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from groupsdk.history.job import Inputs, run
-from groupsdk.history.sources.broker_log import read_broker_log, read_ends
-from groupsdk.history.sources.segments import read_segments
+from groupsdk.history.sources.spark_broker_log import read_broker_log, read_ends
+from groupsdk.history.sources.spark_segments import read_segments
 from tests.history import expected_tables
 from tests.history.sample import DATA
 

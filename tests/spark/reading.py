@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from groupsdk.history.schemas import TABLES
-from groupsdk.history.sources.segments import FORMAT, SegmentsDataSource
+from groupsdk.history.sources.spark_segments import FORMAT, SegmentsDataSource
 
 
 def read_raw_segments(spark: SparkSession, path: Path) -> DataFrame:

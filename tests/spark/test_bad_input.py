@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from groupsdk.history.job import Inputs, Options, run
-from groupsdk.history.sources.segments import read_segments
+from groupsdk.history.sources.spark_segments import read_segments
 from tests.history.made_logs import write_bad_input
 from tests.spark.reading import plain
 

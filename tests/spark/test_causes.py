@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from groupsdk.history.groups.cause_decision import BROKER_LOG
 from groupsdk.history.groups.causes import Cause
-from groupsdk.history.groups.verdicts import BROKER_LOG
 from groupsdk.history.job import Inputs, run
 from groupsdk.history.pipeline import Options
-from groupsdk.history.sources.broker_log import read_broker_log, read_ends
-from groupsdk.history.sources.segments import read_segments
+from groupsdk.history.sources.spark_broker_log import read_broker_log, read_ends
+from groupsdk.history.sources.spark_segments import read_segments
 from tests.history.simulated import write_groups
 from tests.history.truth import Truths
 from tests.spark.logs import COORDINATOR_LOG, unpack

@@ -11,7 +11,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import Deadline, SystemClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.history.job import Inputs, read_tables, run
-from groupsdk.history.sources.segments import read_segments
+from groupsdk.history.sources.spark_segments import read_segments
 from groupsdk.types import GroupMembershipOperation
 from tests.examples.process import ExampleProcess
 from tests.spark.reading import plain

@@ -17,8 +17,8 @@ from groupsdk.history.archive import read_stream
 from groupsdk.history.following.stream import catch_up, follow, in_tasks
 from groupsdk.history.following.updater import Updater
 from groupsdk.history.pipeline import Options
-from groupsdk.history.sources.broker import TopicReader
 from groupsdk.history.sources.segment_files import segment_tasks
+from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.testing import LocalKafka
 from tests.history.expected_tables import LOGS, digests
 from tests.history.following.log_parts import RawTask, pieces, raw_of

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from groupsdk.history import decode, job, local
+from groupsdk.history import job, local
+from groupsdk.history.archive import read_raw
 from groupsdk.history.job import Inputs, run
 from groupsdk.history.schemas import TABLES
-from groupsdk.history.sources.kinds import Reading
 from groupsdk.history.sources.segment_files import segment_tasks
-from groupsdk.history.sources.segments import read_segments
+from groupsdk.history.sources.spark_rows import Reading
+from groupsdk.history.sources.spark_segments import read_segments
 from tests.history.expected_tables import LOGS, rows_of
 from tests.spark.reading import read_raw_segments
 
@@ -57,7 +58,7 @@ def test_tasks_of_spark_make_what_the_local_engine_makes(
 def test_where_pyarrow_cannot_write_spark_does(
     spark: Any, log: Path, expected: dict[str, Any], tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch.object(job, "made_empty", return_value=None)
+    mocker.patch.object(job, "prepare_folders", return_value=None)
     found = made(spark, read_segments(spark, str(log)), tmp_path / "out")
     assert {name: found[name] for name in MADE if found[name] or expected[name]} == {
         name: rows for name, rows in expected.items() if rows
@@ -68,7 +69,7 @@ def test_raw_records_in_any_order_make_the_same(
     spark: Any, log: Path, expected: dict[str, Any], tmp_path: Path
 ) -> None:
     raw = read_raw_segments(spark, log).repartition(3)
-    found = made(spark, decode.read_raw(raw), tmp_path / "out")
+    found = made(spark, read_raw(raw), tmp_path / "out")
     # what could not be read from the files is not among raw records
     for name in set(MADE) - {"rejects", "quality"}:
         assert found[name] == expected[name], name

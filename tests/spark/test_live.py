@@ -9,12 +9,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.errors import BrokerError, ConfigError
-from groupsdk.history import decode
-from groupsdk.history.archive import archive, read_archive, read_stream
+from groupsdk.history.archive import archive, read_archive, read_raw, read_stream
 from groupsdk.history.job import Inputs, Options, run
-from groupsdk.history.sources.broker import DataLossError, TopicReader
-from groupsdk.history.sources.segments import read_segments
-from groupsdk.history.sources.topic import FORMAT, TopicDataSource, read_topic
+from groupsdk.history.sources.spark_segments import read_segments
+from groupsdk.history.sources.spark_topic import FORMAT, TopicDataSource, read_topic
+from groupsdk.history.sources.topic_reader import DataLossError, TopicReader
 from groupsdk.testing import LocalKafka
 from tests.spark.reading import read_raw_segments
 
@@ -103,7 +102,7 @@ def test_a_live_topic_its_archive_and_its_files_make_the_same_tables(
 ) -> None:
     ways = {
         "live": read_topic(spark, options(broker)),
-        "raw": decode.read_raw(batch(spark, broker)),
+        "raw": read_raw(batch(spark, broker)),
         "files": read_segments(spark, str(broker.directory)),
     }
     made = {

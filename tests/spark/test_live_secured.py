@@ -9,9 +9,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.errors import AuthenticationError, GroupSdkError
-from groupsdk.history.sources.broker import TopicReader
-from groupsdk.history.sources.connector import read_with_connector
-from groupsdk.history.sources.topic import FORMAT, TopicDataSource
+from groupsdk.history.sources.spark_connector import read_with_connector
+from groupsdk.history.sources.spark_topic import FORMAT, TopicDataSource
+from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.properties import read_properties
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch

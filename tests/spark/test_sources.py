@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql.functions import date_format, unix_millis
 
 from groupsdk.history.schemas import TABLES
-from groupsdk.history.sources.broker_log import ends, read_broker_log, read_ends, reasons
-from groupsdk.history.sources.broker_log_lines import read_told
-from groupsdk.history.sources.connector import from_connector
+from groupsdk.history.sources.broker_log_lines import read_log_files
+from groupsdk.history.sources.spark_broker_log import ends, read_broker_log, read_ends, reasons
+from groupsdk.history.sources.spark_connector import from_connector
 from tests.history.sample import BROKER_LOG, DATA, expected_generations
 from tests.spark.reading import plain
 from tests.support.cases import each_case
@@ -37,7 +37,7 @@ def read(spark: Any, *lines: str, zone: str = "UTC") -> Any:
 
 @each_case("path", sorted(DATA.rglob("coordinator-log.txt.gz")))
 def test_spark_reads_in_a_log_what_is_read_without_it(path: Path, spark: Any) -> None:
-    told = read_told(str(path))
+    told = read_log_files(str(path))
     assert told
     assert sorted(
         (row.group_id, row.generation, row.ms, row.reason, row.cause, row.compatible)

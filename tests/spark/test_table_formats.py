@@ -12,7 +12,7 @@ from pytest_mock import MockerFixture
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError
 from groupsdk.history.job import Inputs, Options, run
-from groupsdk.history.sources.segments import read_segments
+from groupsdk.history.sources.spark_segments import read_segments
 from groupsdk.history.stage_tables import MADE
 from groupsdk.history.table_formats import FORMATS, format_settings
 from tests.history.sample import SEGMENTS
@@ -23,7 +23,7 @@ import sys
 from groupsdk.history.job import Inputs, Options, read_tables, run
 from groupsdk.history.schemas import TABLES
 from groupsdk.history.session import build_session
-from groupsdk.history.sources.segments import read_segments
+from groupsdk.history.sources.spark_segments import read_segments
 from groupsdk.history.table_formats import format_settings
 
 log, root, table_format = sys.argv[1:]

@@ -13,10 +13,10 @@ from typing import Any, Final
 from typing_extensions import override
 
 from groupsdk.errors import DecodeError
-from groupsdk.history.groups.departing import Silence, size_of
+from groupsdk.history.groups.assignor_replay import AssignorLike, Candidate
+from groupsdk.history.groups.departures import Silence, silence_size
 from groupsdk.history.groups.explaining import Context, ExplainedGroup, TableRows
-from groupsdk.history.groups.replaying import AssignorLike, Candidate
-from groupsdk.history.groups.rows import GenerationRow, Row
+from groupsdk.history.groups.row_types import GenerationRow, Row
 
 
 _OWN: Final = ("groupsdk.", "assignors.")
@@ -34,7 +34,7 @@ _UNREADABLE: Final = (
 )
 
 
-class Walking:
+class ReplayContext:
     """What the groups of one update are walked with.
 
     Attributes:
@@ -110,7 +110,7 @@ class FollowedGroup(ExplainedGroup):
 
     Args:
         group_id: its name.
-        walking: what it is walked with.
+        replay_context: what it is walked with.
 
     Attributes:
         made: the rows of all tables that it has made; take them out.
@@ -118,16 +118,18 @@ class FollowedGroup(ExplainedGroup):
         sizes: what silences have told of how long sessions last; take them out.
     """
 
-    def __init__(self, group_id: str, walking: Walking) -> None:
+    def __init__(self, group_id: str, replay_context: ReplayContext) -> None:
         self.made: TableRows = defaultdict(list)
         self.tally: Counter[tuple[int, str]] = Counter()
         self.sizes: list[tuple[int, int]] = []
-        super().__init__(group_id, walking.context, self.made, self.tally, walking.candidates)
+        super().__init__(
+            group_id, replay_context.context, self.made, self.tally, replay_context.candidates
+        )
 
     @override
     def _silences(self, rows: Sequence[Row], generation: GenerationRow | None) -> Iterator[Silence]:
         for each in super()._silences(rows, generation):
-            size = size_of(each)
+            size = silence_size(each)
             if size is not None:
                 self.sizes.append(size)
             yield each

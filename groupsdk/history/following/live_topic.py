@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from groupsdk.history.following.updater import Landing, Updater
+from groupsdk.history.following.updater import TaskOutput, Updater
 from groupsdk.history.pipeline import Progress, silent
 from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
 
@@ -49,6 +49,6 @@ def catch_up(
         after()
 
 
-def _land(settings: TopicSettings, ranges: Sequence[TopicRange], landing: Landing) -> None:
+def _land(settings: TopicSettings, ranges: Sequence[TopicRange], landing: TaskOutput) -> None:
     for each in ranges:
         landing.files(each.name).write(settings.made(each))

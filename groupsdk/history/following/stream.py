@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from groupsdk.history.archive import RAW
-from groupsdk.history.following.folding import LateTransactionError
-from groupsdk.history.following.update import Each, R, T
-from groupsdk.history.following.updater import Landing, Updater
+from groupsdk.history.following.running_totals import LateTransactionError
+from groupsdk.history.following.update_steps import Each, R, T
+from groupsdk.history.following.updater import TaskOutput, Updater
 from groupsdk.history.pipeline import Progress, silent
-from groupsdk.history.reading import made_of
+from groupsdk.history.reading import read_arrow_batches
 from groupsdk.history.schemas import TABLES
-from groupsdk.history.sources.kinds import land_frame
+from groupsdk.history.sources.spark_rows import read_frame
 from groupsdk.history.tables.shape import shaped
 
 
@@ -77,7 +77,7 @@ def follow(
     A query that is stopped or killed goes on where it was: its checkpoint lies with the tables.
 
     Args:
-        stream: of `archive.read_stream`, `read_archive_stream` or `sources.connector.read_with_connector`.
+        stream: of `archive.read_stream`, `read_archive_stream` or `sources.spark_connector.read_with_connector`.
         updater: of the tables, with `in_tasks`.
         trigger: how often, such as "30 seconds"; None: take what is there, and end.
         progress: told of each step of each update.
@@ -135,13 +135,13 @@ def catch_up(
         updater.update(lambda _: None, progress=progress)
 
 
-def land(batch: DataFrame, landing: Landing) -> None:
+def land(batch: DataFrame, landing: TaskOutput) -> None:
     """Read raw records in Spark's tasks, which write what they read."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         context = TaskContext.get()
         assert context is not None
-        landing.files(f"part-{context.partitionId():05}").write(made_of(batches))
+        landing.files(f"part-{context.partitionId():05}").write(read_arrow_batches(batches))
         return iter(())
 
-    land_frame(batch, run).write.format("noop").mode("overwrite").save()
+    read_frame(batch, run).write.format("noop").mode("overwrite").save()

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.following.buckets import READ
+from groupsdk.history.following.bucket_update import READ
 from groupsdk.history.following.group_state import fingerprint
 from groupsdk.history.following.ledger import Ledger, State
-from groupsdk.history.following.update import STEPS, Each, Place, R, T, Update
-from groupsdk.history.groups.replaying import AssignorLike
+from groupsdk.history.following.update_steps import STEPS, Each, Place, R, T, Update
+from groupsdk.history.groups.assignor_replay import AssignorLike
 from groupsdk.history.pipeline import Options, Progress, silent
 from groupsdk.history.publishing import FOLLOWED, finish
-from groupsdk.history.sources.places import Store, file_system, local_path
+from groupsdk.history.sources.filesystems import StorageDirectory, file_system, local_path
 from groupsdk.history.stage_files import StageFiles
 from groupsdk.history.stage_tables import MADE
 
@@ -31,7 +31,7 @@ def one_by_one(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
+class TaskOutput:
     """Where the tasks of an update write what they read; goes to other processes.
 
     Attributes:
@@ -98,7 +98,7 @@ class Updater:
         self._place = Place(system, root, out.rstrip("/") if local is None else str(local))
         if local is not None:
             # a run that was killed as it put its tables in their places
-            finish(Store(None, out), MADE)
+            finish(StorageDirectory(None, out), MADE)
         self._each = each
         self._names = names
         self._ledger = Ledger(system, root)
@@ -131,7 +131,7 @@ class Updater:
 
     def update(
         self,
-        read: Callable[[Landing], None],
+        read: Callable[[TaskOutput], None],
         *,
         batch: int | None = None,
         positions: Mapping[str, int] | None = None,
@@ -172,7 +172,7 @@ class Updater:
         )
         try:
             step("read")
-            read(Landing(f"{self._place.shared}/{change.folder}/{READ}", self.state.buckets))
+            read(TaskOutput(f"{self._place.shared}/{change.folder}/{READ}", self.state.buckets))
             after = update.carry_out()
         except BaseException:
             update.abandon()

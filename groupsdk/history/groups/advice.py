@@ -32,7 +32,7 @@ _LEAST_SHARE: Final = 0.1
 """Advice that spares less than this share is none."""
 
 
-class Step(NamedTuple):
+class TimelineGeneration(NamedTuple):
     """One generation on a group's timeline."""
 
     seq: int
@@ -45,7 +45,7 @@ class Step(NamedTuple):
     """It has a cause besides the coming and going of members."""
 
 
-class Visit(NamedTuple):
+class TimelineMembership(NamedTuple):
     """One stay of a member on a group's timeline."""
 
     client_id: str
@@ -83,7 +83,7 @@ class Advice(NamedTuple):
     """The generations, by `seq`."""
 
 
-class Choice(NamedTuple):
+class AssignorTotals(NamedTuple):
     """What an assignor made of the group's history."""
 
     assignor: str
@@ -96,87 +96,89 @@ class Choice(NamedTuple):
 class _Return:
     """A client that went and came back."""
 
-    visit: Visit
-    again: Visit
+    membership: TimelineMembership
+    again: TimelineMembership
     away_ms: int
     """From when it was last heard of until it was back."""
 
 
 def advise(
-    steps: Sequence[Step],
-    visits: Sequence[Visit],
+    timeline: Sequence[TimelineGeneration],
+    memberships: Sequence[TimelineMembership],
     *,
     classic: bool = True,
-    actual: Choice | None = None,
-    choices: Sequence[Choice] = (),
+    actual: AssignorTotals | None = None,
+    choices: Sequence[AssignorTotals] = (),
 ) -> Iterator[Advice]:
     """Say what would have spared one group rebalances, moves or revocations; the most first.
 
     Each advice stands for itself: they spare partly the same rebalances, so their numbers must not be added up.
 
     Args:
-        steps: the generations of the group, in their order.
-        visits: the stays of its members.
+        timeline: the generations of the group, in their order.
+        memberships: the stays of its members.
         classic: the group is of the classic protocol: in the newer ones sessions are set at the broker, and no group
             waits for its first members.
-        actual: what happened, as `groups.replaying` counts it; None: it was not replayed.
+        actual: what happened, as `groups.assignor_replay` counts it; None: it was not replayed.
         choices: what assignors would have made of it.
     """
-    returns = list(returns_of(visits))
+    returns = list(returns_of(memberships))
     session = "session.timeout.ms" if classic else "group.consumer.session.timeout.ms"
     found = [
-        _spared(STATIC_MEMBERSHIP, steps, _static(steps, visits, returns, session)),
-        _spared(LONGER_SESSION, steps, _longer(steps, visits, returns, session)),
-        _spared(INITIAL_DELAY, steps, _delayed(steps, visits) if classic else None),
-        _spared(RESTART_TOGETHER, steps, _together(steps, visits, returns)),
+        _spared(STATIC_MEMBERSHIP, timeline, _static(timeline, memberships, returns, session)),
+        _spared(LONGER_SESSION, timeline, _longer(timeline, memberships, returns, session)),
+        _spared(INITIAL_DELAY, timeline, _delayed(timeline, memberships) if classic else None),
+        _spared(RESTART_TOGETHER, timeline, _together(timeline, memberships, returns)),
     ]
     helpful = [each for each in found if each is not None]
-    helpful += _of_assignors(steps, actual, choices)
+    helpful += _of_assignors(timeline, actual, choices)
     yield from sorted(helpful, key=lambda each: (-each.rebalances, -each.revoked - each.moves))
 
 
 def _spared(
-    advice: str, steps: Sequence[Step], found: tuple[str, frozenset[int]] | None
+    advice: str, timeline: Sequence[TimelineGeneration], found: tuple[str, frozenset[int]] | None
 ) -> Advice | None:
     if found is None:
         return None
     setting, seqs = found
-    if len(seqs) < _FEW or len(seqs) < _LEAST_SHARE * len(steps):
+    if len(seqs) < _FEW or len(seqs) < _LEAST_SHARE * len(timeline):
         return None
-    mine = [step for step in steps if step.seq in seqs]
+    mine = [generation for generation in timeline if generation.seq in seqs]
     return Advice(
         advice,
         setting,
         len(mine),
-        sum(step.moved for step in mine),
+        sum(generation.moved for generation in mine),
         0,
-        sum(step.gap_ms for step in mine),
-        tuple(step.seq for step in mine),
+        sum(generation.gap_ms for generation in mine),
+        tuple(generation.seq for generation in mine),
     )
 
 
-def returns_of(visits: Sequence[Visit]) -> Iterator[_Return]:
+def returns_of(memberships: Sequence[TimelineMembership]) -> Iterator[_Return]:
     """Find the clients that came back: each stay that ended with the next one of the same client and host."""
-    of_client: defaultdict[tuple[str, str], list[Visit]] = defaultdict(list)
-    for visit in visits:
-        of_client[visit.client_id, visit.client_host].append(visit)
+    of_client: defaultdict[tuple[str, str], list[TimelineMembership]] = defaultdict(list)
+    for membership in memberships:
+        of_client[membership.client_id, membership.client_host].append(membership)
     for mine in of_client.values():
         begun = sorted(mine, key=lambda each: each.first_seq)
         numbers = [each.first_seq for each in begun]
         latest = list(accumulate((each.start_ms for each in begun), max))
         # from each place, the next one that is not taken, or nearer to it
         free = list(range(len(begun) + 1))
-        for visit in sorted((each for each in mine if each.end_ms >= 0), key=lambda v: v.end_seq):
-            heard_ms = visit.end_ms - visit.silent_ms
+        for membership in sorted(
+            (each for each in mine if each.end_ms >= 0), key=lambda v: v.end_seq
+        ):
+            heard_ms = membership.end_ms - membership.silent_ms
             # one that crashed may be back before its session is over
-            place = max(bisect_right(numbers, visit.first_seq), bisect_left(latest, heard_ms))
+            place = max(bisect_right(numbers, membership.first_seq), bisect_left(latest, heard_ms))
             place = _next_free(free, place)
             while place < len(begun) and begun[place].start_ms < heard_ms:
                 place = _next_free(free, place + 1)
             if place < len(begun):
                 free[place] = place + 1
                 again = begun[place]
-                yield _Return(visit, again, max(0, again.start_ms - heard_ms))
+                yield _Return(membership, again, max(0, again.start_ms - heard_ms))
 
 
 def _next_free(free: list[int], place: int) -> int:
@@ -188,7 +190,9 @@ def _next_free(free: list[int], place: int) -> int:
 
 
 def _untouched(
-    steps: Sequence[Step], visits: Sequence[Visit], returns: Iterable[_Return]
+    timeline: Sequence[TimelineGeneration],
+    memberships: Sequence[TimelineMembership],
+    returns: Iterable[_Return],
 ) -> frozenset[int]:
     """Find the generations that would not have been had the clients of these returns never been away.
 
@@ -196,26 +200,26 @@ def _untouched(
     """
     joined: defaultdict[int, int] = defaultdict(int)
     gone: defaultdict[int, int] = defaultdict(int)
-    for visit in visits:
-        joined[visit.first_seq] += 1
-        if visit.end_seq >= 0:
-            gone[visit.end_seq] += 1
+    for membership in memberships:
+        joined[membership.first_seq] += 1
+        if membership.end_seq >= 0:
+            gone[membership.end_seq] += 1
     for each in returns:
-        gone[each.visit.end_seq] -= 1
+        gone[each.membership.end_seq] -= 1
         joined[each.again.first_seq] -= 1
     touched = {
         seq
         for each in returns
-        for seq in (each.visit.end_seq, each.again.first_seq)
+        for seq in (each.membership.end_seq, each.again.first_seq)
         if not joined[seq] and not gone[seq]
     }
     found: set[int] = set()
     last_spared = False
-    for step in steps:
-        follows = step.cause in (Cause.COOPERATIVE_FOLLOWUP, Cause.REJOIN) and last_spared
-        last_spared = not step.is_other and (step.seq in touched or follows)
+    for generation in timeline:
+        follows = generation.cause in (Cause.COOPERATIVE_FOLLOWUP, Cause.REJOIN) and last_spared
+        last_spared = not generation.is_other and (generation.seq in touched or follows)
         if last_spared:
-            found.add(step.seq)
+            found.add(generation.seq)
     return frozenset(found)
 
 
@@ -231,27 +235,35 @@ def _least_of(
 
 
 def _static(
-    steps: Sequence[Step], visits: Sequence[Visit], returns: Sequence[_Return], session: str
+    timeline: Sequence[TimelineGeneration],
+    memberships: Sequence[TimelineMembership],
+    returns: Sequence[_Return],
+    session: str,
 ) -> tuple[str, frozenset[int]] | None:
     """Replay with group.instance.id: who comes back within its session has what it had, without a rebalance."""
-    mine = [each for each in returns if not each.visit.instance_id]
-    found = _least_of(SESSIONS_MS, _by_session(steps, visits, mine))
+    mine = [each for each in returns if not each.membership.instance_id]
+    found = _least_of(SESSIONS_MS, _by_session(timeline, memberships, mine))
     if found is None:
         return None
     return f"group.instance.id, one for each client; {session}={found[0]}", found[1]
 
 
 def _longer(
-    steps: Sequence[Step], visits: Sequence[Visit], returns: Sequence[_Return], session: str
+    timeline: Sequence[TimelineGeneration],
+    memberships: Sequence[TimelineMembership],
+    returns: Sequence[_Return],
+    session: str,
 ) -> tuple[str, frozenset[int]] | None:
     """Replay with a session that outlasts the silence of those that were expelled and came back."""
-    mine = [each for each in returns if each.visit.end_reason == Cause.EXPIRY]
-    found = _least_of(SESSIONS_MS, _by_session(steps, visits, mine))
+    mine = [each for each in returns if each.membership.end_reason == Cause.EXPIRY]
+    found = _least_of(SESSIONS_MS, _by_session(timeline, memberships, mine))
     return None if found is None else (f"{session}={found[0]}", found[1])
 
 
 def _by_session(
-    steps: Sequence[Step], visits: Sequence[Visit], returns: Sequence[_Return]
+    timeline: Sequence[TimelineGeneration],
+    memberships: Sequence[TimelineMembership],
+    returns: Sequence[_Return],
 ) -> dict[int, frozenset[int]]:
     """Find what is spared by each session timeout: the generations of those that are back within it."""
     spared: dict[int, frozenset[int]] = {}
@@ -260,62 +272,74 @@ def _by_session(
     for session_ms in SESSIONS_MS:
         back = [each for each in returns if each.away_ms < session_ms]
         if len(back) not in by_count:
-            by_count[len(back)] = _untouched(steps, visits, back)
+            by_count[len(back)] = _untouched(timeline, memberships, back)
         spared[session_ms] = by_count[len(back)]
     return spared
 
 
-def _delayed(steps: Sequence[Step], visits: Sequence[Visit]) -> tuple[str, frozenset[int]] | None:
+def _delayed(
+    timeline: Sequence[TimelineGeneration], memberships: Sequence[TimelineMembership]
+) -> tuple[str, frozenset[int]] | None:
     """Replay with a longer delay of a group's first rebalance, which waits on while members come."""
-    gone = {visit.end_seq for visit in visits if visit.end_seq >= 0}
+    gone = {membership.end_seq for membership in memberships if membership.end_seq >= 0}
     spared: dict[int, frozenset[int]] = {}
     for delay_ms in DELAYS_MS:
         seqs: set[int] = set()
         starting = False
-        for before, step in pairwise(steps):
-            is_join = step.cause == Cause.JOIN and not step.is_other and step.seq not in gone
+        for before, generation in pairwise(timeline):
+            is_join = (
+                generation.cause == Cause.JOIN
+                and not generation.is_other
+                and generation.seq not in gone
+            )
             if before.n_members == 0:
                 starting = is_join
-            elif starting and is_join and step.ts_ms - before.ts_ms <= delay_ms:
+            elif starting and is_join and generation.ts_ms - before.ts_ms <= delay_ms:
                 # the one before it would not have been: its members would have waited for these
                 seqs.add(before.seq)
             else:
                 starting = False
-        if steps and steps[0].n_members and steps[0].cause == Cause.JOIN:
-            seqs |= _first_burst(steps, gone, delay_ms)
+        if timeline and timeline[0].n_members and timeline[0].cause == Cause.JOIN:
+            seqs |= _first_burst(timeline, gone, delay_ms)
         spared[delay_ms] = frozenset(seqs)
     found = _least_of(DELAYS_MS, spared)
     return None if found is None else (f"group.initial.rebalance.delay.ms={found[0]}", found[1])
 
 
-def _first_burst(steps: Sequence[Step], gone: set[int], delay_ms: int) -> set[int]:
+def _first_burst(timeline: Sequence[TimelineGeneration], gone: set[int], delay_ms: int) -> set[int]:
     """Find what a delay spares of a group whose first generation is the first of the log."""
     seqs: set[int] = set()
-    for before, step in pairwise(steps):
-        is_join = step.cause == Cause.JOIN and not step.is_other and step.seq not in gone
-        if not is_join or step.ts_ms - before.ts_ms > delay_ms:
+    for before, generation in pairwise(timeline):
+        is_join = (
+            generation.cause == Cause.JOIN
+            and not generation.is_other
+            and generation.seq not in gone
+        )
+        if not is_join or generation.ts_ms - before.ts_ms > delay_ms:
             break
         seqs.add(before.seq)
     return seqs
 
 
 def _together(
-    steps: Sequence[Step], visits: Sequence[Visit], returns: Sequence[_Return]
+    timeline: Sequence[TimelineGeneration],
+    memberships: Sequence[TimelineMembership],
+    returns: Sequence[_Return],
 ) -> tuple[str, frozenset[int]] | None:
     """Replay deployments that restart one client after the other with all of them at once: they go, and come back."""
-    mine = _untouched(steps, visits, returns)
+    mine = _untouched(timeline, memberships, returns)
     clients: defaultdict[int, set[tuple[str, str]]] = defaultdict(set)
     for each in returns:
-        who = each.visit.client_id, each.visit.client_host
-        clients[each.visit.end_seq].add(who)
+        who = each.membership.client_id, each.membership.client_host
+        clients[each.membership.end_seq].add(who)
         clients[each.again.first_seq].add(who)
     spared: set[int] = set()
     largest = 0
-    for run in _runs([step for step in steps if step.seq in mine]):
-        restarted = {who for step in run for who in clients[step.seq]}
+    for run in _runs([generation for generation in timeline if generation.seq in mine]):
+        restarted = {who for generation in run for who in clients[generation.seq]}
         if len(restarted) >= _ROLLED and len(run) > _FEW:
             # one rebalance as they go, and one as they are back
-            spared |= {step.seq for step in run[1:-1]}
+            spared |= {generation.seq for generation in run[1:-1]}
             largest = max(largest, len(restarted))
     if not spared:
         return None
@@ -325,19 +349,21 @@ def _together(
     )
 
 
-def _runs(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    run: list[Step] = []
-    for step in steps:
-        if run and step.ts_ms - run[-1].ts_ms > _ROLL_MS:
+def _runs(timeline: Sequence[TimelineGeneration]) -> Iterator[list[TimelineGeneration]]:
+    run: list[TimelineGeneration] = []
+    for generation in timeline:
+        if run and generation.ts_ms - run[-1].ts_ms > _ROLL_MS:
             yield run
             run = []
-        run.append(step)
+        run.append(generation)
     if run:
         yield run
 
 
 def _of_assignors(
-    steps: Sequence[Step], actual: Choice | None, choices: Sequence[Choice]
+    timeline: Sequence[TimelineGeneration],
+    actual: AssignorTotals | None,
+    choices: Sequence[AssignorTotals],
 ) -> Iterator[Advice]:
     """Compare what assignors would have made of the very same generations."""
     if actual is None:
@@ -346,16 +372,21 @@ def _of_assignors(
     alike = [each for each in choices if each.is_cooperative == actual.is_cooperative]
     best = min(alike, key=lambda each: (each.moves, each.revoked), default=actual)
     if actual.moves - best.moves > _LEAST_SHARE * actual.moves:
-        yield _instead(OTHER_ASSIGNOR, steps, actual, best)
+        yield _instead(OTHER_ASSIGNOR, timeline, actual, best)
     if actual.is_cooperative:
         return
     cooperative = (each for each in choices if each.is_cooperative)
     kept = min(cooperative, key=lambda each: (each.revoked, each.moves), default=actual)
     if actual.revoked - kept.revoked > _LEAST_SHARE * actual.revoked:
-        yield _instead(COOPERATIVE, steps, actual, kept)
+        yield _instead(COOPERATIVE, timeline, actual, kept)
 
 
-def _instead(advice: str, steps: Sequence[Step], actual: Choice, other: Choice) -> Advice:
+def _instead(
+    advice: str,
+    timeline: Sequence[TimelineGeneration],
+    actual: AssignorTotals,
+    other: AssignorTotals,
+) -> Advice:
     return Advice(
         advice,
         f"partition.assignment.strategy={other.assignor}",
@@ -363,7 +394,7 @@ def _instead(advice: str, steps: Sequence[Step], actual: Choice, other: Choice) 
         max(0, actual.moves - other.moves),
         max(0, actual.revoked - other.revoked),
         0,
-        tuple(step.seq for step in steps if step.n_members),
+        tuple(generation.seq for generation in timeline if generation.n_members),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from groupsdk.history.groups.causes import Cause, Changes, compare, in_order
-from groupsdk.history.groups.course import Course, Handover
+from groupsdk.history.groups.incarnations import Handover, Incarnations
 from groupsdk.history.groups.member import (
     CONSUMER,
     Member,
@@ -14,14 +14,14 @@ from groupsdk.history.groups.member import (
     read_assignment,
     read_subscription,
 )
-from groupsdk.history.groups.rows import (
+from groupsdk.history.groups.memberships import LastSeen
+from groupsdk.history.groups.row_types import (
     GenerationRow,
     GroupRecord,
     MemberRow,
     RejectRow,
     Row,
 )
-from groupsdk.history.groups.stays import LastSeen
 from groupsdk.history.groups.worker_protocols import CONNECT, COOPERATIVE_CONNECT, work_of
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 
@@ -37,8 +37,8 @@ class ClassicGroup:
     A generation is given when the next one comes, as its record may be written again: the last one counts.
     """
 
-    def __init__(self, course: Course, handed: Handover | None = None) -> None:
-        self._course = course
+    def __init__(self, incarnations: Incarnations, handed: Handover | None = None) -> None:
+        self._incarnations = incarnations
         self._pending: GenerationRow | None = None
         self._settled = False
         self._row_before: GenerationRow | None = None
@@ -124,7 +124,7 @@ class ClassicGroup:
         assert pending is not None
         yield from self._settle()
         within = compare(self._members, members)
-        yield from self._course.stays.update(members, within, _at(pending, record))
+        yield from self._incarnations.memberships.update(members, within, _at(pending, record))
         self._members = members
         causes, changes = self._compare(value)
         # compared as a whole it has a member more and one less, so it takes the first record to tell a rejoin
@@ -159,7 +159,7 @@ class ClassicGroup:
         }
         self._members = {**leaving, **members}
         row = _at(self._row_before, record)
-        yield from self._course.stays.update(self._members, changes, row)
+        yield from self._incarnations.memberships.update(self._members, changes, row)
 
     def _compare(self, value: GroupMetadataValue) -> tuple[tuple[Cause, ...], Changes]:
         grown = self._grown(self._members)
@@ -196,8 +196,8 @@ class ClassicGroup:
             record.group_id,
             CLASSIC,
             value.protocol_type,
-            self._course.incarnation,
-            self._course.next_seq(),
+            self._incarnations.incarnation,
+            self._incarnations.next_seq(),
             value.generation,
             record.ts_ms,
             value.current_state_timestamp,
@@ -211,7 +211,7 @@ class ClassicGroup:
             causes,
             is_first,
             missing,
-            self._course.moved(record),
+            self._incarnations.moved(record),
             deviation(loads),
             not loads,
             record.ts_ms,
@@ -226,7 +226,9 @@ class ClassicGroup:
         if row is None or self._settled:
             return
         self._settled = True
-        yield from self._course.stays.update(self._members, self._changes, row, self._last_seen)
+        yield from self._incarnations.memberships.update(
+            self._members, self._changes, row, self._last_seen
+        )
         self._changes, self._last_seen = Changes(), {}
 
     def flush(self) -> Iterator[Row]:

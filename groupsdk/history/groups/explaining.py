@@ -5,7 +5,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from groupsdk.history.groups.advice import Advice, Choice, Step, Visit, advice_row, advise
+from groupsdk.history.groups.advice import (
+    Advice,
+    AssignorTotals,
+    TimelineGeneration,
+    TimelineMembership,
+    advice_row,
+    advise,
+)
+from groupsdk.history.groups.assignments import GroupAssignments
+from groupsdk.history.groups.assignor_replay import (
+    ACTUAL,
+    AssignorLike,
+    Candidate,
+    ReplaySums,
+)
+from groupsdk.history.groups.cause_decision import (
+    LoggedReason,
+    decide_cause,
+    logged_reason,
+    lost_coordinator,
+    with_reason,
+)
 from groupsdk.history.groups.causes import Cause
 from groupsdk.history.groups.classic import is_cooperative
 from groupsdk.history.groups.commit_spans import (
@@ -16,25 +37,18 @@ from groupsdk.history.groups.commit_spans import (
     Span,
     median,
 )
-from groupsdk.history.groups.departing import (
+from groupsdk.history.groups.departures import (
     Departure,
+    LoggedDeparture,
     Silence,
-    ToldEnd,
-    judge,
+    classify_departure,
     silence_of,
-    size_of,
-    told_end,
+    silence_size,
+    with_logged_departure,
 )
-from groupsdk.history.groups.derived import Consequences
 from groupsdk.history.groups.member import CONSUMER
-from groupsdk.history.groups.owners import CLASSIC, MoveRow
-from groupsdk.history.groups.replaying import (
-    ACTUAL,
-    AssignorLike,
-    Candidate,
-    ReplaySums,
-)
-from groupsdk.history.groups.rows import (
+from groupsdk.history.groups.moves import CLASSIC, MoveRow
+from groupsdk.history.groups.row_types import (
     DepartureRow,
     GenerationRow,
     GroupRecord,
@@ -43,15 +57,8 @@ from groupsdk.history.groups.rows import (
     RejectRow,
     Row,
 )
-from groupsdk.history.groups.storms import Rebalance, Stay, Storm, storm_row, storms
-from groupsdk.history.groups.verdicts import (
-    ToldReason,
-    lost_coordinator,
-    reason_of,
-    verdict_of,
-    with_reason,
-)
-from groupsdk.history.groups.walk import KNOWN_TYPES, Group
+from groupsdk.history.groups.storms import Membership, Rebalance, Storm, storm_row, storms
+from groupsdk.history.groups.timeline import KNOWN_TYPES, GroupTimeline
 from groupsdk.history.kernel.columns import micros, valid_ms
 
 
@@ -75,18 +82,18 @@ MISSING: Final = "missing_generations"
 UNKNOWN: Final = "type "
 """Before the number of a record type that is not known."""
 SIZES: Final = "sizes"
-"""What silences tell of how long sessions last; see `departing.size_of`."""
+"""What silences tell of how long sessions last; see `departures.silence_size`."""
 
 
-class ToldOfGroup(NamedTuple):
+class BrokerLogEntries(NamedTuple):
     """What brokers' logs say of one group; stands before the group's records."""
 
     group_id: str
-    reasons: Sequence[ToldReason]
-    ends: Sequence[ToldEnd]
+    reasons: Sequence[LoggedReason]
+    ends: Sequence[LoggedDeparture]
 
 
-Entry = GroupRecord | CommitPart | ToldOfGroup
+Entry = GroupRecord | CommitPart | BrokerLogEntries
 """What the walk goes over: those of a group together, what is told of it first, the others in the order of the log."""
 
 
@@ -139,8 +146,8 @@ def explain(
     return _follow(entries, context, tally, learning=False)
 
 
-def learn(entries: Iterable[Entry], context: Context) -> Iterator[TableRows]:
-    """Give what the silences of members tell of how long sessions last: see `departing.learnt_timeout`."""
+def silence_sizes(entries: Iterable[Entry], context: Context) -> Iterator[TableRows]:
+    """Give what the silences of members tell of how long sessions last: see `departures.learned_session_timeout`."""
     return _follow(entries, context, Counter(), learning=True)
 
 
@@ -197,19 +204,19 @@ class ExplainedGroup:
         self._cooperative = {each.name for each in candidates if each.is_cooperative}
         self._tally = tally
         self._learning = learning
-        self._group = Group()
+        self._group = GroupTimeline()
         self._spans = CommitSpans()
-        self._consequences = Consequences(group_id, context.names, candidates)
+        self._assignments = GroupAssignments(group_id, context.names, candidates)
         self._sums = ReplaySums(group_id)
-        self._reasons: defaultdict[int, list[ToldReason]] = defaultdict(list)
-        self._ends: defaultdict[str, list[ToldEnd]] = defaultdict(list)
+        self._reasons: defaultdict[int, list[LoggedReason]] = defaultdict(list)
+        self._ends: defaultdict[str, list[LoggedDeparture]] = defaultdict(list)
         self._rows: list[Row] = []
         self._seq = BEFORE
         self._place = (-1, -1)
         self._previous_ms: int | None = None
         self._began_ms: int | None = None
-        self._steps: list[Step] = []
-        self._visits: list[Visit] = []
+        self._timeline: list[TimelineGeneration] = []
+        self._memberships: list[TimelineMembership] = []
         self._is_classic = True
         self._is_cooperative = False
 
@@ -217,7 +224,7 @@ class ExplainedGroup:
         """Take what comes next in the log; returns whether that completed a generation."""
         if isinstance(entry, CommitPart):
             self._spans.take(entry)
-        elif isinstance(entry, ToldOfGroup):
+        elif isinstance(entry, BrokerLogEntries):
             for reason in entry.reasons:
                 self._reasons[reason.generation].append(reason)
             for end in entry.ends:
@@ -231,10 +238,10 @@ class ExplainedGroup:
                 else:
                     self._rows.append(row)
             if self._group.generations > self._seq + 1:
-                if len(self._steps) + len(self._visits) >= HELD:
+                if len(self._timeline) + len(self._memberships) >= HELD:
                     self._find_storms()
-                    self._steps.clear()
-                    self._visits.clear()
+                    self._timeline.clear()
+                    self._memberships.clear()
                 self._finish()
                 self._seq += 1
                 return True
@@ -249,7 +256,7 @@ class ExplainedGroup:
         made = self._made
         made["replay_summary"] += self._sums.rows()
         self._find_storms()
-        counted = sum(step.cause != Cause.CREATED for step in self._steps)
+        counted = sum(step.cause != Cause.CREATED for step in self._timeline)
         made["advice"] += [advice_row(self.group_id, each, counted) for each in self._advice()]
 
     def _find_storms(self) -> None:
@@ -257,15 +264,15 @@ class ExplainedGroup:
 
     def _storms(self) -> Iterator[Storm]:
         options = self._context
-        if len(self._steps) < options.storm_generations:
+        if len(self._timeline) < options.storm_generations:
             return iter(())
         return storms(
             [
                 Rebalance(each.seq, each.ts_ms, each.cause, each.moved, each.gap_ms)
-                for each in self._steps
+                for each in self._timeline
             ],
             [
-                Stay(
+                Membership(
                     each.client_id,
                     each.client_host,
                     each.first_seq,
@@ -273,7 +280,7 @@ class ExplainedGroup:
                     each.end_ms - each.start_ms if min(each.start_ms, each.end_ms) >= 0 else -1,
                     each.end_reason,
                 )
-                for each in self._visits
+                for each in self._memberships
             ],
             generations=options.storm_generations,
             window_ms=options.storm_window_ms,
@@ -283,14 +290,14 @@ class ExplainedGroup:
         totals = {name: (moves, revoked) for name, moves, revoked in self._sums.totals()}
         actual = totals.pop(ACTUAL, None)
         return advise(
-            self._steps,
-            self._visits,
+            self._timeline,
+            self._memberships,
             classic=self._is_classic,
             actual=None
             if actual is None
-            else Choice(ACTUAL, *actual, is_cooperative=self._is_cooperative),
+            else AssignorTotals(ACTUAL, *actual, is_cooperative=self._is_cooperative),
             choices=[
-                Choice(name, *each, is_cooperative=name in self._cooperative)
+                AssignorTotals(name, *each, is_cooperative=name in self._cooperative)
                 for name, each in totals.items()
             ],
         )
@@ -302,7 +309,7 @@ class ExplainedGroup:
         generation = next((row for row in rows if isinstance(row, GenerationRow)), None)
         silences = list(self._silences(rows, generation))
         if self._learning:
-            made[SIZES] += [size for size in map(size_of, silences) if size is not None]
+            made[SIZES] += [size for size in map(silence_size, silences) if size is not None]
             self._end(generation)
             return
         departures = [self._departure(each) for each in silences]
@@ -327,9 +334,9 @@ class ExplainedGroup:
 
     def _followed(self, rows: Sequence[Row], generation: GenerationRow) -> int:
         """Make the rows of who had what, what moved, and what assignors would have made of it; returns how many moved."""
-        made, take = self._made, self._consequences.take
+        made, take = self._made, self._assignments.take
         moves: list[MoveRow] = []
-        self._consequences.begin(generation)
+        self._assignments.begin(generation)
         made["assignments"] += [take(row, moves) for row in rows if isinstance(row, MemberRow)]
         made["moves"] += map(self._move, moves)
         if generation.protocol_type != CONSUMER:
@@ -338,7 +345,7 @@ class ExplainedGroup:
                 for row in rows
                 if isinstance(row, MemberRow) and row.member.payload is not None
             ]
-        replayed = list(self._consequences.close())
+        replayed = list(self._assignments.close())
         for each in replayed:
             self._sums.add(each)
         made["replay"] += replayed
@@ -366,12 +373,12 @@ class ExplainedGroup:
                 )
 
     def _departure(self, silence: Silence) -> Departure:
-        departure = judge(
+        departure = classify_departure(
             silence,
             session_timeout_ms=self._context.session_timeout_ms,
             learnt_ms=self._context.learnt_ms,
         )
-        return told_end(departure, silence, self._ends.get(departure.member_id, ()))
+        return with_logged_departure(departure, silence, self._ends.get(departure.member_id, ()))
 
     def _membership(
         self, row: MembershipRow, ended: Mapping[str, Departure], lost: float | None
@@ -388,8 +395,8 @@ class ExplainedGroup:
         silent_ms = 0
         if departure is not None and departure.reason == Cause.EXPIRY:
             silent_ms = departure.silence_ms or 0
-        self._visits.append(
-            Visit(
+        self._memberships.append(
+            TimelineMembership(
                 client_id=member.client_id,
                 client_host=member.client_host,
                 instance_id=member.instance_id,
@@ -469,10 +476,10 @@ class ExplainedGroup:
         causes |= {Cause(each.reason) for each in departures}
         told = None
         if ts_ms is not None:
-            told = reason_of(
+            told = logged_reason(
                 self._reasons.get(row.generation, ()), row.generation, ts_ms, self._previous_ms
             )
-        verdict = verdict_of(causes, departures, lost, has_hole=row.missing_before > 0)
+        verdict = decide_cause(causes, departures, lost, has_hole=row.missing_before > 0)
         if told is not None:
             verdict = with_reason(verdict, told)
         gaps = self._spans.gaps()
@@ -483,8 +490,8 @@ class ExplainedGroup:
         if row.missing_before:
             self._tally[row.partition, MISSING] += row.missing_before
         if ts_ms is not None:
-            self._steps.append(
-                Step(
+            self._timeline.append(
+                TimelineGeneration(
                     seq=row.seq,
                     ts_ms=ts_ms,
                     cause=verdict.primary,

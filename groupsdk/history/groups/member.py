@@ -53,7 +53,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class DecodedSubscription:
     """What a subscription says."""
 
     topics: tuple[str, ...] = ()
@@ -63,16 +63,16 @@ class Wants:
 
 
 @lru_cache(maxsize=CACHED)
-def read_subscription(data: bytes) -> Wants:
+def read_subscription(data: bytes) -> DecodedSubscription:
     """Decode what a consumer joined with; what cannot be read comes out as a `problem`."""
     if not data:
-        return Wants()
+        return DecodedSubscription()
     try:
         found = ConsumerProtocolDecoder().subscription(data)
     except DecodeError as error:
-        return Wants(problem=str(error))
+        return DecodedSubscription(problem=str(error))
     owned = in_order(found.owned_partitions.items())
-    return Wants(tuple(sorted(set(found.topics))), owned, found.rack_id)
+    return DecodedSubscription(tuple(sorted(set(found.topics))), owned, found.rack_id)
 
 
 @lru_cache(maxsize=CACHED)

@@ -5,17 +5,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from groupsdk.history.groups.causes import Cause, Changes, compare, in_order
-from groupsdk.history.groups.course import Course, Handover
-from groupsdk.history.groups.families import (
-    Family,
+from groupsdk.history.groups.incarnations import Handover, Incarnations
+from groupsdk.history.groups.member import Member, Partitions, deviation
+from groupsdk.history.groups.memberships import LastSeen
+from groupsdk.history.groups.modern_protocols import (
+    ModernProtocol,
     assigned_of,
     member_of,
     revoking_of,
     target_of,
 )
-from groupsdk.history.groups.member import Member, Partitions, deviation
-from groupsdk.history.groups.rows import GenerationRow, GroupRecord, MemberRow, Row
-from groupsdk.history.groups.stays import LastSeen
+from groupsdk.history.groups.row_types import GenerationRow, GroupRecord, MemberRow, Row
 
 
 TARGET: Final = "target"
@@ -29,9 +29,11 @@ class ModernGroup:
     A group epoch is given when the next one begins: until then its members go towards their targets.
     """
 
-    def __init__(self, family: Family, course: Course, handed: Handover | None = None) -> None:
+    def __init__(
+        self, family: ModernProtocol, incarnations: Incarnations, handed: Handover | None = None
+    ) -> None:
         self._family = family
-        self._course = course
+        self._incarnations = incarnations
         self._members: dict[str, Member] = {}
         self._before: dict[str, Member] = {}
         self._targets: dict[str, Partitions] = {}
@@ -126,8 +128,8 @@ class ModernGroup:
             record.group_id,
             self._family.name,
             self._family.name,
-            self._course.incarnation,
-            self._course.next_seq(),
+            self._incarnations.incarnation,
+            self._incarnations.next_seq(),
             value.epoch,
             record.ts_ms,
             -1,
@@ -141,7 +143,7 @@ class ModernGroup:
             in_order(causes),
             is_first,
             0 if is_first else max(0, value.epoch - self._last_epoch - 1),
-            self._course.moved(record),
+            self._incarnations.moved(record),
             0.0,
             not members,
             -1,
@@ -181,7 +183,7 @@ class ModernGroup:
         if pending is None:
             return
         row = pending._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
-        yield from self._course.stays.update(self._assigned_now(), changes, row)
+        yield from self._incarnations.memberships.update(self._assigned_now(), changes, row)
 
     def _assigned(self, record: GroupRecord, member_id: str, value: Any) -> None:
         pending = self._pending
@@ -217,7 +219,7 @@ class ModernGroup:
         self._settled = True
         last_seen = {member_id: self._last_seen(member_id) for member_id in self._changes.gone}
         members = self._assigned_now()
-        yield from self._course.stays.update(members, self._changes, row, last_seen)
+        yield from self._incarnations.memberships.update(members, self._changes, row, last_seen)
         self._changes = Changes()
 
     def flush(self) -> Iterator[Row]:
@@ -235,7 +237,7 @@ class ModernGroup:
         )
         yield row
         yield from self._settle()
-        yield from self._course.stays.update(members, Changes(), row)
+        yield from self._incarnations.memberships.update(members, Changes(), row)
         self._pending, self._row_before = None, row
         for member_id, member in members.items():
             yield self._member_row(row, TARGET, member)

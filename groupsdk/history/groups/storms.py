@@ -26,7 +26,7 @@ _USUAL: Final = 0.9
 _NOT_THEIRS: Final = frozenset(
     {str(Cause.COORDINATOR_RESTART), str(Cause.STATIC_REPLACED), "group_deleted"}
 )
-"""Ends of stays that are not the client's doing."""
+"""Ends of memberships that are not the client's doing."""
 _SEPARATORS: Final = re.compile(r"([-._:@/ ]+)")
 _NUMBERED: Final = re.compile(r"([a-zA-Z]*[aeiouyAEIOUY][a-zA-Z]*)\d{1,3}")
 _RUN: Final = re.compile(r"\*(?:[-._:@/ ]+\*)+")
@@ -43,7 +43,7 @@ class Rebalance(NamedTuple):
     commit_gap_ms: int
 
 
-class Stay(NamedTuple):
+class Membership(NamedTuple):
     """One stay of a member."""
 
     client_id: str
@@ -78,7 +78,11 @@ class Storm(NamedTuple):
 
 
 def storms(
-    rebalances: Sequence[Rebalance], stays: Sequence[Stay], *, generations: int, window_ms: int
+    rebalances: Sequence[Rebalance],
+    memberships: Sequence[Membership],
+    *,
+    generations: int,
+    window_ms: int,
 ) -> Iterator[Storm]:
     """Find the storms of one group.
 
@@ -89,7 +93,7 @@ def storms(
 
     Args:
         rebalances: of the group, in their order.
-        stays: of its members.
+        memberships: of its members.
         generations: how many are dense.
         window_ms: within how many milliseconds.
     """
@@ -99,10 +103,10 @@ def storms(
         return
     life_ms = counted[-1].ts_ms - counted[0].ts_ms
     short_ms = min(window_ms, life_ms / _SHORT)
-    short = [each for each in stays if 0 <= each.stay_ms < short_ms]
+    short = [each for each in memberships if 0 <= each.stay_ms < short_ms]
     restless = {seq for each in short for seq in _changes(each)}
     restless |= {each.seq for each in counted if each.cause == str(Cause.REJOIN)}
-    of_short, of_all = _Changes(short), _Changes(stays)
+    of_short, of_all = _Changes(short), _Changes(memberships)
     for run in _dense(counted, generations, window_ms):
         lasted_ms = max(run[-1].ts_ms - run[0].ts_ms, 1)
         others, others_ms = len(counted) - len(run), life_ms - lasted_ms
@@ -115,7 +119,7 @@ def storms(
             yield _storm(run, of_all, of_short)
 
 
-def _changes(stay: Stay) -> tuple[int, ...]:
+def _changes(stay: Membership) -> tuple[int, ...]:
     """Return the generations that a member made by its coming and going."""
     if stay.stay_ms < 0 and not stay.end_reason:
         return (stay.first_seq,)
@@ -125,7 +129,7 @@ def _changes(stay: Stay) -> tuple[int, ...]:
 def _dense(
     counted: Sequence[Rebalance], many: int, window_ms: int
 ) -> Iterator[Sequence[Rebalance]]:
-    """Cut out the stretches in which each rebalance is one of many, and cut those where they are quiet."""
+    """Cut out the ownership in which each rebalance is one of many, and cut those where they are quiet."""
     last = -1
     start = 0
     for place in range(len(counted) - many + 1):
@@ -153,14 +157,14 @@ def _cut(run: Sequence[Rebalance], many: int, window_ms: int) -> Iterator[Sequen
 
 
 class _Changes:
-    """Finds who came and went in a run of generations, without a look at all stays for each run."""
+    """Finds who came and went in a run of generations, without a look at all memberships for each run."""
 
-    def __init__(self, stays: Sequence[Stay]) -> None:
-        self._stays = stays
+    def __init__(self, memberships: Sequence[Membership]) -> None:
+        self._stays = memberships
         self._seqs: Longs | None = None
         self._order: list[int] = []
 
-    def within(self, seqs: Set[int]) -> Iterator[Stay]:
+    def within(self, seqs: Set[int]) -> Iterator[Membership]:
         """Give the stay of each coming and going that is the client's doing; a stay may come twice."""
         if self._seqs is None:
             changes = [
@@ -181,10 +185,10 @@ class _Changes:
                 yield self._stays[place]
 
 
-def _storm(run: Sequence[Rebalance], stays: _Changes, short: _Changes) -> Storm:
+def _storm(run: Sequence[Rebalance], memberships: _Changes, short: _Changes) -> Storm:
     within = {each.seq for each in run}
     name, changes, clients, host = (
-        _culprit(short.within(within)) or _culprit(stays.within(within)) or _NOBODY
+        _culprit(short.within(within)) or _culprit(memberships.within(within)) or _NOBODY
     )
     return Storm(
         run[0].ts_ms,
@@ -206,9 +210,9 @@ _Culprit = tuple[str | None, int | None, int | None, str | None]
 _NOBODY: Final[_Culprit] = (None, None, None, None)
 
 
-def _culprit(changing: Iterable[Stay]) -> _Culprit | None:
+def _culprit(changing: Iterable[Membership]) -> _Culprit | None:
     """Find the client whose members came and went most often."""
-    found: defaultdict[tuple[str, str], list[Stay]] = defaultdict(list)
+    found: defaultdict[tuple[str, str], list[Membership]] = defaultdict(list)
     for stay in changing:
         pattern = pattern_of(stay.client_id)
         # ids that have nothing in common are told by where they come from
@@ -247,7 +251,7 @@ def storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=4096)
 def pattern_of(client_id: str) -> str:
-    """Return what stays of a client's id that has something new in it each time, with `*` for that.
+    """Return what memberships of a client's id that has something new in it each time, with `*` for that.
 
     New are numbers, hexadecimal digits, and the letters of which names of pods are made at random.
     """

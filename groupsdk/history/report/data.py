@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupsdk.history.groups.causes import Cause
-from groupsdk.history.groups.owners import OWNED, SHARE
+from groupsdk.history.groups.moves import OWNED, SHARE
 from groupsdk.history.report.tables import ReadsTables
 
 
@@ -22,7 +22,7 @@ MAX_PARTITIONS: Final = 60
 """How many partitions a picture of ownership has; of others the topics are shown."""
 MAX_GENERATIONS: Final = 400
 """How many generations of a group are drawn: the last ones."""
-MAX_STAYS: Final = 200
+MAX_MEMBERSHIPS: Final = 200
 MAX_ROWS: Final = 2_000
 """How many rows a table under a picture has at most; what is left out is counted below it."""
 
@@ -56,7 +56,7 @@ class GenerationMark(NamedTuple):
     coordinator_changed: bool
 
 
-class Stretch(NamedTuple):
+class OwnershipSpan(NamedTuple):
     """A partition, or a topic's partitions, with one client for a time."""
 
     label: str
@@ -67,7 +67,7 @@ class Stretch(NamedTuple):
     """How much of the topic's partitions it is; 1 for a partition."""
 
 
-class Stay(NamedTuple):
+class MembershipBar(NamedTuple):
     """A member's stay in a group."""
 
     client_id: str
@@ -125,10 +125,10 @@ class GroupPage:
     group_id: str
     protocol: str
     generations: Sequence[GenerationMark]
-    stretches: Sequence[Stretch]
+    ownership: Sequence[OwnershipSpan]
     by_topic: bool
-    """There were too many partitions: stretches are of topics."""
-    stays: Sequence[Stay]
+    """There were too many partitions: ownership are of topics."""
+    stays: Sequence[MembershipBar]
     left_out_stays: int
     what_if: Sequence[WhatIf]
     end: datetime
@@ -392,7 +392,7 @@ def _pages(
         mark = GenerationMark(*values)
         marks[group].append(mark._replace(reason=mark.reason or ""))
     shown = {group: each[-MAX_GENERATIONS:] for group, each in marks.items()}
-    stretches = _stretches(tables, shown, log_end)
+    ownership = _ownership(tables, shown, log_end)
     stays = _stays(tables, groups)
     what_if = _what_if(tables, groups)
     return [
@@ -400,9 +400,9 @@ def _pages(
             group,
             protocols.get(group, ""),
             shown.get(group, []),
-            *stretches.get(group, ([], False)),
-            stays[group][-MAX_STAYS:],
-            max(0, len(stays[group]) - MAX_STAYS),
+            *ownership.get(group, ([], False)),
+            stays[group][-MAX_MEMBERSHIPS:],
+            max(0, len(stays[group]) - MAX_MEMBERSHIPS),
             what_if[group],
             log_end,
         )
@@ -410,15 +410,17 @@ def _pages(
     ]
 
 
-def _stays(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, list[Stay]]:
+def _stays(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, list[MembershipBar]]:
     columns = ("group_id", "client_id", "member_id", "start_ts", "end_ts", "end_reason")
     rows = tables.read("memberships", columns, groups)
     order = [("start_ts", "ascending"), ("member_id", "ascending")]
-    found: defaultdict[str, list[Stay]] = defaultdict(list)
+    found: defaultdict[str, list[MembershipBar]] = defaultdict(list)
     for row in rows.filter(pc.is_valid(rows.column("start_ts"))).sort_by(order).to_pylist():
         reason = row["end_reason"] or ("" if row["end_ts"] is None else str(Cause.UNKNOWN))
         found[row["group_id"]].append(
-            Stay(row["client_id"], row["member_id"], row["start_ts"], row["end_ts"], reason)
+            MembershipBar(
+                row["client_id"], row["member_id"], row["start_ts"], row["end_ts"], reason
+            )
         )
     return found
 
@@ -431,9 +433,9 @@ def _what_if(tables: ReadsTables, groups: Sequence[str]) -> defaultdict[str, lis
     return found
 
 
-def _stretches(
+def _ownership(
     tables: ReadsTables, marks: Mapping[str, Sequence[GenerationMark]], log_end: datetime
-) -> dict[str, tuple[list[Stretch], bool]]:
+) -> dict[str, tuple[list[OwnershipSpan], bool]]:
     """Take who had what from generation to generation; of groups with many partitions the share of topics."""
     columns = ("group_id", "seq", "topic", "partition", "client_id", "phase", "protocol")
     rows = tables.read("assignments", columns, list(marks))
@@ -455,7 +457,7 @@ def _stretches(
         if mine.num_rows:
             cells, large = _cells(mine)
             begins = {mark.seq: mark.ts for mark in shown}
-            found[group] = join_stretches(cells, begins, log_end), large
+            found[group] = join_ownership(cells, begins, log_end), large
     return found
 
 
@@ -487,7 +489,9 @@ def _cells(rows: Any) -> tuple[Any, bool]:
     return pa.table({**columns, "share": pa.array(shares)}), True
 
 
-def join_stretches(cells: Any, begins: Mapping[int, datetime], log_end: datetime) -> list[Stretch]:
+def join_ownership(
+    cells: Any, begins: Mapping[int, datetime], log_end: datetime
+) -> list[OwnershipSpan]:
     """Put together what one client had over several generations.
 
     Args:
@@ -520,7 +524,7 @@ def join_stretches(cells: Any, begins: Mapping[int, datetime], log_end: datetime
     )
     return [
         # a clock may go back
-        Stretch(
+        OwnershipSpan(
             *(label, client, begins[first]),
             max(begins[first], begins.get(last + 1, log_end)),
             share,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from groupsdk.history.report.data import GroupPage, ReportData, Stretch
+from groupsdk.history.report.data import GroupPage, OwnershipSpan, ReportData
 from groupsdk.history.report.palette import CAUSES, LETTERS, colour_of
 
 
@@ -168,17 +168,17 @@ def _round(value: float) -> float:
 
 def ownership(page: GroupPage, period: tuple[datetime, datetime] | None = None) -> Picture | None:
     """Draw who had which partition, generation by generation; of a period, or of all; None: there is nothing to draw."""
-    if not page.stretches:
+    if not page.ownership:
         return None
-    start, end = period or (min(each.start for each in page.stretches), page.end)
-    shown = page.stretches
+    start, end = period or (min(each.start for each in page.ownership), page.end)
+    shown = page.ownership
     if period is not None:
         shown = [each for each in shown if each.start < end and each.end > start]
     if not shown:
         return None
     labels = sorted({each.label for each in shown}, key=_by_number)
     rows = _Times(f"Who had what in {page.group_id}", labels, start, end)
-    colours = colour_of([each.client for each in page.stretches])
+    colours = colour_of([each.client for each in page.ownership])
     if page.by_topic:
         _shares(rows, shown, colours)
     else:
@@ -196,7 +196,7 @@ def ownership(page: GroupPage, period: tuple[datetime, datetime] | None = None) 
     return rows.picture
 
 
-def _shares(rows: _Times, shown: Sequence[Stretch], colours: dict[str, str]) -> None:
+def _shares(rows: _Times, shown: Sequence[OwnershipSpan], colours: dict[str, str]) -> None:
     """Draw a topic's row as clients side by side, each as high as its share."""
     clients = sorted({each.client for each in shown})
     filled: dict[tuple[str, datetime], float] = {}

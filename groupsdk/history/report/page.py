@@ -283,7 +283,7 @@ def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
         ],
         "stretch_rows": [
             (each.label, each.client, _time(each.start), _time(each.end), f"{each.share:.0%}")
-            for each in page.stretches
+            for each in page.ownership
         ],
         "stay_rows": [
             (s.client_id, s.member_id, _time(s.start), _time(s.end), s.end_reason)

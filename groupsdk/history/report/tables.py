@@ -7,7 +7,7 @@ from pyarrow import fs
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.schemas import TABLES
-from groupsdk.history.sources.places import file_system
+from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.stage_tables import StageTables
 
 

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from pyarrow import fs, parquet
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.reading import Made, made_of
-from groupsdk.history.sources.places import file_system
+from groupsdk.history.reading import TableBatches, read_arrow_batches
+from groupsdk.history.sources.filesystems import file_system
 
 
 RAW: Final = "raw_records"
@@ -39,9 +39,9 @@ class ArchiveTask:
         """Names what it makes; no other file of the archive has it."""
         return f"part-{self.number:05}-raw"
 
-    def read(self) -> Made:
+    def read(self) -> TableBatches:
         """Read the file; gives batches, each with the name of its table or stage."""
-        return made_of(self._batches())
+        return read_arrow_batches(self._batches())
 
     def _batches(self) -> Iterator[Any]:
         system, _ = file_system(self.root)

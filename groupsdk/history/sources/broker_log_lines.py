@@ -1,6 +1,6 @@
 """Take from the lines of a broker's log why its coordinator rebalanced groups, and why members are gone; without Spark.
 
-The patterns are those of `groupsdk.history.sources.broker_log`, which does the same with Spark.
+The patterns are those of `groupsdk.history.sources.spark_broker_log`, which does the same with Spark.
 """
 
 import gzip
@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from groupsdk.errors import ConfigError
+from groupsdk.history.groups.cause_decision import LoggedReason
 from groupsdk.history.groups.causes import Cause
-from groupsdk.history.groups.departing import ToldEnd
-from groupsdk.history.groups.explaining import ToldOfGroup
-from groupsdk.history.groups.verdicts import ToldReason
+from groupsdk.history.groups.departures import LoggedDeparture
+from groupsdk.history.groups.explaining import BrokerLogEntries
 
 
 PREPARING: Final = (
@@ -154,7 +154,7 @@ class _Said(NamedTuple):
     member_id: str | None
 
 
-def read_told(path: str, *, zone: str = "UTC") -> list[ToldOfGroup]:
+def read_log_files(path: str, *, zone: str = "UTC") -> list[BrokerLogEntries]:
     """Read from log files of brokers why groups rebalanced, and why members are gone.
 
     Args:
@@ -179,7 +179,7 @@ def read_told(path: str, *, zone: str = "UTC") -> list[ToldOfGroup]:
     )
     if not files:
         raise ConfigError(f"there is no broker's log at {path}")
-    return told_in((line for file in files for line in _lines(file)), zone=at)
+    return parse_lines((line for file in files for line in _lines(file)), zone=at)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -189,7 +189,7 @@ def _lines(path: Path) -> Iterator[str]:
             yield line.rstrip("\r\n")
 
 
-def told_in(lines: Iterable[str], *, zone: ZoneInfo) -> list[ToldOfGroup]:
+def parse_lines(lines: Iterable[str], *, zone: ZoneInfo) -> list[BrokerLogEntries]:
     """Take the reasons and ends from the lines of a log; other lines are passed over.
 
     The coordinator names no reason for an epoch of the newer protocols: what it says of the request that made the
@@ -226,18 +226,18 @@ class _Told:
                 if found is not None and not each.startswith("(org.apache.kafka."):
                     self._ends[found[group], each, ts_ms, str(cause)] = None
 
-    def close(self) -> list[ToldOfGroup]:
+    def close(self) -> list[BrokerLogEntries]:
         """Return what all lines say together."""
         for group_id, lines in self._modern.items():
             for generation, each in _began(lines):
                 self._reasons[group_id, generation, each.ts_ms, each.reason] = None
         return [
             *(
-                ToldOfGroup(group_id, (_reason(generation, ts_ms, text),), ())
+                BrokerLogEntries(group_id, (_reason(generation, ts_ms, text),), ())
                 for group_id, generation, ts_ms, text in self._reasons
             ),
             *(
-                ToldOfGroup(group_id, (), (ToldEnd(member_id, ts_ms, why),))
+                BrokerLogEntries(group_id, (), (LoggedDeparture(member_id, ts_ms, why),))
                 for group_id, member_id, ts_ms, why in self._ends
             ),
         ]
@@ -297,8 +297,10 @@ def _began(lines: list[_Said]) -> Iterator[tuple[int, _Said]]:
             )
 
 
-def _reason(generation: int, ts_ms: int, text: str) -> ToldReason:
+def _reason(generation: int, ts_ms: int, text: str) -> LoggedReason:
     for pattern, cause, agreeing in _REASONS:
         if pattern.search(text):
-            return ToldReason(generation, ts_ms, text, str(cause), [str(each) for each in agreeing])
-    return ToldReason(generation, ts_ms, text, None, [])
+            return LoggedReason(
+                generation, ts_ms, text, str(cause), [str(each) for each in agreeing]
+            )
+    return LoggedReason(generation, ts_ms, text, None, [])

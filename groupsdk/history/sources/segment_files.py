@@ -9,10 +9,10 @@ from typing import Any, Final
 from pyarrow import fs
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.kernel.rows import Reject, raw_rows
+from groupsdk.history.kernel.arrow_rows import Reject, raw_rows
 from groupsdk.history.kernel.segments import CHUNK_BYTES, Chunk, Unread, read_segment
-from groupsdk.history.reading import Made, Reader
-from groupsdk.history.sources.places import file_system
+from groupsdk.history.reading import Reader, TableBatches
+from groupsdk.history.sources.filesystems import file_system
 
 
 TOPIC: Final = "__consumer_offsets"
@@ -63,14 +63,14 @@ class SegmentTask:
         """How many bytes it reads."""
         return self.segment.size
 
-    def read(self) -> Made:
+    def read(self) -> TableBatches:
         """Read the file; gives batches, each with the name of its table or stage."""
         system, _ = file_system(self.root)
         with system.open_input_stream(self.segment.path) as file:
             yield from read_file(file, self.segment, chunk_bytes=self.chunk_bytes)
 
     def raw(self) -> Iterator[Any]:
-        """Read the file; gives its records as they stand there, as rows of the schema `kernel.rows.RAW`."""
+        """Read the file; gives its records as they stand there, as rows of the schema `kernel.arrow_rows.RAW`."""
         system, _ = file_system(self.root)
         with system.open_input_stream(self.segment.path) as file:
             for found in read_segment(file, chunk_bytes=self.chunk_bytes):
@@ -78,7 +78,7 @@ class SegmentTask:
                     yield raw_rows(found.records, self.segment.partition)
 
 
-def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES) -> Made:
+def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES) -> TableBatches:
     """Read a segment file; gives batches, each with the name of its table or stage.
 
     Args:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from groupsdk.errors import ConfigError
+from groupsdk.history.kernel.arrow_rows import Reject, raw_rows
 from groupsdk.history.kernel.batches import Records
-from groupsdk.history.kernel.rows import Reject, raw_rows
-from groupsdk.history.reading import Made, Reader
-from groupsdk.history.sources.broker import FETCH_BYTES, Fetched, Span, TopicReader
-from groupsdk.history.sources.kinds import READ_KIND, kind_of
+from groupsdk.history.reading import Reader, TableBatches
 from groupsdk.history.sources.segment_files import TOPIC
+from groupsdk.history.sources.spark_rows import READ_KIND, kind_of
+from groupsdk.history.sources.topic_reader import FETCH_BYTES, Fetched, Span, TopicReader
 
 
 _OWN: Final = frozenset(
@@ -53,7 +53,7 @@ class TopicSettings:
 
     Args:
         source: what reads it, for errors.
-        options: as `groupsdk.history.sources.topic.TopicDataSource` declares them.
+        options: as `groupsdk.history.sources.spark_topic.TopicDataSource` declares them.
 
     Raises:
         ConfigError: an option has a value that it cannot have, or no broker is named.
@@ -120,7 +120,7 @@ class TopicSettings:
             if len(records):
                 yield raw_rows(records, part.partition)
 
-    def made(self, part: TopicRange) -> Made:
+    def made(self, part: TopicRange) -> TableBatches:
         """Read the records by the rules of `groupsdk.history.reading`."""
         place = f"{self.topic}-{part.partition}"
         reader = Reader()
@@ -163,7 +163,7 @@ class TopicTask:
         """About how many bytes it reads: the offsets that compaction has left out count as well."""
         return _RECORD_BYTES * (self.range.end - self.range.start)
 
-    def read(self) -> Made:
+    def read(self) -> TableBatches:
         """Read the range; gives batches, each with the name of its table or stage."""
         return self.settings.made(self.range)
 
@@ -172,7 +172,7 @@ def topic_tasks(options: Mapping[str, str]) -> list[TopicTask]:
     """Return what reads a live topic up to its end of now, one task a partition.
 
     Args:
-        options: Kafka's settings, and those of `groupsdk.history.sources.topic.TopicDataSource`.
+        options: Kafka's settings, and those of `groupsdk.history.sources.spark_topic.TopicDataSource`.
 
     Raises:
         ConfigError: an option has a value that it cannot have, or no broker is named.

@@ -2,9 +2,9 @@
 
 from pyspark.sql import DataFrame, Window, functions as f
 
-from groupsdk.history.overall import LOWER_BOUND, SAMPLED
 from groupsdk.history.reading import COMMITTED
 from groupsdk.history.tables.shape import Step, shaped
+from groupsdk.history.whole_log import LOWER_BOUND, SAMPLED
 
 
 _PLACE = ("topic", "partition")

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupsdk.history.following.updater import Landing, Updater
-from groupsdk.history.kernel.rows import RAW
-from groupsdk.history.reading import Made, made_of
+from groupsdk.history.following.updater import TaskOutput, Updater
+from groupsdk.history.kernel.arrow_rows import RAW
+from groupsdk.history.reading import TableBatches, read_arrow_batches
 from groupsdk.history.sources.segment_files import segment_tasks
 
 
@@ -30,9 +30,9 @@ class RawTask:
     name: str = "part-raw"
     size: int = 1
 
-    def read(self) -> Made:
+    def read(self) -> TableBatches:
         """Read them all."""
-        return made_of(self.rows.combine_chunks().to_batches())
+        return read_arrow_batches(self.rows.combine_chunks().to_batches())
 
 
 def pieces(raw: Any, many: int, seed: int) -> list[Any]:
@@ -47,9 +47,9 @@ def pieces(raw: Any, many: int, seed: int) -> list[Any]:
     return [pa.concat_tables(each) for each in found]
 
 
-def land(rows: Any, landing: Landing) -> None:
+def land(rows: Any, landing: TaskOutput) -> None:
     """Write what is read of raw records."""
-    landing.files("part").write(made_of(rows.combine_chunks().to_batches()))
+    landing.files("part").write(read_arrow_batches(rows.combine_chunks().to_batches()))
 
 
 def follow(updater: Updater, parts: Iterable[Any]) -> None:

@@ -12,16 +12,16 @@ from typing_extensions import override
 from assignors.range import RangeAssignor
 from groupsdk.errors import DecodeError
 from groupsdk.history import local
-from groupsdk.history.following.group_state import FollowedGroup, Walking, fingerprint
+from groupsdk.history.following.group_state import FollowedGroup, ReplayContext, fingerprint
+from groupsdk.history.groups.arrow_batches import entries
 from groupsdk.history.groups.explaining import Context
-from groupsdk.history.groups.table_rows import entries
 from groupsdk.history.pipeline import DEFAULT_ASSIGNORS
 from groupsdk.history.reading import RECORDS
 from groupsdk.history.sources.segment_files import segment_tasks
 from tests.history.expected_tables import LOGS
 
 
-def walked(records: list[Any], walking: Walking, *, often: bool) -> list[str]:
+def walked(records: list[Any], walking: ReplayContext, *, often: bool) -> list[str]:
     """Walk over groups; `often`: with a stop before each record."""
     found: list[Any] = []
     groups: list[FollowedGroup] = []
@@ -55,20 +55,20 @@ def test_a_walk_goes_on_from_its_bytes_as_if_it_had_not_stopped(tmp_path: Path) 
     ]
     ordered = local._in_order(pa.Table.from_batches(made))
     records = list(entries(ordered.to_batches()))
-    walking = Walking(Context(assignors=DEFAULT_ASSIGNORS))
+    walking = ReplayContext(Context(assignors=DEFAULT_ASSIGNORS))
     assert walked(records, walking, often=True) == walked(records, walking, often=False)
 
 
 def test_what_is_known_of_the_log_does_not_go_with_the_bytes() -> None:
     before = Context(names={"id": "a name that is long enough to be found"})
-    walking = Walking(before)
+    walking = ReplayContext(before)
     data = walking.dump(walking.group("g"))
     assert data is not None
     assert b"long enough" not in data
     after = Context(names={"id": "another"}, learnt_ms=7)
-    found: Any = Walking(after).load(data)
+    found: Any = ReplayContext(after).load(data)
     assert found._context is after
-    assert found._consequences._names is after.names
+    assert found._assignments._names is after.names
 
 
 class Touchy(RangeAssignor):
@@ -79,7 +79,7 @@ class Touchy(RangeAssignor):
 
 
 def test_a_group_whose_assignor_cannot_be_kept_has_no_bytes() -> None:
-    walking = Walking(Context(assignors=(RangeAssignor,)))
+    walking = ReplayContext(Context(assignors=(RangeAssignor,)))
     group: Any = walking.group("g")
     assert walking.dump(group) is not None
     group._replay = Touchy()
@@ -98,7 +98,7 @@ class Harm:
 
 
 def test_bytes_make_nothing_but_a_group() -> None:
-    walking = Walking(Context())
+    walking = ReplayContext(Context())
     with pytest.raises(DecodeError, match=r"system.*does not belong"):
         walking.load(pickle.dumps(Harm(__import__("os").system, "true")))
     with pytest.raises(DecodeError, match=r"eval.*does not belong"):

@@ -17,7 +17,7 @@ from examples.history_log import LogWriter, Seat, commit, generation
 from groupsdk.errors import ConfigError
 from groupsdk.history import local
 from groupsdk.history.following import updater as module
-from groupsdk.history.following.folding import LateTransactionError
+from groupsdk.history.following.running_totals import LateTransactionError
 from groupsdk.history.following.updater import Updater
 from groupsdk.history.pipeline import Options
 from groupsdk.history.publishing import FOLLOWED
@@ -103,7 +103,7 @@ def test_a_crash_before_any_change_of_a_file_changes_nothing(
     once = run_once(pa.concat_tables(parts), root / "once")
     places = [
         mocker.patch(f"groupsdk.history.following.{each}.file_system")
-        for each in ("updater", "buckets", "kept_files")
+        for each in ("updater", "bucket_update", "table_files")
     ]
     out = root / "out"
     # each start gets some way further, or begins its update again

@@ -3,13 +3,22 @@
 from collections.abc import Sequence
 from random import Random
 
-from groupsdk.history.groups.advice import Advice, Choice, Step, Visit, advise, returns_of
+from groupsdk.history.groups.advice import (
+    Advice,
+    AssignorTotals,
+    TimelineGeneration,
+    TimelineMembership,
+    advise,
+    returns_of,
+)
 from groupsdk.history.groups.causes import Cause
 
 
-def step(seq: int, second: float, cause: Cause, *, members: int = 3, other: bool = False) -> Step:
+def step(
+    seq: int, second: float, cause: Cause, *, members: int = 3, other: bool = False
+) -> TimelineGeneration:
     """Make a generation in which two partitions move, and nobody commits for 100 ms."""
-    return Step(seq, int(1000 * second), str(cause), 2, 100, members, other)
+    return TimelineGeneration(seq, int(1000 * second), str(cause), 2, 100, members, other)
 
 
 def visit(
@@ -22,9 +31,9 @@ def visit(
     silent: float = 0.0,
     reason: str = "",
     instance: str | None = None,
-) -> Visit:
+) -> TimelineMembership:
     """Make a stay of a client, from one generation up to another; times in seconds."""
-    return Visit(
+    return TimelineMembership(
         client_id=client,
         client_host="/h",
         instance_id=instance,
@@ -39,35 +48,37 @@ def visit(
 
 
 def told(
-    steps: Sequence[Step],
-    visits: Sequence[Visit],
+    timeline: Sequence[TimelineGeneration],
+    memberships: Sequence[TimelineMembership],
     *,
     classic: bool = True,
-    actual: Choice | None = None,
-    choices: Sequence[Choice] = (),
+    actual: AssignorTotals | None = None,
+    choices: Sequence[AssignorTotals] = (),
 ) -> dict[str, Advice]:
     """Ask for advice; gives it by its name."""
-    found = advise(steps, visits, classic=classic, actual=actual, choices=choices)
+    found = advise(timeline, memberships, classic=classic, actual=actual, choices=choices)
     return {each.advice: each for each in found}
 
 
-def restarted(away: float, count: int = 2) -> tuple[list[Step], list[Visit]]:
+def restarted(
+    away: float, count: int = 2
+) -> tuple[list[TimelineGeneration], list[TimelineMembership]]:
     """Restart a client some times, a minute apart: it leaves, and comes back after so many seconds."""
-    steps = [step(0, 0, Cause.JOIN)]
-    visits = [visit("b", 0), visit("a", 0, 1, until=60, reason="leave")]
+    timeline = [step(0, 0, Cause.JOIN)]
+    memberships = [visit("b", 0), visit("a", 0, 1, until=60, reason="leave")]
     for n in range(count):
         gone = 60 * (n + 1)
-        steps.append(step(2 * n + 1, gone, Cause.LEAVE, members=2))
-        steps.append(step(2 * n + 2, gone + away, Cause.JOIN))
+        timeline.append(step(2 * n + 1, gone, Cause.LEAVE, members=2))
+        timeline.append(step(2 * n + 2, gone + away, Cause.JOIN))
         last = n == count - 1
-        visits.append(
+        memberships.append(
             visit("a", 2 * n + 2, since=gone + away)
             if last
             else visit(
                 "a", 2 * n + 2, 2 * n + 3, since=gone + away, until=gone + 60, reason="leave"
             )
         )
-    return steps, visits
+    return timeline, memberships
 
 
 def test_a_static_member_that_restarts_makes_no_rebalance() -> None:
@@ -80,12 +91,12 @@ def test_a_static_member_that_restarts_makes_no_rebalance() -> None:
 
 
 def test_a_rebalance_with_another_cause_is_not_spared() -> None:
-    steps, visits = restarted(away=5)
+    timeline, memberships = restarted(away=5)
     # another one comes in the generation in which it is gone
-    found = told(steps, [*visits, visit("c", 1, since=60)])["static_membership"]
+    found = told(timeline, [*memberships, visit("c", 1, since=60)])["static_membership"]
     assert found.evidence == (2, 3, 4)
-    steps[3] = steps[3]._replace(is_other=True)
-    assert told(steps, visits)["static_membership"].evidence == (1, 2, 4)
+    timeline[3] = timeline[3]._replace(is_other=True)
+    assert told(timeline, memberships)["static_membership"].evidence == (1, 2, 4)
 
 
 def test_a_client_that_is_away_for_longer_than_any_session_is_not_spared() -> None:
@@ -93,101 +104,101 @@ def test_a_client_that_is_away_for_longer_than_any_session_is_not_spared() -> No
 
 
 def test_one_that_has_an_instance_id_already_needs_none() -> None:
-    steps, visits = restarted(away=5)
-    static = [each._replace(instance_id="i") for each in visits]
-    assert "static_membership" not in told(steps, static)
+    timeline, memberships = restarted(away=5)
+    static = [each._replace(instance_id="i") for each in memberships]
+    assert "static_membership" not in told(timeline, static)
 
 
 def test_what_follows_of_a_spared_rebalance_is_spared() -> None:
-    steps, visits = restarted(away=5)
-    steps.append(step(5, 130, Cause.COOPERATIVE_FOLLOWUP))
-    steps.append(step(6, 900, Cause.SUBSCRIPTION_CHANGE, other=True))
-    steps.append(step(7, 901, Cause.COOPERATIVE_FOLLOWUP))
-    assert told(steps, visits)["static_membership"].evidence == (1, 2, 3, 4, 5)
+    timeline, memberships = restarted(away=5)
+    timeline.append(step(5, 130, Cause.COOPERATIVE_FOLLOWUP))
+    timeline.append(step(6, 900, Cause.SUBSCRIPTION_CHANGE, other=True))
+    timeline.append(step(7, 901, Cause.COOPERATIVE_FOLLOWUP))
+    assert told(timeline, memberships)["static_membership"].evidence == (1, 2, 3, 4, 5)
 
 
 def test_a_longer_session_outlasts_the_silence_of_those_that_come_back() -> None:
-    steps = [
+    timeline = [
         step(0, 0, Cause.JOIN),
         step(1, 60, Cause.EXPIRY),
         step(2, 75, Cause.JOIN),
     ]
-    visits = [
+    memberships = [
         visit("b", 0),
         visit("a", 0, 1, until=60, silent=10, reason="expiry"),
         visit("a", 2, since=75),
     ]
-    found = told(steps, visits)["longer_session"]
+    found = told(timeline, memberships)["longer_session"]
     # it was silent for 25 s in all
     assert (found.setting, found.rebalances) == ("session.timeout.ms=30000", 2)
-    left = [each._replace(end_reason="leave") for each in visits]
-    assert "longer_session" not in told(steps, left)
+    left = [each._replace(end_reason="leave") for each in memberships]
+    assert "longer_session" not in told(timeline, left)
 
 
 def test_one_that_crashed_may_be_back_before_its_session_is_over() -> None:
-    steps = [
+    timeline = [
         step(0, 0, Cause.JOIN),
         step(1, 55, Cause.JOIN, members=4),
         step(2, 60, Cause.EXPIRY),
     ]
-    visits = [
+    memberships = [
         visit("b", 0),
         visit("a", 0, 2, until=60, silent=10, reason="expiry"),
         visit("a", 1, since=55),
     ]
-    assert told(steps, visits)["static_membership"].evidence == (1, 2)
+    assert told(timeline, memberships)["static_membership"].evidence == (1, 2)
 
 
 def test_a_group_that_starts_waits_for_its_members() -> None:
-    steps = [
+    timeline = [
         step(0, 0, Cause.CREATED, members=0, other=True),
         *(step(n, 4 * n, Cause.JOIN, members=n) for n in range(1, 5)),
         step(5, 900, Cause.JOIN, members=5),
     ]
-    visits = [visit(f"c{n}", n) for n in range(1, 6)]
-    found = told(steps, visits)["initial_delay"]
+    memberships = [visit(f"c{n}", n) for n in range(1, 6)]
+    found = told(timeline, memberships)["initial_delay"]
     assert found.setting == "group.initial.rebalance.delay.ms=6000"
     assert found.evidence == (1, 2, 3)
     # the log begins with the group's first members
-    assert told(steps[1:], visits)["initial_delay"].evidence == (1, 2, 3)
-    assert "initial_delay" not in told(steps, visits, classic=False)
+    assert told(timeline[1:], memberships)["initial_delay"].evidence == (1, 2, 3)
+    assert "initial_delay" not in told(timeline, memberships, classic=False)
 
 
 def test_a_deployment_at_once_is_two_rebalances() -> None:
-    steps = [step(0, 0, Cause.JOIN)]
-    visits = []
+    timeline = [step(0, 0, Cause.JOIN)]
+    memberships = []
     for n in range(4):
         gone = 100 + 10 * n
-        steps += [step(2 * n + 1, gone, Cause.LEAVE), step(2 * n + 2, gone + 5, Cause.JOIN)]
-        visits += [
+        timeline += [step(2 * n + 1, gone, Cause.LEAVE), step(2 * n + 2, gone + 5, Cause.JOIN)]
+        memberships += [
             visit(f"c{n}", 0, 2 * n + 1, until=gone, reason="leave"),
             visit(f"c{n}", 2 * n + 2, since=gone + 5),
         ]
-    found = told(steps, visits)["restart_together"]
+    found = told(timeline, memberships)["restart_together"]
     assert found.evidence == (2, 3, 4, 5, 6, 7)
     assert "up to 4 at once" in found.setting
     # far apart they are no deployment
-    apart = [each._replace(ts_ms=1000 * each.ts_ms) for each in steps]
-    assert "restart_together" not in told(apart, visits)
+    apart = [each._replace(ts_ms=1000 * each.ts_ms) for each in timeline]
+    assert "restart_together" not in told(apart, memberships)
 
 
 def test_assignors_are_compared_by_what_they_would_have_moved() -> None:
-    steps = [step(0, 0, Cause.JOIN), step(1, 1, Cause.CREATED, members=0)]
-    eager = Choice("actual", 100, 300, is_cooperative=False)
-    range_ = Choice("range", 100, 300, is_cooperative=False)
-    sticky = Choice("sticky", 20, 310, is_cooperative=False)
-    cooperative = Choice("cooperative-sticky", 30, 30, is_cooperative=True)
-    found = told(steps, [], actual=eager, choices=[range_, sticky, cooperative])
+    timeline = [step(0, 0, Cause.JOIN), step(1, 1, Cause.CREATED, members=0)]
+    eager = AssignorTotals("actual", 100, 300, is_cooperative=False)
+    range_ = AssignorTotals("range", 100, 300, is_cooperative=False)
+    sticky = AssignorTotals("sticky", 20, 310, is_cooperative=False)
+    cooperative = AssignorTotals("cooperative-sticky", 30, 30, is_cooperative=True)
+    found = told(timeline, [], actual=eager, choices=[range_, sticky, cooperative])
     assert found["other_assignor"].setting == "partition.assignment.strategy=sticky"
     assert (found["other_assignor"].moves, found["other_assignor"].revoked) == (80, 0)
     assert (found["cooperative"].moves, found["cooperative"].revoked) == (70, 270)
     assert found["cooperative"].evidence == (0,)
     # no eager one would have moved less
-    assert set(told(steps, [], actual=eager, choices=[range_, cooperative])) == {"cooperative"}
+    assert set(told(timeline, [], actual=eager, choices=[range_, cooperative])) == {"cooperative"}
     already = eager._replace(is_cooperative=True)
-    assert set(told(steps, [], actual=already, choices=[cooperative])) == {"other_assignor"}
-    assert told(steps, [], actual=already, choices=[range_]) == {}
-    assert told(steps, [], choices=[sticky]) == {}
+    assert set(told(timeline, [], actual=already, choices=[cooperative])) == {"other_assignor"}
+    assert told(timeline, [], actual=already, choices=[range_]) == {}
+    assert told(timeline, [], choices=[sticky]) == {}
 
 
 def test_a_group_to_which_nothing_happened_gets_no_advice() -> None:
@@ -198,24 +209,28 @@ def test_a_group_to_which_nothing_happened_gets_no_advice() -> None:
 def test_each_client_that_went_comes_back_once_and_the_nearest_time() -> None:
     random = Random(7)
     for _ in range(200):
-        visits = []
+        memberships = []
         for _ in range(random.randrange(1, 12)):
             first = random.randrange(8)
             end = random.choice([-1, first + random.randrange(1, 5)])
             since = random.randrange(10)
             until = -0.001 if end < 0 else since + random.randrange(5)
-            visits.append(visit("c", first, end, since=since, until=until, silent=random.random()))
-        got = [(each.visit, each.again, each.away_ms) for each in returns_of(visits)]
+            memberships.append(
+                visit("c", first, end, since=since, until=until, silent=random.random())
+            )
+        got = [(each.membership, each.again, each.away_ms) for each in returns_of(memberships)]
         assert [(id(one), id(other), away) for one, other, away in got] == [
-            (id(one), id(other), away) for one, other, away in looked_at_one_by_one(visits)
+            (id(one), id(other), away) for one, other, away in looked_at_one_by_one(memberships)
         ]
 
 
-def looked_at_one_by_one(visits: Sequence[Visit]) -> list[tuple[Visit, Visit, int]]:
+def looked_at_one_by_one(
+    memberships: Sequence[TimelineMembership],
+) -> list[tuple[TimelineMembership, TimelineMembership, int]]:
     """Find the returns of one client by comparing every stay with every other."""
-    begun = sorted(visits, key=lambda each: each.first_seq)
+    begun = sorted(memberships, key=lambda each: each.first_seq)
     found, taken = [], set()
-    for one in sorted((each for each in visits if each.end_ms >= 0), key=lambda v: v.end_seq):
+    for one in sorted((each for each in memberships if each.end_ms >= 0), key=lambda v: v.end_seq):
         heard_ms = one.end_ms - one.silent_ms
         for place, again in enumerate(begun):
             if place in taken or again.first_seq <= one.first_seq or again.start_ms < heard_ms:

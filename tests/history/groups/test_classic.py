@@ -1,14 +1,14 @@
 """Groups of the classic protocol, followed from generation to generation."""
 
 from examples.history_log import Seat, deletion, generation
-from groupsdk.history.groups.rows import MemberRow
+from groupsdk.history.groups.row_types import MemberRow
 from groupsdk.wire.coordinator_records.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
 from groupsdk.wire.coordinator_records.offsets_log import write
-from tests.history.groups.walking import (
+from tests.history.groups.timelines import (
     causes,
     departures,
     generations,

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.history.groups.rows import GroupRecord
-from groupsdk.history.groups.walk import walk
+from groupsdk.history.groups.row_types import GroupRecord
+from groupsdk.history.groups.timeline import follow_groups
 from groupsdk.wire.coordinator_records.offsets_log import read_key
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import read_records
 from tests.broker.consumer_groups.members import WireMember
-from tests.history.groups.walking import causes, departures, generations, members, memberships
+from tests.history.groups.timelines import causes, departures, generations, members, memberships
 
 
 def logged(path: Path) -> list[GroupRecord]:
@@ -40,7 +40,7 @@ def test_the_tables_explain_what_was_done_to_the_group(tmp_path: Path) -> None:
         assert first.heartbeat(-1).error_code == 0
         second.until(4)
         assert second.heartbeat(-1).error_code == 0
-    rows = list(walk(logged(tmp_path)))
+    rows = list(follow_groups(logged(tmp_path)))
     found = [(each.generation, each.n_members, each.n_partitions) for each in generations(rows)]
     assert found == [(2, 1, 4), (3, 2, 4), (4, 1, 4), (5, 0, 0)]
     assert causes(rows) == [["join"], ["join"], [], []]

@@ -9,17 +9,17 @@ from pytest_mock import MockerFixture
 
 from examples.history_log import Pair, Seat, deletion, generation
 from groupsdk.history.groups import explaining
+from groupsdk.history.groups.cause_decision import LoggedReason
 from groupsdk.history.groups.commit_spans import CommitPart, CommitSpans, median
-from groupsdk.history.groups.departing import ToldEnd
+from groupsdk.history.groups.departures import LoggedDeparture
 from groupsdk.history.groups.explaining import (
+    BrokerLogEntries,
     Context,
     Entry,
     TableRows,
-    ToldOfGroup,
     explain,
 )
-from groupsdk.history.groups.rows import GroupRecord
-from groupsdk.history.groups.verdicts import ToldReason
+from groupsdk.history.groups.row_types import GroupRecord
 from groupsdk.history.schemas import TABLES
 
 
@@ -129,9 +129,9 @@ def test_a_move_tells_for_how_long_nobody_committed() -> None:
 def test_a_reason_is_that_of_the_generation_it_was_given_for() -> None:
     log: list[Entry] = [
         # of the first time that the group was there; the log of the second one is lost
-        ToldOfGroup("g", [ToldReason(1, 500, "of n", "join", ["join"])], []),
-        ToldOfGroup("g", [ToldReason(2, 5_500, "of m", "expiry", ["expiry"])], []),
-        ToldOfGroup("g", [], [ToldEnd("m", 5_500, "expiry")]),
+        BrokerLogEntries("g", [LoggedReason(1, 500, "of n", "join", ["join"])], []),
+        BrokerLogEntries("g", [LoggedReason(2, 5_500, "of m", "expiry", ["expiry"])], []),
+        BrokerLogEntries("g", [], [LoggedDeparture("m", 5_500, "expiry")]),
     ]
     for start in (1, 900):
         seats = {"m": Seat("c", {"t": [0]})}
@@ -155,10 +155,10 @@ def test_a_reason_is_that_of_the_generation_it_was_given_for() -> None:
 
 
 def test_a_reason_that_is_not_known_is_told_and_changes_no_cause() -> None:
-    unknown = ToldReason(1, 500, "the moon", None, [])
-    other = ToldReason(2, 1_500, "topics", "topic_growth", ["topic_growth"])
+    unknown = LoggedReason(1, 500, "the moon", None, [])
+    other = LoggedReason(2, 1_500, "topics", "topic_growth", ["topic_growth"])
     found = tables(
-        ToldOfGroup("g", [unknown, other], []),
+        BrokerLogEntries("g", [unknown, other], []),
         record(1, generation("g", 1, ONE)),
         record(2, generation("g", 2, {**ONE, "c": Seat("c", {"t": []})})),
     )
@@ -214,7 +214,7 @@ def test_a_long_history_is_held_in_pieces(mocker: MockerFixture) -> None:
     held = 0
     for each in flaps:
         group.take(each)
-        held = max(held, len(group._steps) + len(group._visits))
+        held = max(held, len(group._timeline) + len(group._memberships))
     assert held <= 42
     found = tables(*flaps)
     assert [row["seq"] for row in found["generations"]] == [*range(100)]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from examples.history_log import Seat, generation
-from groupsdk.history.groups.rows import GenerationRow, GroupRecord
-from groupsdk.history.groups.walk import walk
+from groupsdk.history.groups.row_types import GenerationRow, GroupRecord
+from groupsdk.history.groups.timeline import follow_groups
 
 
 FEW, MANY = 200, 2_000
@@ -33,7 +33,7 @@ def peak_of(records: Iterator[GroupRecord]) -> tuple[int, int]:
     """Follow the groups; gives how many generations there were, and the most memory that was held."""
     tracemalloc.start()
     try:
-        found = sum(isinstance(row, GenerationRow) for row in walk(records))
+        found = sum(isinstance(row, GenerationRow) for row in follow_groups(records))
         return found, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -44,7 +44,7 @@ def test_memory_is_that_of_one_group_and_two_of_its_generations(
     make: Callable[[int], Iterator[GroupRecord]],
 ) -> None:
     # what is remembered of subscriptions and assignments is there before it is counted
-    assert sum(1 for _ in walk(make(10))) > 10
+    assert sum(1 for _ in follow_groups(make(10))) > 10
     few, small = peak_of(make(FEW))
     many, large = peak_of(make(MANY))
     assert (few, many) == (FEW, MANY)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from groupsdk.history.groups.member import (
+    DecodedSubscription,
     Member,
-    Wants,
     deviation,
     read_assignment,
     read_subscription,
@@ -21,7 +21,9 @@ ASSIGNMENT = bytes.fromhex("000000000001000174000000020000000000000002ffffffff")
 
 
 def test_a_subscription_tells_topics_partitions_and_rack() -> None:
-    assert read_subscription(SUBSCRIPTION) == Wants(("t", "u"), (("t", (0, 2)),), "r1")
+    assert read_subscription(SUBSCRIPTION) == DecodedSubscription(
+        ("t", "u"), (("t", (0, 2)),), "r1"
+    )
 
 
 def test_an_assignment_tells_partitions_in_order() -> None:
@@ -33,14 +35,14 @@ def test_an_assignment_tells_partitions_in_order() -> None:
 
 
 def test_nothing_is_nothing() -> None:
-    assert read_subscription(b"") == Wants()
+    assert read_subscription(b"") == DecodedSubscription()
     assert read_assignment(b"") == ((), None)
 
 
 @given(st.binary(min_size=1, max_size=60))
 def test_what_cannot_be_read_says_why(data: bytes) -> None:
     wants = read_subscription(data)
-    assert wants.problem is None or wants == Wants(problem=wants.problem)
+    assert wants.problem is None or wants == DecodedSubscription(problem=wants.problem)
     assigned, problem = read_assignment(data)
     assert problem is None or assigned == ()
     assert read_assignment(ASSIGNMENT[:-6])[1]

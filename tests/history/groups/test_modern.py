@@ -19,7 +19,7 @@ from tests.history.groups.modern_log import (
     target,
     targets_of,
 )
-from tests.history.groups.walking import (
+from tests.history.groups.timelines import (
     causes,
     departures,
     generations,

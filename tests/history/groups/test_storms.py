@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.history.groups.storms import Rebalance, Stay, Storm, pattern_of, storms
+from groupsdk.history.groups.storms import Membership, Rebalance, Storm, pattern_of, storms
 
 
 WINDOW_MS = 300_000
@@ -13,20 +13,20 @@ def rebalances(*seconds: float, cause: str = "join") -> list[Rebalance]:
     return [Rebalance(seq, int(second * 1000), cause, 2, 10) for seq, second in enumerate(seconds)]
 
 
-def found(made: list[Rebalance], *stays: Stay, many: int = 5) -> list[Storm]:
+def found(made: list[Rebalance], *stays: Membership, many: int = 5) -> list[Storm]:
     """Find the storms."""
     return list(storms(made, stays, generations=many, window_ms=WINDOW_MS))
 
 
-def places(made: list[Rebalance], *stays: Stay) -> list[tuple[int, int, int]]:
+def places(made: list[Rebalance], *stays: Membership) -> list[tuple[int, int, int]]:
     """Say where the storms are, and how many rebalances they have."""
     return [(each.first_seq, each.last_seq, each.generations) for each in found(made, *stays)]
 
 
-def flaps(made: list[Rebalance], *clients: str, host: str = "/h") -> list[Stay]:
+def flaps(made: list[Rebalance], *clients: str, host: str = "/h") -> list[Membership]:
     """Let a client come with every second generation, and go with the next."""
     return [
-        Stay(
+        Membership(
             clients[place % len(clients)],
             host,
             came.seq,
@@ -40,12 +40,14 @@ def flaps(made: list[Rebalance], *clients: str, host: str = "/h") -> list[Stay]:
 
 def test_a_group_that_starts_and_stops_is_no_storm() -> None:
     made = rebalances(0, 3, 6, 70, 73, 76)
-    stays = [Stay(f"worker-{n}", "/h", n, n + 2, 70_000, "leave") for n in range(3)]
+    stays = [Membership(f"worker-{n}", "/h", n, n + 2, 70_000, "leave") for n in range(3)]
     assert found(made, *stays) == []
     # nor is one that is always like that: nothing in its life stands out
     steady = rebalances(*range(0, 100_000, 50))
     assert (
-        found(steady, *(Stay(f"w-{n}", "/h", n, n + 40, 2_000_000, "leave") for n in range(90)))
+        found(
+            steady, *(Membership(f"w-{n}", "/h", n, n + 40, 2_000_000, "leave") for n in range(90))
+        )
         == []
     )
 
@@ -61,7 +63,9 @@ def test_many_rebalances_of_a_group_that_is_calm_otherwise_are_a_storm() -> None
 
 def test_a_member_that_comes_and_goes_makes_one_however_short_the_log_is() -> None:
     made = rebalances(0, 5, 8, 15, 18, 25, 28, 35, 38, 600)
-    assert places(made, Stay("steady", "/h", 0, 9, -1, ""), *flaps(made, "flappy")) == [(0, 8, 9)]
+    assert places(made, Membership("steady", "/h", 0, 9, -1, ""), *flaps(made, "flappy")) == [
+        (0, 8, 9)
+    ]
     # so does one that asks for a rebalance again and again
     assert places(rebalances(*range(0, 60, 5), cause="rejoin")) == [(0, 11, 12)]
 
@@ -79,7 +83,10 @@ def test_what_is_quiet_in_between_parts_two_storms() -> None:
 
 def test_the_client_behind_it_is_named() -> None:
     made = rebalances(*range(0, 200, 10))
-    steady = [Stay("steady-a", "/h", 0, 19, -1, ""), Stay("steady-b", "/h", 0, 19, -1, "")]
+    steady = [
+        Membership("steady-a", "/h", 0, 19, -1, ""),
+        Membership("steady-b", "/h", 0, 19, -1, ""),
+    ]
     (storm,) = found(made, *steady, *flaps(made, "worker-7"))
     assert (storm.culprit_client, storm.culprit_changes, storm.culprit_clients) == (
         *("worker-7", 18),
@@ -91,7 +98,7 @@ def test_the_client_behind_it_is_named() -> None:
 def test_clients_that_have_a_new_id_each_time_are_one() -> None:
     made = rebalances(*range(0, 200, 10))
     pods = [f"orders-6d5f9c{n}b7-x{n}kzp" for n in range(9)]
-    steady = [Stay(f"orders-{name}", "/h", 0, 19, -1, "") for name in ("one", "two")]
+    steady = [Membership(f"orders-{name}", "/h", 0, 19, -1, "") for name in ("one", "two")]
     (storm,) = found(made, *steady, *flaps(made, *pods))
     assert (storm.culprit_client, storm.culprit_changes, storm.culprit_clients) == (
         *("orders-*", 18),
@@ -105,7 +112,9 @@ def test_clients_that_have_a_new_id_each_time_are_one() -> None:
 
 def test_that_the_coordinator_was_away_is_nobodys_doing() -> None:
     made = rebalances(*range(0, 200, 10))
-    lost = [Stay("steady", "/h", n, n, 10_000, "coordinator_restart") for n in range(0, 18, 3)]
+    lost = [
+        Membership("steady", "/h", n, n, 10_000, "coordinator_restart") for n in range(0, 18, 3)
+    ]
     (storm,) = found(made, *lost, *flaps(made, "flappy"))
     assert storm.culprit_client == "flappy"
 

@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import Any
 
 from examples.history_log import Pair
+from groupsdk.history.groups.arrow_batches import tables_of
 from groupsdk.history.groups.explaining import Context, explain
-from groupsdk.history.groups.rows import GroupRecord
-from groupsdk.history.groups.table_rows import tables_of
+from groupsdk.history.groups.row_types import GroupRecord
 from groupsdk.history.groups.worker_protocols import CONNECT, LEADERSHIP, work_of
 from groupsdk.history.kernel.batches import read_batches
 from groupsdk.history.reading import RECORDS, Reader

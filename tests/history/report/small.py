@@ -7,10 +7,10 @@ from groupsdk.history.report.data import (
     GenerationMark,
     GroupLine,
     GroupPage,
+    MembershipBar,
+    OwnershipSpan,
     ReportData,
-    Stay,
     StormLine,
-    Stretch,
     WhatIf,
 )
 
@@ -34,23 +34,23 @@ def small_page() -> GroupPage:
         GenerationMark(n, n + 1, at(600 + 30 * n), causes[n], "log", 0.9, "", 2, n, None, n == 1)
         for n in range(3)
     ]
-    stretches = [
-        Stretch("t-0", "client-1", at(600), at(630), 1.0),
-        Stretch("t-0", "client-2", at(630), END, 1.0),
-        Stretch("t-10", "client-1", at(600), END, 1.0),
+    ownership = [
+        OwnershipSpan("t-0", "client-1", at(600), at(630), 1.0),
+        OwnershipSpan("t-0", "client-2", at(630), END, 1.0),
+        OwnershipSpan("t-10", "client-1", at(600), END, 1.0),
     ]
     stays = [
-        Stay("client-1", "m-1", at(600), at(630), "expiry"),
-        Stay("client-1", "m-2", at(640), at(650), "group_deleted"),
-        Stay("client-2", "m-3", at(600), None, ""),
-        Stay("client-2", "m-4", at(610), at(610), "leave"),
+        MembershipBar("client-1", "m-1", at(600), at(630), "expiry"),
+        MembershipBar("client-1", "m-2", at(640), at(650), "group_deleted"),
+        MembershipBar("client-2", "m-3", at(600), None, ""),
+        MembershipBar("client-2", "m-4", at(610), at(610), "leave"),
     ]
     what_if = [
         WhatIf("sticky", 3, 17, 20, 0.25, 1, 0, 1),
         WhatIf("actual", 3, 40, 80, 0.5, 2, 0, 2),
         WhatIf("broken", 3, 0, 0, None, None, 3, 3),
     ]
-    return GroupPage(NAME, "classic", marks, stretches, False, stays, 0, what_if, END)
+    return GroupPage(NAME, "classic", marks, ownership, False, stays, 0, what_if, END)
 
 
 def small_report() -> ReportData:

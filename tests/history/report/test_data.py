@@ -7,7 +7,7 @@ import pytest
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.local import run
-from groupsdk.history.report.data import Stretch, collect, culprit_name, join_stretches
+from groupsdk.history.report.data import OwnershipSpan, collect, culprit_name, join_ownership
 from groupsdk.history.report.page import render
 from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.sources.segment_files import segment_tasks
@@ -18,34 +18,34 @@ from tests.history.report.small import END, at
 BEGINS = {0: at(0), 1: at(10), 2: at(20), 3: at(30)}
 
 
-def joined(*cells: tuple[int, str, str, float]) -> list[Stretch]:
+def joined(*cells: tuple[int, str, str, float]) -> list[OwnershipSpan]:
     """Join cells of generation, label, client and share."""
     names = ("seq", "label", "client_id", "share")
     columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=True))
-    return join_stretches(pa.table(columns), BEGINS, END)
+    return join_ownership(pa.table(columns), BEGINS, END)
 
 
 def test_what_one_client_keeps_is_one_stretch() -> None:
     cells = [(seq, "t-0", "a" if seq < 2 else "b", 1.0) for seq in range(4)]
     assert joined(*cells) == [
-        Stretch("t-0", "a", at(0), at(20), 1.0),
-        Stretch("t-0", "b", at(20), END, 1.0),
+        OwnershipSpan("t-0", "a", at(0), at(20), 1.0),
+        OwnershipSpan("t-0", "b", at(20), END, 1.0),
     ]
 
 
 def test_a_gap_and_another_share_end_a_stretch() -> None:
     assert joined((0, "t", "a", 1.0), (2, "t", "a", 1.0), (3, "t", "a", 0.5)) == [
-        Stretch("t", "a", at(0), at(10), 1.0),
-        Stretch("t", "a", at(20), at(30), 1.0),
-        Stretch("t", "a", at(30), END, 0.5),
+        OwnershipSpan("t", "a", at(0), at(10), 1.0),
+        OwnershipSpan("t", "a", at(20), at(30), 1.0),
+        OwnershipSpan("t", "a", at(30), END, 0.5),
     ]
 
 
 def test_a_clock_that_goes_back_makes_no_negative_time() -> None:
     cells = pa.table({"seq": [0], "label": ["t"], "client_id": ["a"], "share": [1.0]})
-    found = join_stretches(cells, {0: at(10), 1: at(5)}, END)
-    assert found == [Stretch("t", "a", at(10), at(10), 1.0)]
-    assert join_stretches(cells.slice(0, 0), {}, END) == []
+    found = join_ownership(cells, {0: at(10), 1: at(5)}, END)
+    assert found == [OwnershipSpan("t", "a", at(10), at(10), 1.0)]
+    assert join_ownership(cells.slice(0, 0), {}, END) == []
 
 
 def test_a_client_with_many_ids_is_shown_with_where_it_runs() -> None:
@@ -67,14 +67,14 @@ def test_the_tables_of_a_run_are_summed_up(tmp_path: Path) -> None:
     assert sum(line.generations for line in data.overview) == data.n_generations
     assert sum(n for _, _, n in data.causes_by_time) == data.n_generations
     assert len(data.pages) == 19
-    assert {page.group_id for page in data.pages if page.stretches} >= {"java", "migrating"}
+    assert {page.group_id for page in data.pages if page.ownership} >= {"java", "migrating"}
     assert data.advice[0].rebalances == max(line.rebalances for line in data.advice) > 4
     assert len(data.storms) == 12
     (only,) = collect(tables, ["calm"]).pages
     assert (only.group_id, len(only.generations), only.what_if[0].rank) == ("calm", 6, 1)
     assert "Group calm" in render(collect(tables, ["calm"]))
     (nobody,) = collect(tables, ["nobody"]).pages
-    assert (nobody.generations, nobody.stretches, nobody.stays) == ([], [], [])
+    assert (nobody.generations, nobody.ownership, nobody.stays) == ([], [], [])
     assert "Group nobody" in render(collect(tables, ["nobody"]))
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from groupsdk.history.report import drawing
-from groupsdk.history.report.data import GenerationMark, Stay, Stretch
+from groupsdk.history.report.data import GenerationMark, MembershipBar, OwnershipSpan
 from groupsdk.history.report.drawing import Picture
 from groupsdk.history.report.page import svg_file
 from tests.history.report.small import END, at, small_page, small_report
@@ -55,7 +55,7 @@ def test_where_there_is_nothing_no_picture_is_drawn() -> None:
     data = replace(small_report(), overview=(), causes_by_time=(), gaps=(), quality=())
     draw = (drawing.overview, drawing.causes, drawing.gaps, drawing.quality)
     assert [each(data) for each in draw] == [None] * 4
-    page = replace(small_page(), stretches=(), stays=(), what_if=())
+    page = replace(small_page(), ownership=(), stays=(), what_if=())
     assert [each(page) for each in (drawing.ownership, drawing.members, drawing.what_if)] == [
         None,
         None,
@@ -67,20 +67,20 @@ def test_hundreds_of_generations_stay_readable() -> None:
     marks = [
         GenerationMark(n, n, at(n), "join", "log", 1.0, "", 1, 0, None, False) for n in range(400)
     ]
-    stretches = [Stretch("t-0", "c", at(0), at(400), 1.0)]
-    page = replace(small_page(), generations=marks, stretches=stretches, end=at(400))
+    ownership = [OwnershipSpan("t-0", "c", at(0), at(400), 1.0)]
+    page = replace(small_page(), generations=marks, ownership=ownership, end=at(400))
     letters = [text for text in texts(drawing.ownership(page)) if text == "J"]
     assert 10 < len(letters) <= 150
 
 
 def test_one_moment_long_names_and_shares_of_topics_are_drawn() -> None:
-    stretches = [Stretch("t", f"c-{n}", END, END, 0.5) for n in range(2)]
+    ownership = [OwnershipSpan("t", f"c-{n}", END, END, 0.5) for n in range(2)]
     page = replace(
         small_page(),
         generations=[GenerationMark(0, 1, END, "join", "log", 1.0, "", 1, 0, None, False)],
-        stretches=[*stretches, Stretch("n" * 200, "c", END, END, 1.0)],
+        ownership=[*ownership, OwnershipSpan("n" * 200, "c", END, END, 1.0)],
         by_topic=True,
-        stays=[Stay("c" * 100, "m", END, END, "leave")],
+        stays=[MembershipBar("c" * 100, "m", END, END, "leave")],
         end=END,
     )
     assert any("…" in text for text in texts(drawing.ownership(page)))

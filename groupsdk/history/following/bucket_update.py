@@ -1,0 +1,349 @@
+"""Walk on over the groups of one bucket with what is new of them, and name the files that this makes and removes."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupsdk.history.following.group_state import FollowedGroup, ReplayContext
+from groupsdk.history.following.ledger import CLOSED, OPEN, LiveFile
+from groupsdk.history.following.table_files import (
+    STATES,
+    TALLIES,
+    added_below,
+    list_files,
+    read_batches,
+    read_files,
+    rows_of,
+)
+from groupsdk.history.groups.arrow_batches import GROUP_TABLES, entries, to_batches
+from groupsdk.history.groups.explaining import SIZES, Context, TableRows
+from groupsdk.history.groups.modern_protocols import PROTOCOL_BY_RECORD_TYPE
+from groupsdk.history.reading import RECORDS
+from groupsdk.history.sources.filesystems import file_system
+from groupsdk.history.stage_files import STAGES, StageFiles
+
+
+READ: Final = "read"
+"""The directory, within an update's, of what was read."""
+PENDING: Final = "pending"
+"""The directory, within an update's, of what open transactions hold."""
+
+_REMADE: Final = 256
+"""So many groups that are walked from their first records are in memory together."""
+_BATCH_ROWS: Final = 20_000
+_MANY: Final = 20_000
+"""So many rows stand in memory until they are written."""
+_FEW: Final = 500
+"""So many states stand in memory until they are written."""
+_NOWHERE: Final = (-1, -1)
+_MODERN: Final = frozenset(each.to_bytes(2, "big") for each in PROTOCOL_BY_RECORD_TYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTask:
+    """What to do for one bucket; goes to another process.
+
+    Attributes:
+        root: the directory of the tables, as every process understands it.
+        folder: of the update.
+        phase: counts how often the groups are gone through in this update.
+        update: its number, for the names of files.
+        bucket: which one.
+        files: of this bucket that count.
+        context: what is known of the whole log.
+        remake: groups that are to be walked from their first records.
+        remake_modern: likewise all groups of the newer protocols.
+        remake_all: likewise all groups.
+    """
+
+    root: str
+    folder: str
+    phase: int
+    update: int
+    bucket: int
+    files: Sequence[LiveFile]
+    context: Context
+    remake: frozenset[str] = frozenset()
+    remake_modern: bool = False
+    remake_all: bool = False
+
+    @property
+    def part(self) -> str:
+        """The directory of its files, within the update's."""
+        return f"groups-{self.phase}-{self.bucket}"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The files that a task made and those that no longer count; see `ledger.Change`."""
+
+    added: Sequence[tuple[str, LiveFile]] = ()
+    removed: Sequence[str] = ()
+
+
+def update_bucket(task: BucketTask) -> Changed:
+    """Walk on over the groups of a bucket of which there is something new, and make their rows.
+
+    Memory: what is new of the bucket, the states of the groups that it touches, and all records of up to 256 groups
+    where some have to be walked from their first records.
+    """
+    return _BucketUpdate(task).carry_out()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A group between two updates."""
+
+    place: tuple[int, int] = _NOWHERE
+    modern: bool = False
+    state: bytes | None = None
+
+
+_NEW: Final = _Known()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of some groups, those of each together and in the order of the log."""
+
+    table: Any
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: Any) -> "_Rows":
+        groups = pc.fill_null(table.column("group_id"), pa.scalar(""))
+        table = table.set_column(0, table.schema.field(0), groups)
+        order = [(name, "ascending") for name in ("group_id", "src_partition", "src_offset")]
+        table = table.sort_by(order).combine_chunks()
+        if not table.num_rows:
+            return cls(table)
+        codes = pc.dictionary_encode(table.column("group_id").combine_chunks())
+        indices = codes.indices.to_numpy()
+        begins = np.flatnonzero(np.diff(indices, prepend=-1)).tolist()
+        names = codes.dictionary.to_pylist()
+        ends = [*begins[1:], table.num_rows]
+        return cls(
+            table,
+            {names[indices[begin]]: (begin, end) for begin, end in zip(begins, ends, strict=True)},
+        )
+
+    def take(self, group: str) -> Any:
+        """Return the rows of a group."""
+        begin, end = self.places.get(group, (0, 0))
+        return self.table.slice(begin, end - begin)
+
+    def first(self, group: str) -> tuple[int, int]:
+        """Return the place of a group's first row."""
+        return self._place(self.places[group][0])
+
+    def last(self, group: str) -> tuple[int, int]:
+        """Return the place of a group's last row."""
+        return self._place(self.places[group][1] - 1)
+
+    def _place(self, row: int) -> tuple[int, int]:
+        partition = self.table.column("src_partition")[row].as_py()
+        return partition, self.table.column("src_offset")[row].as_py()
+
+
+class _BucketUpdate:
+    """Carries one `BucketTask` out."""
+
+    def __init__(self, task: BucketTask) -> None:
+        self._task = task
+        self._system, self._root = file_system(task.root)
+        base = f"{self._root}/{task.folder}/{task.part}"
+        self._closed = StageFiles(self._system, f"{base}/{CLOSED}", "part")
+        self._open = StageFiles(self._system, f"{base}/{OPEN}", "part")
+        self._removed: list[str] = []
+        self._replay_context = ReplayContext(task.context)
+        self._rows: dict[str, TableRows] = {CLOSED: defaultdict(list), OPEN: defaultdict(list)}
+        self._waiting = 0
+        self._kept: defaultdict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
+
+    def carry_out(self) -> Changed:
+        """Do all of it."""
+        try:
+            fresh, pending = self._fresh(READ), self._fresh(PENDING)
+            known = self._load_states({*fresh.places, *pending.places})
+            touched = sorted({*fresh.places, *pending.places, *known})
+            if not touched:
+                return Changed()
+            remade = self._update_groups(touched, known, fresh, pending)
+            self._keep_open(touched)
+            self._drop_closed(remade)
+            self._closed.close()
+            self._open.close()
+        finally:
+            self._closed.abandon()
+            self._open.abandon()
+        return Changed(tuple(self._added()), tuple(self._removed))
+
+    def _fresh(self, part: str) -> _Rows:
+        task = self._task
+        folder = f"{self._root}/{task.folder}/{part}/{STAGES}/{RECORDS}/bucket={task.bucket}"
+        paths = [each.path for each in list_files(self._system, folder)]
+        return _Rows.of(read_files(self._system, paths, RECORDS))
+
+    def _load_states(self, fresh: Collection[str]) -> dict[str, _Known]:
+        """Take the states of the groups that are touched, and write those of the others again."""
+        known: dict[str, _Known] = {}
+        task = self._task
+        wanted = pa.array(sorted({*fresh, *task.remake}), type=pa.string())
+        for live in self._live(STATES, OPEN):
+            self._removed.append(live.path)
+            for batch in self._batches(live):
+                chosen = pc.is_in(batch.column("group_id"), wanted)
+                if task.remake_modern:
+                    chosen = pc.or_(chosen, batch.column("modern"))
+                if task.remake_all:
+                    chosen = pc.is_valid(batch.column("group_id"))
+                for row in batch.filter(chosen).to_pylist():
+                    place = row["src_partition"], row["src_offset"]
+                    known[row["group_id"]] = _Known(place, row["modern"], row["state"])
+                self._open.add(STATES, batch.filter(pc.invert(chosen)))
+        return known
+
+    def _update_groups(
+        self, touched: Iterable[str], known: Mapping[str, _Known], fresh: _Rows, pending: _Rows
+    ) -> list[str]:
+        """Walk over the groups; returns those whose former rows no longer hold."""
+        again = []
+        for group in touched:
+            before = known.get(group, _NEW)
+            if group in pending.places or (group in known and self._is_over(group, before, fresh)):
+                again.append(group)
+            else:
+                self._go_on(group, before, fresh)
+        for begin in range(0, len(again), _REMADE):
+            self._replay_all(again[begin : begin + _REMADE], fresh, pending)
+        self._flush()
+        return [each for each in again if each in known]
+
+    def _is_over(self, group: str, before: _Known, fresh: _Rows) -> bool:
+        """Tell whether the kept walk over a group is of no more use."""
+        task = self._task
+        return (
+            before.state is None
+            or task.remake_all
+            or group in task.remake
+            or (task.remake_modern and before.modern)
+            # its records come late, or once more
+            or (group in fresh.places and fresh.first(group) <= before.place)
+        )
+
+    def _replay_all(self, groups: Sequence[str], fresh: _Rows, pending: _Rows) -> None:
+        """Walk over some groups from their first records."""
+        paths = [f"{self._root}/{each.path}" for each in self._live(RECORDS, CLOSED)]
+        stored = read_files(self._system, paths, RECORDS, groups=groups)
+        new = [fresh.take(group) for group in groups]
+        every = _Rows.of(pa.concat_tables([stored, *new]))
+        for group in groups:
+            if group in pending.places:
+                self._replay_unsettled(group, every, pending)
+            else:
+                self._go_on(group, _NEW, every)
+
+    def _go_on(self, group: str, before: _Known, rows: _Rows) -> None:
+        """Take a group's rows, and keep its walk as it is before the last generation is closed."""
+        walking = self._replay_context
+        followed = walking.group(group) if before.state is None else walking.load(before.state)
+        mine = rows.take(group)
+        self._take(CLOSED, followed, mine)
+        place = rows.last(group) if group in rows.places else before.place
+        modern = before.modern or _is_modern(mine)
+        self._kept[OPEN, STATES].append((group, *place, modern, walking.dump(followed)))
+        self._close(followed)
+
+    def _replay_unsettled(self, group: str, settled: _Rows, pending: _Rows) -> None:
+        """Walk over a group of which open transactions hold something: all of its rows may still change."""
+        followed = self._replay_context.group(group)
+        rows = _Rows.of(pa.concat_tables([settled.take(group), pending.take(group)])).take(group)
+        self._take(OPEN, followed, rows)
+        place = settled.last(group) if group in settled.places else _NOWHERE
+        self._kept[OPEN, STATES].append((group, *place, _is_modern(rows), None))
+        self._close(followed)
+
+    def _close(self, followed: FollowedGroup) -> None:
+        followed.close()
+        self._gather(OPEN, followed)
+        self._kept[OPEN, TALLIES] += [
+            (followed.group_id, *what, n) for what, n in followed.tally.items()
+        ]
+        if len(self._kept[OPEN, STATES]) >= _FEW:
+            self._flush()
+
+    def _take(self, kind: str, followed: FollowedGroup, rows: Any) -> None:
+        for entry in entries(rows.to_batches(max_chunksize=_BATCH_ROWS)):
+            if followed.take(entry):
+                self._gather(kind, followed)
+        self._gather(kind, followed)
+
+    def _gather(self, kind: str, followed: FollowedGroup) -> None:
+        """Take the rows that a group has made."""
+        rows = self._rows[kind]
+        for name, made in followed.made.items():
+            rows[name] += made
+            self._waiting += len(made)
+            made.clear()
+        self._kept[kind, SIZES] += [(followed.group_id, *each) for each in followed.sizes]
+        followed.sizes.clear()
+        if self._waiting >= _MANY:
+            self._flush()
+
+    def _flush(self) -> None:
+        outs = {CLOSED: self._closed, OPEN: self._open}
+        self._waiting = 0
+        for kind, made in self._rows.items():
+            for name, batch in to_batches([made]):
+                outs[kind].add(name, batch)
+            made.clear()
+        for (kind, name), rows in self._kept.items():
+            outs[kind].add(name, rows_of(rows, name))
+            rows.clear()
+
+    def _keep_open(self, touched: Collection[str]) -> None:
+        """Write the open rows of the groups that are not touched again."""
+        gone = pa.array(sorted(touched), type=pa.string())
+        for name in (*GROUP_TABLES, SIZES, TALLIES):
+            for live in self._live(name, OPEN):
+                self._removed.append(live.path)
+                for batch in self._batches(live):
+                    others = pc.invert(pc.is_in(batch.column("group_id"), gone))
+                    self._open.add(name, batch.filter(others))
+
+    def _drop_closed(self, groups: Sequence[str]) -> None:
+        """Write the files in which there are rows of some groups again, without these."""
+        gone = pa.array(groups, type=pa.string())
+        for name in (*GROUP_TABLES, SIZES) if groups else ():
+            for live in self._live(name, CLOSED):
+                table = read_files(self._system, [f"{self._root}/{live.path}"], name)
+                others = pc.invert(pc.is_in(table.column("group_id"), gone))
+                if pc.all(others, min_count=0).as_py():
+                    continue
+                self._removed.append(live.path)
+                for batch in table.filter(others).to_batches():
+                    self._closed.add(name, batch)
+
+    def _added(self) -> Iterator[tuple[str, LiveFile]]:
+        task = self._task
+        folder = f"{self._root}/{task.folder}"
+        for kind in (CLOSED, OPEN):
+            part = f"{task.part}/{kind}"
+            yield from added_below(self._system, folder, part, kind, task.bucket, task.update)
+
+    def _live(self, name: str, kind: str) -> list[LiveFile]:
+        return [each for each in self._task.files if each.table == name and each.kind == kind]
+
+    def _batches(self, live: LiveFile) -> Iterator[Any]:
+        yield from read_batches(self._system, f"{self._root}/{live.path}", live.table)
+
+
+def _is_modern(rows: Any) -> bool:
+    """Tell whether there are records of the newer protocols."""
+    prefixes = pc.unique(pc.binary_slice(rows.column("key"), 0, 2)).to_pylist()
+    return not _MODERN.isdisjoint(prefixes)

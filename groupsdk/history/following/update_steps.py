@@ -1,0 +1,370 @@
+"""The steps of one update: what is new is read already, and all tables are brought up to date with it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, TypeVar
+from zlib import crc32
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from groupsdk.history.following.bucket_update import (
+    PENDING,
+    READ,
+    BucketTask,
+    Changed,
+    update_bucket,
+)
+from groupsdk.history.following.ledger import (
+    CLOSED,
+    EMPTY,
+    NO_BUCKET,
+    OPEN,
+    Change,
+    LiveFile,
+    State,
+)
+from groupsdk.history.following.running_totals import FOLDED, fold, resolve_more
+from groupsdk.history.following.table_files import (
+    TALLIES,
+    added_below,
+    declared,
+    list_files,
+    merge,
+    merge_tasks,
+    read_files,
+)
+from groupsdk.history.groups.explaining import SIZES, Context
+from groupsdk.history.pipeline import Options
+from groupsdk.history.reading import COVERAGE, DEFERRED, RECORDS, TALLY, TOLD
+from groupsdk.history.schemas import TABLES
+from groupsdk.history.stage_files import NO_DAY, STAGES, StageFiles
+from groupsdk.history.stage_tables import MADE, highest, sum_of
+from groupsdk.history.whole_log import (
+    LAG_COLUMNS,
+    lower_bounds,
+    quality_table,
+    session_timeout,
+    took_over,
+    topic_names,
+    topics_table,
+)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+STEPS: Final = ("read", "transactions", "topics", "groups", "lag", "quality", "merge", "commit")
+"""The names of the steps."""
+
+_DRIVER: Final = "driver"
+"""The directory, within an update's, of what is made on the driver."""
+_READ_TABLES: Final = ("offset_commits", "rejects", RECORDS)
+"""What is read and stays as it is."""
+
+
+class Each(Protocol):
+    """Calls a function with each of some values, in processes of this machine or of a cluster."""
+
+    def __call__(self, function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
+        """Return the results, in the order of the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an update writes.
+
+    Attributes:
+        system: pyarrow's file system.
+        root: the directory of the tables, as that knows it.
+        shared: likewise, as every process understands it.
+    """
+
+    system: Any
+    root: str
+    shared: str
+
+
+class Update:
+    """Carries one update out, from what was read to the files that are to count.
+
+    Args:
+        place: where it writes.
+        state: before it.
+        change: filled with the files that are to count.
+        options: of the walk.
+        each: runs the tasks.
+        names: returns ids and names of topics, as asked from a cluster.
+        step: called as each step begins, with its name.
+        remake: all groups are to be walked from their first records, as code or options are others than before.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        state: State,
+        change: Change,
+        options: Options,
+        *,
+        each: Each,
+        names: Callable[[], Iterable[tuple[str, str]]],
+        step: Callable[[str], None],
+        remake: bool,
+    ) -> None:
+        self._place = place
+        self._system = place.system
+        self._state = state
+        self._change = change
+        self._options = options
+        self._each = each
+        self._names = names
+        self._step = step
+        self._remake = remake
+        self._number = state.update + 1
+        self._folder = f"{place.root}/{change.folder}"
+        self._out = StageFiles(self._system, f"{self._folder}/{_DRIVER}", "part")
+        self._folded: dict[str, Any] = {}
+
+    def carry_out(self) -> State:
+        """Do all steps after reading; returns the state that follows, whose files `ledger.commit` adds."""
+        self._step("transactions")
+        settled = self._settle()
+        self._fold()
+        self._add(READ, CLOSED, _READ_TABLES)
+        self._add(PENDING, OPEN, ("offset_commits",))
+        self._step("topics")
+        told, covered = self._folded[TOLD], self._folded[COVERAGE]
+        named = topic_names(told, self._names(), self._committed)
+        epochs = took_over(covered)
+        context = Context(
+            names=named,
+            took_over=epochs,
+            assignors=tuple(self._options.assignors),
+            session_timeout_ms=self._options.session_timeout_ms,
+            learnt_ms=self._state.learnt_ms,
+            storm_generations=self._options.storm_generations,
+            storm_window_ms=self._options.storm_window_ms,
+        )
+        self._step("groups")
+        context = self._update_groups(context, told, has_modern=bool(sum_of(covered, "modern")))
+        self._step("lag")
+        spans = self._paths("commit_spans")
+        self._replace("lag", lower_bounds(self._read(spans, "commit_spans", LAG_COLUMNS)))
+        self._step("quality")
+        self._replace("topics", topics_table(named))
+        self._replace("quality", quality_table(covered, self._tally()))
+        self._out.close()
+        self._add(_DRIVER, OPEN)
+        self._step("merge")
+        self._merge()
+        self._show_empty()
+        return replace(
+            self._state,
+            update=self._number,
+            names=named,
+            took_over=tuple((*place, ms) for place, ms in epochs.items()),
+            learnt_ms=context.learnt_ms,
+            settled=settled,
+        )
+
+    def abandon(self) -> None:
+        """Close the files that are being written."""
+        self._out.abandon()
+
+    def _settle(self) -> Mapping[str, int]:
+        """Tell what became of commits within transactions; returns how far they are told."""
+        new = self._read(self._read_paths(DEFERRED), DEFERRED)
+        carried = self._live_rows(DEFERRED)
+        for table in ("offset_commits", DEFERRED):
+            for live in self._state.of(table, kind=OPEN):
+                self._change.removed.add(live.path)
+        if not new.num_rows and not carried.num_rows:
+            return self._state.settled
+        settled = resolve_more(carried, new, self._state.settled)
+        for part, made in ((READ, settled.done), (PENDING, settled.pending)):
+            StageFiles(
+                self._system, f"{self._folder}/{part}", "settled", buckets=self._state.buckets
+            ).write(made)
+        for batch in settled.open_rows.to_batches():
+            self._out.add(DEFERRED, batch)
+        return settled.last
+
+    def _fold(self) -> None:
+        for name in FOLDED:
+            new = self._read(self._read_paths(name), name)
+            rows = fold(name, self._live_rows(name), new)
+            self._folded[name] = rows
+            self._replace(name, rows)
+
+    def _committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
+        """Return the highest partition that each of some groups has committed of each topic."""
+        columns = ("group_id", "topic", "partition", "commits")
+        rows = self._read(self._paths(RECORDS), RECORDS, columns, groups=sorted(groups))
+        return highest(rows.filter(pc.greater(pc.fill_null(rows.column("commits"), 0), 0)))
+
+    def _update_groups(self, context: Context, told: Any, *, has_modern: bool) -> Context:
+        """Walk on over the groups; returns what they were walked with."""
+        before = self._state
+        known = {(partition, epoch): ms for partition, epoch, ms in before.took_over}
+        remake_all = self._remake or any(
+            context.took_over.get(place) != ms for place, ms in known.items()
+        )
+        renamed = {
+            topic_id
+            for topic_id in {*context.names, *before.names}
+            if context.names.get(topic_id) != before.names.get(topic_id)
+        }
+        remake = frozenset(
+            row["group_id"]
+            for row in told.to_pylist()
+            if row["topic_id"] in renamed and row["group_id"] is not None
+        )
+        learns = self._options.session_timeout_ms is None and has_modern
+        if not learns:
+            context = replace(context, learnt_ms=None)
+        every = before.learnt_ms is not None and not learns
+        changes = self._update_buckets(
+            context, remake, phase=0, remake_modern=every, remake_all=remake_all
+        )
+        if learns:
+            learnt = session_timeout(self._sizes(changes))
+            if learnt != context.learnt_ms:
+                # what is known now tells more of those that are gone
+                context = replace(context, learnt_ms=learnt)
+                changes = self._update_buckets(
+                    context, remake, phase=1, remake_modern=True, remake_all=remake_all
+                )
+        for each in changes:
+            self._change.merge(each.added, each.removed)
+        return context
+
+    def _update_buckets(
+        self,
+        context: Context,
+        remake: frozenset[str],
+        *,
+        phase: int,
+        remake_modern: bool,
+        remake_all: bool,
+    ) -> Sequence[Changed]:
+        many = self._state.buckets
+        chosen = set(range(many))
+        if not remake_modern and not remake_all:
+            chosen = {crc32(each.encode()) % many for each in remake}
+            for part in (READ, PENDING):
+                paths = list_files(self._system, f"{self._folder}/{part}/{STAGES}/{RECORDS}")
+                chosen |= {int(each.path.split("/bucket=")[1].split("/")[0]) for each in paths}
+        files: defaultdict[int, list[LiveFile]] = defaultdict(list)
+        for live in self._state.files:
+            files[live.bucket].append(live)
+        tasks = [
+            BucketTask(
+                self._place.shared,
+                self._change.folder,
+                phase,
+                self._number,
+                bucket,
+                tuple(files[bucket]),
+                context,
+                frozenset(each for each in remake if crc32(each.encode()) % many == bucket),
+                remake_modern,
+                remake_all,
+            )
+            for bucket in sorted(chosen)
+        ]
+        return self._each(update_bucket, tasks)
+
+    def _sizes(self, changes: Iterable[Changed]) -> Any:
+        """Read what silences tell of how long sessions last, as it is with some changes."""
+        removed = {path for each in changes for path in each.removed}
+        paths = [
+            f"{self._place.root}/{live.path}"
+            for live in self._state.of(SIZES)
+            if live.path not in removed
+        ]
+        paths += [
+            f"{self._folder}/{source}"
+            for each in changes
+            for source, live in each.added
+            if live.table == SIZES
+        ]
+        return self._read(paths, SIZES)
+
+    def _tally(self) -> Any:
+        groups = self._read(self._paths(TALLIES), TALLIES, ("src_partition", "what", "n"))
+        return pa.concat_tables([self._folded[TALLY], groups])
+
+    def _merge(self) -> None:
+        left = [live for live in self._state.files if live.path not in self._change.removed]
+        tasks = list(merge_tasks(left, self._place.shared, self._change.folder, self._number))
+        for added, removed in self._each(merge, tasks):
+            self._change.merge(added, removed)
+
+    def _show_empty(self) -> None:
+        """Give the tables that have no rows a file, so that other tools find their columns."""
+        added = {live.table for _, live in self._change.added}
+        left = {
+            live.table
+            for live in self._state.files
+            if live.kind != EMPTY and live.path not in self._change.removed
+        }
+        for name in MADE:
+            empty = self._state.of(name, kind=EMPTY)
+            if name in added | left:
+                self._change.removed |= {live.path for live in empty}
+            elif not empty:
+                self._change.added.append(self._empty(name))
+
+    def _empty(self, name: str) -> tuple[str, LiveFile]:
+        source = f"{EMPTY}-{name}.parquet"
+        schema = declared(name, with_day=False)
+        parquet.write_table(
+            schema.empty_table(), f"{self._folder}/{source}", filesystem=self._system
+        )
+        folder = f"{name}/day={NO_DAY}" if TABLES[name].partition_by else name
+        path = f"{folder}/{EMPTY}-{self._number:08}.parquet"
+        return source, LiveFile(name, path, EMPTY, NO_BUCKET)
+
+    def _replace(self, name: str, table: Any) -> None:
+        """Write a table of which there is one file."""
+        for live in self._state.of(name, kind=OPEN, bucket=NO_BUCKET):
+            self._change.removed.add(live.path)
+        for batch in table.to_batches():
+            self._out.add(name, batch)
+
+    def _add(self, part: str, kind: str, tables: Collection[str] | None = None) -> None:
+        found = added_below(self._system, self._folder, part, kind, NO_BUCKET, self._number)
+        self._change.merge(
+            (each for each in found if tables is None or each[1].table in tables), ()
+        )
+
+    def _read_paths(self, stage: str) -> list[str]:
+        folder = f"{self._folder}/{READ}/{STAGES}/{stage}"
+        return [each.path for each in list_files(self._system, folder)]
+
+    def _live_rows(self, name: str) -> Any:
+        paths = [f"{self._place.root}/{each.path}" for each in self._state.of(name, kind=OPEN)]
+        return self._read(paths, name)
+
+    def _paths(self, table: str) -> list[str]:
+        """List the files of a table as they are with the update."""
+        root = self._place.root
+        paths = [
+            f"{root}/{live.path}"
+            for live in self._state.of(table)
+            if live.path not in self._change.removed and live.kind != EMPTY
+        ]
+        new = [source for source, live in self._change.added if live.table == table]
+        return [*paths, *(f"{self._folder}/{source}" for source in new)]
+
+    def _read(
+        self,
+        paths: Iterable[str],
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        groups: Sequence[str] | None = None,
+    ) -> Any:
+        return read_files(self._system, paths, table, columns, groups=groups)

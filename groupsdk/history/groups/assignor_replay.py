@@ -1,0 +1,416 @@
+"""Take assignors through the generations that a group had, each beside what really happened."""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from groupsdk.assignment import (
+    Assignment,
+    AssignorLike as AssignorLike,
+    Cluster,
+    PartitionAssignor,
+    RebalanceProtocol,
+    Subscription,
+    resolve_assignor,
+)
+from groupsdk.history.groups.member import Partitions, deviation
+
+
+ACTUAL: Final = "actual"
+"""The name under which stands what happened."""
+MAX_ROUNDS: Final = 10
+"""After how many rebalances a cooperative assignor is taken not to settle."""
+
+UNKNOWN_TOPICS: Final = "the names of its topics are not known: give them as `topics`"
+"""The problem of a group whose assignments name topics by ids that nothing translates."""
+
+Shares = Mapping[str, Sequence[int]]
+"""Topic to partition numbers."""
+
+_NOTHING: Final = Assignment()
+_NONE: Final[Shares] = {}
+_ATOMS: Final = (bool, int, float, str, bytes)
+_CREATION: Final = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
+"""What a class changes that wants its copies to be made in its own way."""
+
+
+class ReplayedMember(NamedTuple):
+    """A member of a generation."""
+
+    member_id: str
+    instance_id: str | None
+    topics: Sequence[str]
+    rack_id: str | None
+    assigned: Partitions
+    """What it was assigned."""
+
+
+class PastGeneration(NamedTuple):
+    """A generation that a group had."""
+
+    group_id: str
+    seq: int
+    generation: int
+    cooperative: bool
+    """Whether its members kept what did not move."""
+    members: Sequence[ReplayedMember]
+
+
+class ReplayRow(NamedTuple):
+    """What an assignor made of a generation."""
+
+    group_id: str
+    seq: int
+    generation: int
+    assignor: str
+    moved: int
+    """Partitions that somebody else has than before."""
+    revoked: int
+    """Partitions that members who stay had to give up, if only to get them back: all of them unless the
+    assignor is cooperative."""
+    max_load: int
+    min_load: int
+    stddev: float
+    n_members: int
+    n_partitions: int
+    problem: str | None = None
+    """Why there is no result: the assignor failed. What it made before is kept as its state."""
+
+
+def resolve(assignor: AssignorLike) -> PartitionAssignor:
+    """Return an assignor of its own for each call; the installed registry finds names.
+
+    Raises:
+        ConfigError: nothing is known under the name, or what is meant is no assignor.
+    """
+    resolved = resolve_assignor(assignor)
+    return copy.deepcopy(resolved) if resolved is assignor else resolved
+
+
+class Candidate:
+    """An assignor that is replayed, found once: each group, and each member of it, gets a copy.
+
+    Looking an assignor up takes longer than it takes to assign.
+
+    Raises:
+        ConfigError: it is not known.
+    """
+
+    def __init__(self, assignor: AssignorLike) -> None:
+        self._unused = resolve(assignor)
+        self._copied = _plain_copy if _is_plain(self._unused) else copy.deepcopy
+        self.name = self._unused.name
+        self.is_cooperative = RebalanceProtocol.COOPERATIVE in self._unused.supported_protocols
+        """Whether its members keep what does not move."""
+
+    def copy(self) -> PartitionAssignor:
+        """Return an assignor that nobody has used."""
+        return self._copied(self._unused)
+
+
+def replay(
+    generations: Iterable[PastGeneration], assignors: Sequence[AssignorLike]
+) -> Iterator[ReplayRow]:
+    """Let each assignor share out what the group had to share out, from its own last assignment on.
+
+    Partitions are known as far as somebody was assigned them: the log does not hold topics.
+
+    Args:
+        generations: those of a group together, in their order.
+        assignors: names, places, classes or assignors; each member gets one of its own.
+
+    Raises:
+        ConfigError: an assignor is not known.
+    """
+    candidates = [Candidate(assignor) for assignor in assignors]
+    group: GroupReplay | None = None
+    for generation in generations:
+        if group is None or group.group_id != generation.group_id:
+            group = GroupReplay(generation.group_id, candidates)
+        yield from group.take(generation)
+
+
+class ReplaySums:
+    """What each assignor made of one group's whole history."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._sums: dict[str, _Sums] = {}
+
+    def add(self, row: ReplayRow) -> None:
+        """Take what an assignor made of a generation."""
+        sums = self._sums.setdefault(row.assignor, _Sums())
+        sums.generations += 1
+        sums.moves += row.moved
+        sums.revoked += row.revoked
+        sums.worst = max(sums.worst, row.max_load - row.min_load)
+        if row.problem is None:
+            sums.deviations += row.stddev
+        else:
+            sums.problems += 1
+
+    def totals(self) -> Iterator[tuple[str, int, int]]:
+        """Give the moves and revocations of each that had no problem."""
+        for name, sums in self._sums.items():
+            if not sums.problems:
+                yield name, sums.moves, sums.revoked
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Give a row for each assignor: the one that moves least has rank 1; among equals, the one that is more even."""
+        keys = {name: sums.key for name, sums in self._sums.items()}
+        for name, sums in self._sums.items():
+            yield (
+                self._group_id,
+                name,
+                sums.generations,
+                sums.moves,
+                sums.revoked,
+                sums.mean,
+                sums.worst,
+                sums.problems,
+                1 + sum(key < keys[name] for key in keys.values()),
+            )
+
+
+@dataclass(slots=True)
+class _Sums:
+    generations: int = 0
+    moves: int = 0
+    revoked: int = 0
+    deviations: float = 0.0
+    worst: int = 0
+    problems: int = 0
+
+    @property
+    def mean(self) -> float | None:
+        done = self.generations - self.problems
+        return self.deviations / done if done else None
+
+    @property
+    def key(self) -> tuple[int, int, float, int]:
+        mean = self.mean
+        return self.problems, self.moves, -1.0 if mean is None else mean, self.revoked
+
+
+@dataclass(slots=True)
+class _Owners:
+    """Who had each partition last."""
+
+    by_topic: dict[str, dict[int, str]] = field(default_factory=dict)
+    shares: Mapping[str, Shares] = field(default_factory=dict)
+    loads: dict[str, int] = field(default_factory=dict)
+
+    def take(self, shares: Mapping[str, Shares], *, cooperative: bool) -> tuple[int, int]:
+        """Take an assignment over; gives how many partitions moved, and how many were revoked."""
+        kept = moved = from_present = 0
+        loads: dict[str, int] = {}
+        last, last_loads = self.shares, self.loads
+        for member_id, share in shares.items():
+            had = last_loads.get(member_id, 0)
+            kept += had
+            # most members have what they had, and nobody else has had it meanwhile
+            if last.get(member_id) == share:
+                loads[member_id] = had
+                continue
+            loads[member_id] = sum(map(len, share.values()))
+            for topic, numbers in share.items():
+                owners = self.by_topic.get(topic)
+                if owners is None:
+                    owners = self.by_topic[topic] = {}
+                for number in numbers:
+                    before = owners.get(number)
+                    if before != member_id:
+                        owners[number] = member_id
+                        if before is not None:
+                            moved += 1
+                            from_present += before in shares
+        self.shares, self.loads = shares, loads
+        return moved, from_present if cooperative else kept
+
+
+class _Contender:
+    """One assignor's way through the generations of a group."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        self._copy = candidate.copy
+        self._leader = candidate.copy()
+        self.name = candidate.name
+        self._cooperative = candidate.is_cooperative
+        self._members: dict[str, PartitionAssignor] = {}
+        self._shares: dict[str, Assignment] = {}
+        self._owners = _Owners()
+        self._rounds = 0
+
+    def take(
+        self,
+        past: PastGeneration,
+        cluster: Cluster,
+        total: int,
+        joining: Mapping[str, Subscription],
+    ) -> ReplayRow:
+        """Share a generation's partitions out.
+
+        Args:
+            past: what the group had.
+            cluster: the topics that are subscribed to.
+            total: how many partitions they have.
+            joining: what the members join with, but for what is the assignor's own.
+        """
+        members = self._members
+        self._members = {
+            member_id: members[member_id] if member_id in members else self._copy()
+            for member_id in joining
+        }
+        try:
+            plan = self._settled(cluster, total, joining)
+        except Exception as error:  # noqa: BLE001 - an assignor is anybody's code; the others go on
+            problem = f"{type(error).__name__}: {error}"
+            return _row(past, self.name, (0, 0), [], problem)
+        changed = self._owners.take(
+            {member_id: share.partitions for member_id, share in plan.items()},
+            cooperative=self._cooperative,
+        )
+        return _row(past, self.name, changed, list(self._owners.loads.values()))
+
+    def _settled(
+        self, cluster: Cluster, total: int, joining: Mapping[str, Subscription]
+    ) -> Mapping[str, Assignment]:
+        for _ in range(MAX_ROUNDS):
+            plan = self._leader.assign(cluster, self._joining(joining))
+            self._rounds += 1
+            rounds, shares = self._rounds, {}
+            for member_id, assignor in self._members.items():
+                shares[member_id] = share = plan.get(member_id, _NOTHING)
+                assignor.on_assignment(share, rounds)
+            self._shares = shares
+            # what moves is withheld until its owner has given it up, in a rebalance after this one
+            if not self._cooperative or sum(map(len, plan.values())) >= total:
+                break
+        return self._shares
+
+    def _joining(self, joining: Mapping[str, Subscription]) -> Mapping[str, Subscription]:
+        """Add what the assignor tells its leader, and what members keep."""
+        with_own = dict(joining)
+        shares, rounds = self._shares if self._cooperative else {}, self._rounds
+        # the members are those that join, in the same order
+        for (member_id, plain), assignor in zip(
+            joining.items(), self._members.values(), strict=True
+        ):
+            share = shares.get(member_id)
+            user_data = assignor.subscription_user_data(plain.topics)
+            if share is not None:
+                with_own[member_id] = Subscription(
+                    plain.topics,
+                    user_data,
+                    share.partitions,
+                    rounds,
+                    plain.rack_id,
+                    plain.group_instance_id,
+                )
+            elif user_data is not None:
+                with_own[member_id] = Subscription(
+                    plain.topics, user_data, _NONE, -1, plain.rack_id, plain.group_instance_id
+                )
+        return with_own
+
+
+def _is_plain(assignor: PartitionAssignor) -> bool:
+    """Tell whether a copy of its attributes is all that there is to copy, and shares nothing that could change."""
+    own = type(assignor)
+    if any(
+        hasattr(own, name) for name in ("__deepcopy__", "__copy__", "__slots__", "__setstate__")
+    ):
+        return False
+    if any(getattr(own, name) is not getattr(object, name) for name in _CREATION):
+        return False
+    return all(each is None or type(each) in _ATOMS for each in vars(assignor).values())
+
+
+def _plain_copy(assignor: PartitionAssignor) -> PartitionAssignor:
+    """Copy what `_is_plain` allows, in a tenth of the time that `copy.copy` takes to find out how."""
+    own = type(assignor)
+    copied: PartitionAssignor = object.__new__(own)
+    vars(copied).update(vars(assignor))
+    return copied
+
+
+class GroupReplay:
+    """One group, taken through its generations by each assignor."""
+
+    def __init__(self, group_id: str, candidates: Iterable[Candidate]) -> None:
+        self.group_id = group_id
+        self._contenders = [_Contender(each) for each in candidates]
+        self._actual = _Owners()
+        self._counts: dict[str, int] = {}
+        # what the last generation had; most of it is the same in the next one
+        self._wanted: Set[str] = frozenset()
+        self._cluster = Cluster({})
+        self._total = 0
+        self._joined: dict[str, Subscription] = {}
+
+    def take(self, past: PastGeneration) -> Iterator[ReplayRow]:
+        """Take the next generation; gives what happened, and what each assignor makes of it."""
+        counts = self._counts
+        grown = False
+        assigned: dict[str, Shares] = {}
+        for member in past.members:
+            assigned[member.member_id] = dict(member.assigned)
+            for topic, numbers in member.assigned:
+                if numbers and numbers[-1] >= counts.get(topic, 0):
+                    counts[topic] = numbers[-1] + 1
+                    grown = True
+        changed = self._actual.take(assigned, cooperative=past.cooperative)
+        loads = list(self._actual.loads.values())
+        yield _row(past, ACTUAL, changed, loads)
+        wanted = set().union(*{id(each.topics): each.topics for each in past.members}.values())
+        if grown or wanted != self._wanted:
+            known = {topic: counts[topic] for topic in sorted(wanted & counts.keys())}
+            self._wanted, self._cluster, self._total = wanted, Cluster(known), sum(known.values())
+        if not self._total and any(loads):
+            # records of the newer protocol name topics by their ids, and subscriptions by their names
+            for contender in self._contenders:
+                yield _row(past, contender.name, (0, 0), [], UNKNOWN_TOPICS)
+            return
+        last = self._joined
+        joining = self._joined = {
+            member.member_id: _subscription(member, last.get(member.member_id))
+            for member in past.members
+        }
+        for contender in self._contenders:
+            yield contender.take(past, self._cluster, self._total, joining)
+
+
+def _subscription(member: ReplayedMember, last: Subscription | None) -> Subscription:
+    """Return what a member joins with: what it joined with last, the very object, where that is equal."""
+    _, instance_id, topics, rack_id, _ = member
+    if (
+        last is not None
+        and (last.topics is topics or last.topics == topics)
+        and last.rack_id == rack_id
+        and last.group_instance_id == instance_id
+    ):
+        return last
+    return Subscription(topics, rack_id=rack_id, group_instance_id=instance_id)
+
+
+def _row(
+    past: PastGeneration,
+    assignor: str,
+    changed: tuple[int, int],
+    loads: Sequence[int],
+    problem: str | None = None,
+) -> ReplayRow:
+    return ReplayRow(
+        past.group_id,
+        past.seq,
+        past.generation,
+        assignor,
+        *changed,
+        max(loads, default=0),
+        min(loads, default=0),
+        deviation(loads),
+        len(past.members),
+        sum(loads),
+        problem,
+    )

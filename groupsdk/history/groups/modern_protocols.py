@@ -1,0 +1,92 @@
+"""Read the records of the newer group protocols alike: consumer (KIP-848), share (KIP-932), streams (KIP-1071)."""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+from uuid import UUID
+
+from groupsdk.history.groups.member import Member, Partitions, in_order
+
+
+@dataclass(frozen=True, slots=True)
+class ModernProtocol:
+    """The record types of one protocol, by what they say."""
+
+    name: str
+    epoch: int
+    member: int
+    target_epoch: int
+    target: int
+    current: int
+
+
+MODERN_PROTOCOLS: Final = (
+    ModernProtocol("consumer", epoch=3, member=5, target_epoch=6, target=7, current=8),
+    ModernProtocol("share", epoch=11, member=10, target_epoch=12, target=13, current=14),
+    ModernProtocol("streams", epoch=17, member=19, target_epoch=20, target=21, current=22),
+)
+PROTOCOL_BY_RECORD_TYPE: Final[Mapping[int, ModernProtocol]] = {
+    record_type: family
+    for family in MODERN_PROTOCOLS
+    for record_type in (
+        *(family.epoch, family.member),
+        *(family.target_epoch, family.target, family.current),
+    )
+}
+"""To which protocol a record belongs."""
+
+
+@lru_cache(maxsize=4096)
+def topic_id_text(topic_id: UUID) -> str:
+    """Write a topic's id as Kafka's tools do: 22 characters of URL-safe base64."""
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def member_of(member_id: str, value: Any) -> Member:
+    """Take a member from the value of its record, whichever protocol's."""
+    classic = getattr(value, "classic_member_metadata", None)
+    topics: Iterable[str] = getattr(value, "subscribed_topic_names", ())
+    pattern: str | None = getattr(value, "subscribed_topic_regex", None)
+    if pattern:
+        # stands for topics that another record lists; shown as what it is
+        topics = (*topics, f"/{pattern}/")
+    return Member(
+        member_id,
+        # "" is how a missing one is written as well
+        getattr(value, "instance_id", None) or None,
+        value.client_id,
+        value.client_host,
+        -1 if classic is None else classic.session_timeout_ms,
+        getattr(value, "rebalance_timeout_ms", -1),
+        tuple(sorted(topics)),
+        rack_id=getattr(value, "rack_id", None) or None,
+        assignor_offered=getattr(value, "server_assignor", None) or None,
+    )
+
+
+def target_of(value: Any) -> Partitions:
+    """Take what a member is to get; a streams group's active tasks stand by their subtopology."""
+    return _partitions(getattr(value, "topic_partitions", None), value)
+
+
+def assigned_of(value: Any) -> Partitions:
+    """Take what a member has."""
+    return _partitions(getattr(value, "assigned_partitions", None), value)
+
+
+def revoking_of(value: Any) -> Partitions:
+    """Take what a member has to give up before it gets more."""
+    tasks = getattr(value, "active_tasks_pending_revocation", ())
+    return _named(getattr(value, "partitions_pending_revocation", None), tasks)
+
+
+def _partitions(by_topic: Any, value: Any) -> Partitions:
+    return _named(by_topic, getattr(value, "active_tasks", ()))
+
+
+def _named(by_topic: Any, tasks: Any) -> Partitions:
+    if by_topic is not None:
+        return in_order((topic_id_text(each.topic_id), each.partitions) for each in by_topic)
+    return in_order((each.subtopology_id, each.partitions) for each in tasks)

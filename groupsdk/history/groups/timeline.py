@@ -1,0 +1,149 @@
+"""Follow all groups through their records in the order of the log, one group after the other."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from groupsdk.errors import DecodeError
+from groupsdk.history.groups.classic import CLASSIC, GROUP_METADATA, ClassicGroup
+from groupsdk.history.groups.incarnations import (
+    GROUP_DELETED,
+    Handover,
+    Incarnations,
+    ProtocolPhase,
+)
+from groupsdk.history.groups.modern import ModernGroup
+from groupsdk.history.groups.modern_protocols import (
+    MODERN_PROTOCOLS,
+    PROTOCOL_BY_RECORD_TYPE,
+    ModernProtocol,
+    topic_id_text,
+)
+from groupsdk.history.groups.row_types import GroupRecord, RejectRow, Row, TopicRow
+from groupsdk.wire.coordinator_records.declaration import read_prefix
+from groupsdk.wire.coordinator_records.offsets_log import KEYS, read_key, read_value
+
+
+PARTITION_METADATA: Final = 4
+_GROUP_TYPES: Final = frozenset({GROUP_METADATA, *(family.epoch for family in MODERN_PROTOCOLS)})
+"""The records whose tombstones end a group, or its time under a protocol."""
+
+
+def follow_groups(records: Iterable[GroupRecord]) -> Iterator[Row]:
+    """Follow the groups.
+
+    Holds one group at a time, and of it one generation: a million groups take no more memory than one, and
+    neither do a million generations. A record that cannot be decoded comes out as a `RejectRow`, and the
+    group goes on without it.
+
+    Args:
+        records: those of a group together, in the order of the log. One that stands in twice, as from two
+            copies of a segment, counts once.
+    """
+    group: GroupTimeline | None = None
+    last: GroupRecord | None = None
+    for record in records:
+        if group is None or last is None or record.group_id != last.group_id:
+            if group is not None:
+                yield from group.close()
+            group = GroupTimeline()
+        elif (record.partition, record.offset) == (last.partition, last.offset):
+            continue
+        last = record
+        yield from group.take(record)
+    if group is not None:
+        yield from group.close()
+
+
+class GroupTimeline:
+    """One group, which may change from one protocol to another (KIP-848's online migration)."""
+
+    def __init__(self) -> None:
+        self._incarnations = Incarnations()
+        self._phase: ProtocolPhase | None = None
+        self._protocol = ""
+        # set by the tombstone of a group with members: it is deleted unless another protocol goes on with them
+        self._handed: Handover | None = None
+        self._ended_ms = -1
+
+    @property
+    def generations(self) -> int:
+        """How many generations have begun; the last of them goes on."""
+        return self._incarnations.generations
+
+    def take(self, record: GroupRecord) -> Iterator[Row]:
+        """Take the next record; gives what it completes."""
+        record_type = -1
+        try:
+            data = record.key or b""
+            record_type = read_prefix(data, "key")
+            key: Any = read_key(data)
+            if key is None:
+                reason = f"record type {record_type} is not known"
+                yield self._reject(record, record_type, reason)
+                return
+            value: Any = read_value(key, record.value)
+        except DecodeError as error:
+            yield self._reject(record, record_type, str(error))
+            return
+        if record_type == GROUP_METADATA or record_type in PROTOCOL_BY_RECORD_TYPE:
+            yield from self._of_group(record, record_type, key, value)
+        elif record_type == PARTITION_METADATA and value is not None:
+            for topic in value.topics:
+                yield TopicRow(topic_id_text(topic.topic_id), topic.topic_name)
+
+    def _of_group(
+        self, record: GroupRecord, record_type: int, key: Any, value: Any
+    ) -> Iterator[Row]:
+        family = PROTOCOL_BY_RECORD_TYPE.get(record_type)
+        protocol = CLASSIC if family is None else family.name
+        if value is not None:
+            yield from self._begin(protocol, family)
+        phase = self._phase
+        if phase is None or protocol != self._protocol:
+            # the tombstones of what ended before
+            return
+        if value is None and record_type in _GROUP_TYPES:
+            self._handed = yield from phase.give_up()
+            self._phase, self._ended_ms = None, record.ts_ms
+            if self._handed is None:
+                yield from self._deleted()
+            return
+        yield from phase.take(record, record_type, key, value)
+
+    def _begin(self, protocol: str, family: ModernProtocol | None) -> Iterator[Row]:
+        """Let a protocol's records count; what the one before left goes on under it."""
+        if self._phase is not None:
+            if protocol == self._protocol:
+                return
+            # the log does not have its end
+            self._handed = yield from self._phase.give_up()
+        elif self._handed is not None and protocol == self._protocol:
+            yield from self._deleted()
+        handed, self._handed = self._handed, None
+        self._protocol = protocol
+        self._phase = (
+            ClassicGroup(self._incarnations, handed)
+            if family is None
+            else ModernGroup(family, self._incarnations, handed)
+        )
+
+    def _deleted(self) -> Iterator[Row]:
+        self._handed = None
+        self._incarnations.incarnation += 1
+        yield from self._incarnations.memberships.end(GROUP_DELETED, self._ended_ms)
+
+    def close(self) -> Iterator[Row]:
+        """End; gives what is left to tell."""
+        if self._phase is not None:
+            yield from self._phase.flush()
+        if self._handed is not None:
+            yield from self._deleted()
+        yield from self._incarnations.memberships.open()
+
+    @staticmethod
+    def _reject(record: GroupRecord, record_type: int, reason: str) -> RejectRow:
+        return RejectRow(record.group_id, record.partition, record.offset, record_type, reason)
+
+
+KNOWN_TYPES: Final = frozenset(KEYS)
+"""The record types that are understood; others are counted and passed over."""

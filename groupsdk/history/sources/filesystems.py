@@ -1,0 +1,173 @@
+"""Find the file system of a path or URI: this machine's, one that pyarrow knows, or one that Spark alone knows."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from pyarrow import fs
+
+from groupsdk.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+
+
+def local_path(path: str) -> Path | None:
+    """Return where a path or URI is on this machine; None where it is on another file system.
+
+    `file:/a`, as Hadoop writes it, `file:///a` and `/a` are the same.
+    """
+    if not _SCHEME.match(path):
+        return Path(path).expanduser().resolve()
+    parts = urlsplit(path)
+    if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    return Path(unquote(parts.path)).resolve()
+
+
+def file_system(path: str) -> tuple[Any, str]:
+    """Return pyarrow's file system that a path or URI is on, and what the path is called there.
+
+    Raises:
+        ConfigError: the URI is of no file system that pyarrow knows here.
+    """
+    local = local_path(path)
+    if local is not None:
+        return fs.LocalFileSystem(), str(local)
+    try:
+        system, inner = fs.FileSystem.from_uri(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"no file system is known for {path}: {error}") from error
+    return system, inner
+
+
+def is_supported(path: str) -> bool:
+    """Tell whether workers can read and write there: on this machine, or on a file system that pyarrow knows."""
+    try:
+        file_system(path)
+    except ConfigError:
+        return False
+    return True
+
+
+def prepare_folders(path: str, folders: Sequence[str]) -> str | None:
+    """Empty some folders of a directory into which tasks are to write, and make them where they are missing.
+
+    Returns:
+        The directory, as every worker understands it; None where it is on a file system that pyarrow does
+        not know, though Spark may ("s3a://", "abfss://"): nothing is done then.
+    """
+    try:
+        system, inner = file_system(path)
+    except ConfigError:
+        return None
+    for folder in folders:
+        place = f"{inner}/{folder}"
+        if system.get_file_info(place).type != fs.FileType.NotFound:
+            system.delete_dir(place)
+        system.create_dir(place, recursive=True)
+    return inner if local_path(path) is not None else path
+
+
+class StorageDirectory:
+    """A directory, of this machine or on any file system that Spark's session knows; for the driver.
+
+    Args:
+        spark: the session, for what is not on this machine; None: the directory is on this machine.
+        root: its path or URI.
+
+    Raises:
+        ConfigError: Spark knows no such file system either, or there is no session and it is not on this machine.
+    """
+
+    def __init__(self, spark: "SparkSession | None", root: str) -> None:
+        self._system: Any
+        self._local: Path | None
+        if spark is None:
+            self._local = local_path(root)
+            if self._local is None:
+                raise ConfigError(
+                    f"{root} is not a directory of this machine: without Spark (--engine local) it has to be"
+                )
+            self.root, self._system = str(self._local), None
+            return
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to Hadoop's file systems
+        self._settings: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
+        self.root = root.rstrip("/") or "/"
+        if not _SCHEME.match(root) and self._default_scheme() != "file":
+            # without a scheme it is on Spark's own default, which everything is written to
+            self.root = self._system_of(root).makeQualified(self._path("")).toString()
+        self._local = local_path(self.root)
+        self._system = None if self._local is not None else self._system_of(root)
+
+    def _default_scheme(self) -> str:
+        return str(
+            self._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(self._settings).getScheme()
+        )
+
+    def _system_of(self, root: str) -> Any:
+        try:
+            return self._path("").getFileSystem(self._settings)
+        except Exception as error:
+            # py4j's, with Java's stack in it
+            reason = str(getattr(error, "java_exception", error)).splitlines()[0]
+            raise ConfigError(f"Spark knows no file system for {root}: {reason}") from error
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is such a file or directory."""
+        if self._local is not None:
+            return (self._local / name).exists()
+        return bool(self._system.exists(self._path(name)))
+
+    def delete(self, name: str) -> None:
+        """Delete a file or directory with what is in it, if it is there."""
+        if self._local is None:
+            self._system.delete(self._path(name), True)
+            return
+        place = self._local / name
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+
+    def move(self, source: str, target: str) -> None:
+        """Move a directory to a place where there is nothing, and make the directory above it.
+
+        Raises:
+            ConfigError: it cannot be moved.
+        """
+        if self._local is not None:
+            (self._local / target).parent.mkdir(parents=True, exist_ok=True)
+            (self._local / source).rename(self._local / target)
+            return
+        self._system.mkdirs(self._path(target).getParent())
+        if not self._system.rename(self._path(source), self._path(target)):
+            raise ConfigError(f"{self.root}/{source} cannot be moved to {target}")
+
+    def write(self, name: str, data: bytes) -> str:
+        """Write a file, in the place of what is there; returns its path or URI."""
+        if self._local is not None:
+            place = self._local / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+            return str(place)
+        stream = self._system.create(self._path(name), True)
+        try:
+            stream.write(bytearray(data))
+        finally:
+            stream.close()
+        return f"{self.root}/{name}"
+
+    def find(self, pattern: str) -> list[tuple[str, int]]:
+        """List the files that a pattern of Hadoop's matches, of what is not on this machine: URI and size."""
+        found = self._system.globStatus(self._path(pattern)) or ()
+        return sorted((each.getPath().toString(), each.getLen()) for each in found if each.isFile())
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)

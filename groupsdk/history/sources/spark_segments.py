@@ -1,0 +1,171 @@
+"""Read segment files of `__consumer_offsets` with Spark: the Data Source "groupsdk-segments"."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from typing_extensions import override
+
+from groupsdk.errors import ConfigError
+from groupsdk.history.kernel.segments import CHUNK_BYTES
+from groupsdk.history.sources.filesystems import StorageDirectory
+from groupsdk.history.sources.segment_files import (
+    NUMBER,
+    SEGMENT,
+    TOPIC,
+    SegmentFile,
+    SegmentTask,
+    find_segments,
+    missing,
+    read_file,
+    twice,
+)
+from groupsdk.history.sources.spark_rows import (
+    READ_KIND,
+    Reading,
+    kind_of,
+    read_frame,
+    shape_of,
+    spark_ddl,
+    write_or_wrap,
+)
+
+
+FORMAT: Final = "groupsdk-segments"
+
+
+class SegmentPartition(InputPartition):
+    """One segment file, to be read by one task."""
+
+    def __init__(self, task: SegmentTask) -> None:
+        self.task = task
+
+
+class SegmentsDataSource(DataSource):
+    """Read the segment files of a topic of a coordinator, in workers and with pyarrow.
+
+    `spark.read.format("groupsdk-segments").load("/var/lib/kafka")`
+
+    Options:
+        path: a partition's directory (`__consumer_offsets-7`), a directory with such directories, or one
+            with those of a broker's disks; a path, or a URI that pyarrow knows ("s3://...", "hdfs://...").
+            Driver and executors have to see the same files.
+        kind: "raw" or "read": see `groupsdk.history.sources.spark_rows`.
+        topic: the topic; `__consumer_offsets` unless given.
+        chunk_bytes: how much of a file a worker reads at once.
+        land: with the kind "read", a directory of tables into which the tasks write what they read; no rows
+            are given then.
+    """
+
+    @classmethod
+    @override
+    def name(cls) -> str:
+        return FORMAT
+
+    @override
+    def schema(self) -> str:
+        return spark_ddl(shape_of(kind_of(self.options)))
+
+    @override
+    def reader(self, schema: Any) -> "SegmentsReader":
+        return SegmentsReader(dict(self.options))
+
+
+class SegmentsReader(DataSourceReader):
+    """List the files on the driver, and read each in a worker."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        path = options.get("path")
+        if not path:
+            raise ConfigError(f"{FORMAT} needs the path of segment files: load(path)")
+        self._path = path
+        self._topic = options.get("topic", TOPIC)
+        self._kind = kind_of(options)
+        self._chunk_bytes = int(options.get("chunk_bytes", str(CHUNK_BYTES)))
+        self._land = options.get("land")
+
+    @override
+    def partitions(self) -> Sequence[InputPartition]:
+        return [
+            SegmentPartition(SegmentTask(self._path, each, self._chunk_bytes))
+            for each in find_segments(self._path, self._topic)
+        ]
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, SegmentPartition)
+        task = partition.task
+        if self._kind != READ_KIND:
+            return task.raw()
+        return write_or_wrap(task.read(), self._land, task.name)
+
+
+def read_segments(spark: SparkSession, path: str) -> Reading:
+    """Return what reads segment files, for `job.Inputs`.
+
+    Args:
+        spark: the session.
+        path: of the files, as for `SegmentsDataSource`.
+    """
+    spark.dataSource.register(SegmentsDataSource)
+
+    def read(land: str | None) -> DataFrame:
+        reader = spark.read.format(FORMAT).option("kind", READ_KIND)
+        return (reader if land is None else reader.option("land", land)).load(path)
+
+    return read
+
+
+def read_with_spark(spark: SparkSession, path: str, topic: str = TOPIC) -> Reading:
+    """Return what reads segment files through Spark's own file systems, such as "s3a://..." and "hdfs://...".
+
+    Each file is a row until it is read, and takes twice its size in memory: Kafka's are 100 MiB. Where pyarrow knows
+    the file system `SegmentsDataSource` reads them piece by piece.
+
+    Args:
+        spark: the session, with the jars and settings of the file system.
+        path: as for `SegmentsDataSource`; a URI.
+        topic: the topic.
+
+    Raises:
+        ConfigError: Spark knows no such file system, there are no segment files, or a partition stands in two places.
+    """
+    partitions = {each.path: each.partition for each in _found_by_spark(spark, path, topic)}
+    files = spark.read.format("binaryFile").load(sorted(partitions)).select("path", "content")
+
+    def read(land: str | None) -> DataFrame:
+        def run(batches: Iterable[Any]) -> Iterator[Any]:
+            for batch in batches:
+                for uri, data in zip(batch.column("path"), batch.column("content"), strict=True):
+                    file = data.as_buffer()
+                    segment = SegmentFile(uri.as_py(), partitions[uri.as_py()], len(file))
+                    made = read_file(pa.BufferReader(file), segment)
+                    yield from write_or_wrap(made, land, segment.name)
+
+        return read_frame(files, run)
+
+    return read
+
+
+def _found_by_spark(spark: SparkSession, path: str, topic: str) -> list[SegmentFile]:
+    store = StorageDirectory(spark, path)
+    inside = [f"{above}{topic}-*/" for above in ("", "*/", "*/*/")]
+    if store.root.rpartition("/")[2].startswith(f"{topic}-"):
+        inside = [""]
+    found: dict[str, SegmentFile] = {}
+    folders: dict[int, str] = {}
+    for uri, size in (file for each in inside for file in store.find(f"{each}*.log")):
+        folder, _, name = uri.rpartition("/")
+        match = re.fullmatch(re.escape(topic) + "-" + NUMBER, folder.rpartition("/")[2])
+        if match is None or not size or not SEGMENT.fullmatch(name):
+            continue
+        partition = int(match[1])
+        if folders.setdefault(partition, folder) != folder:
+            raise twice(topic, partition, folders[partition], folder)
+        found[uri] = SegmentFile(uri, partition, size)
+    if not found:
+        raise missing(path, topic)
+    return list(found.values())

@@ -1,0 +1,171 @@
+"""Read a live `__consumer_offsets` with Spark, as a batch or as a stream: the Data Source "groupsdk-topic"."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from typing_extensions import override
+
+from groupsdk.history.sources.read_limits import (
+    SupportsTriggerAvailableNow,
+    is_limited,
+    limit_of,
+)
+from groupsdk.history.sources.spark_rows import (
+    READ_KIND,
+    Reading,
+    kind_of,
+    shape_of,
+    spark_ddl,
+    write_or_wrap,
+)
+from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
+
+
+FORMAT: Final = "groupsdk-topic"
+
+
+class TopicPart(InputPartition):
+    """The offsets of a partition that one task reads."""
+
+    def __init__(self, part: TopicRange) -> None:
+        self.range = part
+
+
+class TopicDataSource(DataSource):
+    """Read a topic of a coordinator from brokers, without a jar and without a group.
+
+    `spark.readStream.format("groupsdk-topic").option("bootstrap.servers", "localhost:9092").load()`
+
+    A batch reads up to the end that the partitions have as it starts. What belongs to transactions that are
+    still open then is left for later (isolation level read_committed); aborted ones are read, and marked as
+    such in the tables.
+
+    Options:
+        bootstrap.servers: where to ask first.
+        kind: "raw" or "read": see `groupsdk.history.sources.spark_rows`. A stream gives "raw" only.
+        land: with the kind "read", a directory of tables into which the tasks write what they read.
+        topic: `__consumer_offsets` unless given.
+        partitions: some of them, such as "0,7"; all unless given.
+        startingOffsets: "earliest" (the default), "latest", or offsets by partition as JSON: {"7": 120}.
+        endingOffsets: of a batch: "latest" (the default), or offsets by partition as JSON.
+        max_offsets: how many offsets of a partition a stream reads at once, from Spark 4.2 on; all unless
+            given. The first start over a large log needs it.
+        fetch_bytes: how much is asked of a broker at once.
+        Kafka's other keys, as they are or with "kafka." before them: "security.protocol",
+            "sasl.mechanism", "ssl.ca.location"...
+    """
+
+    @classmethod
+    @override
+    def name(cls) -> str:
+        return FORMAT
+
+    @override
+    def schema(self) -> str:
+        return spark_ddl(shape_of(kind_of(self.options)))
+
+    @override
+    def reader(self, schema: Any) -> "TopicBatchReader":
+        return TopicBatchReader(dict(self.options))
+
+    @override
+    def streamReader(self, schema: Any) -> "TopicStreamReader":
+        return TopicStreamReader(dict(self.options))
+
+
+class TopicBatchReader(DataSourceReader):
+    """Read what is there now."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._settings = TopicSettings(FORMAT, options)
+
+    @override
+    def partitions(self) -> Sequence[InputPartition]:
+        return [TopicPart(each) for each in self._settings.ranges()]
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, TopicPart)
+        return _read(self._settings, partition.range)
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Read on and on; an offset of the stream is the next offset of each partition."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._settings = TopicSettings(FORMAT, options)
+        self._target: dict[int, int] | None = None
+
+    @override
+    def initialOffset(self) -> dict[str, int]:
+        return _texts(self._settings.starts(self._settings.spans()))
+
+    @override
+    def latestOffset(
+        self, start: dict[str, int] | None = None, limit: Any = None
+    ) -> dict[str, int]:
+        # Spark 4.0 and 4.1 ask without arguments
+        ends = dict(self._target or self._ends())
+        most = self._settings.max_offsets if is_limited(limit) else None
+        if start is not None:
+            for partition, end in ends.items():
+                begin = start.get(str(partition), 0)
+                # an end that went back, as after an unclean election, must not take the stream back
+                ends[partition] = max(begin, end if most is None else min(end, begin + most))
+        return _texts(ends)
+
+    @override
+    def getDefaultReadLimit(self) -> Any:
+        return limit_of(self._settings.max_offsets)
+
+    @override
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._ends()
+
+    def _ends(self) -> dict[int, int]:
+        return {each: span.end for each, span in self._settings.spans().items()}
+
+    @override
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [
+            TopicPart(TopicRange(int(partition), start.get(partition, 0), stop))
+            for partition, stop in end.items()
+            if stop > start.get(partition, 0)
+        ]
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, TopicPart)
+        return _read(self._settings, partition.range)
+
+    @override
+    def commit(self, end: dict[str, int]) -> None:
+        """Commit nothing: Spark's checkpoint holds how far the stream is."""
+
+
+def _read(settings: TopicSettings, part: TopicRange) -> Iterator[Any]:
+    if settings.kind != READ_KIND:
+        return settings.raw(part)
+    return write_or_wrap(settings.made(part), settings.land, part.name)
+
+
+def read_topic(spark: SparkSession, options: Mapping[str, str]) -> Reading:
+    """Return what reads a live topic, for `job.Inputs`; see `TopicDataSource` for the options."""
+    spark.dataSource.register(TopicDataSource)
+
+    def read(land: str | None) -> DataFrame:
+        reader = spark.read.format(FORMAT).options(**options).option("kind", READ_KIND)
+        return (reader if land is None else reader.option("land", land)).load()
+
+    return read
+
+
+def _texts(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}
