@@ -93,9 +93,17 @@ class ConsumerMembership:
     # What the caller reports.
 
     def ask_again(self, reason: str) -> None:
-        """Ask the caller what it subscribes to, since that may have changed."""
-        if self.state in HEARTBEATING:
-            self._refresh = reason
+        """Ask the caller what it subscribes to, since that may have changed.
+
+        An assignment that waits for the caller, or that it is taking up, is handed over again afterwards: it may
+        hold topics that are not subscribed to any more.
+        """
+        if self.state not in HEARTBEATING:
+            return
+        self._refresh = reason
+        if isinstance(self.call, CompleteJoin):
+            self.call = None
+            self.reconciliation.withdraw()
 
     def prepared(self, call_id: int, protocols: Sequence[ProtocolMetadata]) -> None:
         """Take what the caller subscribes to; it knows by now that it has nothing, where that is so."""

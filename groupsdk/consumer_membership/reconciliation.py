@@ -47,6 +47,10 @@ class Reconciliation:
 
         self._withdrawn = False
         """Whether partitions were taken away since the caller reported last."""
+        self._unnamed: set[UUID] = set()
+        """The topics of the target without a name: every event asks for them, so they are not searched for each time."""
+        self._fruitless: tuple[object, ...] = ()
+        """What there was when there was nothing to hand over: as long as it stays, there is nothing."""
 
     @property
     def claimed(self) -> PartitionsById:
@@ -77,6 +81,7 @@ class Reconciliation:
             _pairs(self.target.partitions) - _pairs(partitions)
         )
         self.target = following
+        self._unnamed = self._names.missing(following.partitions)
         self._handed = None
         revoked, added = self.counts()
         self._member.log(
@@ -94,6 +99,11 @@ class Reconciliation:
         self._handed = None
         self._extra = {}
         self._withdrawn = False
+        self._unnamed = set()
+
+    def withdraw(self) -> None:
+        """Have what was handed to the caller handed over again, as it is to be by then."""
+        self._handed = None
 
     def next_step(self) -> bytes | None:
         """Return the assignment to hand to the caller, encoded; None where there is nothing to hand over now.
@@ -102,13 +112,26 @@ class Reconciliation:
         if partitions were taken away that it never had: the coordinator waits for the acknowledgement of that, too.
         """
         target = self.target
-        known, _ = self._names.split(target.partitions)
-        wanted = {each: known[each] for each in known if self._is_subscribed(each)}
-        is_part = wanted != target.partitions
-        if is_part and wanted == self.current.partitions and not self._withdrawn:
+        given = (
+            target,
+            self.subscription,
+            self.current,
+            self._handed,
+            self._withdrawn,
+            len(self._unnamed),
+        )
+        if given == self._fruitless:
             return None
+        wanted = {
+            each: numbers
+            for each, numbers in target.partitions.items()
+            if each not in self._unnamed and self._is_subscribed(each)
+        }
+        is_part = wanted != target.partitions
         handed = LocalAssignment(target.number, wanted)
-        if handed == self._handed:
+        nothing_new = is_part and wanted == self.current.partitions and not self._withdrawn
+        if nothing_new or handed == self._handed:
+            self._fruitless = given
             return None
         self._handed = handed
         self._extra = _together(self._extra, wanted)
@@ -133,39 +156,34 @@ class Reconciliation:
     def ask_names(self) -> list[Action]:
         """Ask for the names that are missing, where that is due."""
         member = self._member
-        unknown = self._unknown()
-        if not unknown or not self._can_ask or not self._names.due(member.now_ms):
+        if not self._unnamed or not self._can_ask or not self._names.due(member.now_ms):
             return []
-        request = self._names.request(unknown, member.now_ms)
+        request = self._names.request(self._unnamed, member.now_ms)
         return [member.send(request, ApiKey.METADATA, member.config.request_timeout_ms)]
 
     def names_told(self, response: "MetadataResponse") -> None:
         """Take the names that a broker told."""
-        unknown = self._unknown()
-        learned = self._names.learn(response, unknown)
-        unknown = self._unknown()
-        if unknown:
+        learned = self._names.learn(response, self._unnamed)
+        self._unnamed -= learned
+        if self._unnamed:
             self._member.log_thinned(
                 "names",
                 logging.INFO,
                 "%d topics of the assignment have no name yet: a broker learns of new ones with a delay",
-                len(unknown),
+                len(self._unnamed),
             )
         elif learned:
-            self._member.log(logging.DEBUG, "%d topics of the assignment named", learned)
+            self._member.log(logging.DEBUG, "%d topics of the assignment named", len(learned))
 
     @property
     def ask_names_at_ms(self) -> int | None:
         """When to ask for names; None where none is missing, or they are being asked for."""
-        return self._names.ask_at_ms if self._can_ask and self._unknown() else None
+        return self._names.ask_at_ms if self._unnamed and self._can_ask else None
 
     @property
     def _can_ask(self) -> bool:
         member = self._member
         return member.discovery.coordinator is not None and not member.requests.has(ApiKey.METADATA)
-
-    def _unknown(self) -> set[UUID]:
-        return self._names.split(self.target.partitions)[1]
 
     def _is_subscribed(self, topic_id: UUID) -> bool:
         """Return whether the member wants a topic whose name is known; with a pattern, the broker knows."""

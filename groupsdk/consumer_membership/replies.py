@@ -55,7 +55,9 @@ HEARTBEAT_REPLIES: Final[dict[ErrorCode, ConsumerReply]] = {
         "an assignor of the broker raised, say, and the next heartbeat has it try again (fatal in Kafka's client)",
     ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: ConsumerReply(
-        ConsumerReaction.FAIL, "the principal may not read the group"
+        ConsumerReaction.REPORT,
+        "the principal may not read the group, and may again: as in the classic protocol, where Java's callers poll on"
+        " (fatal in Java's client of this one)",
     ),
     ErrorCode.UNSUPPORTED_VERSION: ConsumerReply(
         ConsumerReaction.FAIL, "the broker does not serve the consumer protocol"

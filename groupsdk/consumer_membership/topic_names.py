@@ -26,10 +26,9 @@ class TopicNames:
         self._attempts = 0
         self._ask_at_ms = 0
 
-    def split(self, partitions: PartitionsById) -> tuple[dict[UUID, frozenset[int]], set[UUID]]:
-        """Return the partitions of topics whose names are known, and the ids of the others."""
-        known = {each: partitions[each] for each in partitions if each in self._names}
-        return known, set(partitions) - known.keys()
+    def missing(self, topic_ids: Iterable[UUID]) -> set[UUID]:
+        """Return those of these topics whose names are not known."""
+        return {each for each in topic_ids if each not in self._names}
 
     def named(self, partitions: PartitionsById) -> dict[str, tuple[int, ...]]:
         """Return partitions by the names of their topics, all of which have to be known.
@@ -61,13 +60,13 @@ class TopicNames:
         """Return the name of a topic, where it is known."""
         return self._names.get(topic_id)
 
-    def learn(self, response: MetadataResponse, wanted: Collection[UUID]) -> int:
-        """Take the names of these topics from an answer; return how many were new."""
-        before = len(self._names)
+    def learn(self, response: MetadataResponse, wanted: Collection[UUID]) -> set[UUID]:
+        """Take the names of these topics from an answer; return those that were told."""
+        learned: set[UUID] = set()
         for topic in response.topics:
             if topic.topic_id in wanted and topic.name and not topic.error_code:
                 self._names[topic.topic_id] = topic.name
-        learned = len(self._names) - before
+                learned.add(topic.topic_id)
         if learned:
             self._attempts = 0
         return learned

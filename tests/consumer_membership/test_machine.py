@@ -5,7 +5,7 @@ from itertools import pairwise
 from groupsdk.consumer_membership.broker_pace import ASK_EVERY_MS, SESSION_IN_INTERVALS
 from groupsdk.consumer_membership.state import ConsumerMemberState
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import DecodeError, UnsupportedVersionError
+from groupsdk.errors import DecodeError, GroupAuthorizationError, UnsupportedVersionError
 from groupsdk.membership.events import (
     CloseRequested,
     CredentialsChanged,
@@ -20,6 +20,7 @@ from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest, Desc
 from tests.consumer_membership.driving import (
     INTERVAL_MS,
     OTHER_NODE,
+    SESSION_MS,
     Member,
     beaten,
     owned,
@@ -155,7 +156,14 @@ def test_coordinator_load_in_progress_backs_off() -> None:
         assert member.heartbeats[-1].member_epoch == 0
 
 
-@each_case("code", (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR))
+@each_case(
+    "code",
+    (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ),
+)
 def test_an_error_that_may_pass_is_raised_once_and_the_member_goes_on(code: ErrorCode) -> None:
     """As `testTopicAuthorizationFailed...`; an assignor of the broker that raises is no end either."""
     member = Member()
@@ -169,6 +177,35 @@ def test_an_error_that_may_pass_is_raised_once_and_the_member_goes_on(code: Erro
     member.beat()
     member.answer(beaten(2))
     assert member.state() is STABLE
+
+
+def test_a_right_to_the_group_that_comes_back_lets_a_member_join() -> None:
+    """As in the classic protocol: each refusal is raised, and the caller may poll on until it is allowed."""
+    member = Member()
+    member.start()
+    for _ in range(3):
+        member.answer(refused(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        assert isinstance(member.raise_failure(), GroupAuthorizationError)
+        member.beat()
+    member.assigned(2, t=(0,))
+    member.take_up()
+    assert member.state() is STABLE
+
+
+def test_a_right_to_the_group_that_stays_away_ends_the_belief_with_the_session() -> None:
+    member = Member()
+    member.join(2, t=(0,))
+    member.beat()
+    sent_ms = member.now_ms
+    while member.now_ms < sent_ms + SESSION_MS:
+        if member.looking:
+            member.found()
+        if member.outstanding:
+            member.answer(refused(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            member.raise_failure()
+        member.poll()
+        member.advance(100)
+    assert not member.view.holds_at(member.now_ms)
 
 
 def test_unknown_error_codes_are_fatal() -> None:

@@ -260,7 +260,6 @@ def test_same_assignment_reconciled_again_when_fenced() -> None:
 @each_case(
     "code",
     (
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.GROUP_MAX_SIZE_REACHED,

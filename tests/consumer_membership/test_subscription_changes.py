@@ -5,7 +5,7 @@ from groupsdk.consumer_membership.state import ConsumerMemberState
 from groupsdk.consumer_membership.subscription import HeartbeatSubscription
 from groupsdk.error_code import ErrorCode
 from groupsdk.membership.actions import CompleteJoin, PrepareJoin
-from groupsdk.membership.events import LeaveRequested, RejoinRequested
+from groupsdk.membership.events import JoinDelivered, LeaveRequested, RejoinRequested
 from tests.consumer_membership.driving import Member, beaten, owned, refused
 
 
@@ -83,9 +83,9 @@ def test_while_reconciling_a_pending_target_is_trimmed() -> None:
     member.join(2, t=(0,))
     member.beat()
     member.answer(beaten(3, t=(0, 1), u=(1,)))  # u has no name yet
-    subscribe(member, "t")
-    member.take_up()  # the part that has names was on its way to the caller
+    subscribe(member, "t")  # while the part that has names was on its way to the caller
     member.prepare()
+    member.take_up()
     member.name()
     member.poll()
     take_all_up(member)
@@ -127,19 +127,55 @@ def test_a_pattern_of_the_broker_trims_nothing() -> None:
     assert member.taken[-1] == {TopicPartition("u", 1)}
 
 
-def test_while_the_caller_takes_an_assignment_up_it_is_asked_afterwards() -> None:
+def test_an_assignment_that_waits_for_the_caller_comes_without_topics_it_has_given_up() -> None:
+    member = Member(topics=("t", "u"))
+    member.join(2, t=(0,))
+    member.beat()
+    member.answer(beaten(3, t=(0,), u=(0,)))
+    member.name()
+    member.call(CompleteJoin)
+    subscribe(member, "t")
+    member.prepare()
+    member.poll()
+    assert not isinstance(member.view.call, CompleteJoin), "the member has t already"
+    told = member.heartbeats[-1]
+    assert (told.subscribed_topic_names, told.topic_partitions) == (("t",), None)
+    member.answer(beaten(3, t=(0,)))
+    take_all_up(member)
+    assert member.heartbeats[-1].topic_partitions == owned(t=(0,))
+    assert all(TopicPartition("u", 0) not in each for each in member.taken)
+
+
+def test_an_assignment_that_is_being_taken_up_is_handed_over_again() -> None:
+    """A listener that subscribes to something else in the midst of it: the acknowledgement waits for the rest."""
     member = Member(topics=("t", "u"))
     member.join(2, t=(0,))
     member.beat()
     member.answer(beaten(3, t=(0, 1)))
-    call = member.call(CompleteJoin)
-    subscribe(member, "u")
-    assert member.call(CompleteJoin) == call
-    member.take_up()
-    assert member.heartbeats[-1].topic_partitions == owned(t=(0, 1))
+    begun = member.call(CompleteJoin)
+    subscribe(member, "t")
+    sent = len(member.heartbeats)
+    member.handle(JoinDelivered(begun.call_id))
+    assert len(member.heartbeats) == sent
     member.prepare()
-    member.answer(beaten(3))
-    assert member.heartbeats[-1].subscribed_topic_names == ("u",)
+    assert member.call(CompleteJoin).assignment == begun.assignment
+    member.take_up()
+    member.answer(beaten(3))  # to the subscription
+    assert member.heartbeats[-1].topic_partitions == owned(t=(0, 1))
+
+
+def test_a_topic_that_is_given_up_and_wanted_again_before_the_caller_was_asked_is_taken() -> None:
+    member = Member(topics=("t", "u"))
+    member.join(2, t=(0,))
+    member.beat()
+    member.answer(beaten(3, t=(0,), u=(0,)))
+    member.name()
+    subscribe(member, "t")
+    subscribe(member, "t", "u")
+    member.prepare()
+    member.prepare()
+    member.take_up()
+    assert member.taken[-1] == {T0, TopicPartition("u", 0)}
 
 
 def test_while_fenced_it_joins_again_with_the_newest_one() -> None:

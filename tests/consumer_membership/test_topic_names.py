@@ -12,12 +12,12 @@ def topic_names() -> TopicNames:
 def test_names_are_asked_by_id_and_learned_from_the_answer() -> None:
     known = topic_names()
     wanted = {T: frozenset({1, 0}), U: frozenset({5})}
-    assert known.split(wanted) == ({}, {T, U})
+    assert known.missing(wanted) == {T, U}
     request = known.request({T, U}, 0)
     assert [(each.topic_id, each.name) for each in request.topics or ()] == [(T, None), (U, None)]
     assert not request.allow_auto_topic_creation
-    assert known.learn(names(T, unknown=(U,)), {T, U}) == 1
-    assert known.split(wanted) == ({T: frozenset({0, 1})}, {U})
+    assert known.learn(names(T, unknown=(U,)), {T, U}) == {T}
+    assert known.missing(wanted) == {U}
     known.learn(names(U), {U})
     assert known.named(wanted) == {"t": (0, 1), "u": (5,)}
 
@@ -50,4 +50,4 @@ def test_names_of_topics_that_nobody_needs_are_forgotten() -> None:
     known = topic_names()
     known.learn(names(T, U), {T, U})
     known.keep_only({U})
-    assert known.split({T: frozenset({0}), U: frozenset({0})})[1] == {T}
+    assert known.missing({T, U}) == {T}

@@ -29,6 +29,7 @@ from tests.support.consumers import (
     OwnerWitness,
     await_beats,
     await_shared,
+    tell,
 )
 from tests.support.groups import request_once
 from tests.support.workers import eventually
@@ -223,6 +224,46 @@ def test_a_right_that_is_lacking_is_told_and_no_reason_for_the_classic_protocol(
             assert driven.consumer.group_protocol == "consumer"
         assert not driven.errors
         assert "uses the consumer protocol: the broker serves it" in said(caplog)[0]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_right_that_is_taken_away_and_given_back_costs_no_restart(
+    secure_kafka: LocalKafka,
+    rights: Callable[[bool], None],
+    group_id: str,
+    topic: str,
+    protocol: str,
+) -> None:
+    """In both protocols the refusal is raised by polls, and a consumer that polls on reads on once it may."""
+    settings = settings_of(secure_kafka.bootstrap_servers_of("SASL_PLAINTEXT"), group_id) | {
+        "group.protocol": protocol,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "mallory",
+        "sasl.password": "mallory-secret",
+    }
+    if protocol == "consumer":
+        for name in (
+            "heartbeat.interval.ms",
+            "session.timeout.ms",
+            "partition.assignment.strategy",
+        ):
+            del settings[name]
+
+    def refused() -> bool:
+        return any(isinstance(each, GroupAuthorizationError) for each in driven.errors)
+
+    with DrivenConsumer(topic, settings) as driven:
+        eventually(refused, lambda: tell(driven))  # the join
+        rights(True)
+        await_shared(PARTITIONS, driven)
+        driven.errors.clear()
+        rights(False)
+        eventually(refused, lambda: tell(driven))  # a heartbeat
+        rights(True)
+        await_shared(PARTITIONS, driven)
+        await_beats(driven)
+        assert {type(each) for each in driven.errors} == {GroupAuthorizationError}
 
 
 def test_a_group_that_cannot_change_its_protocol_is_joined_by_the_one_that_it_has(
