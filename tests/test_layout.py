@@ -54,6 +54,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "declarations",
     ),
     "groupsdk/history/job.py": ("tests/spark/test_job.py", "needs a Spark session"),
+    "groupsdk/history/table_marks.py": ("tests/spark/test_table_formats.py", "needs Spark"),
     "groupsdk/history/table_formats.py": ("tests/spark/test_table_formats.py", "needs Spark"),
     "groupsdk/history/pipeline.py": ("tests/history/test_local.py", "each run goes through it"),
     "groupsdk/history/stage_tables.py": (

@@ -1,10 +1,8 @@
 """`groupsdk history`: explain a cluster's groups from its own log. Needs the extra groupsdk[spark], or [history] for `--engine local`."""
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import strftime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -216,14 +214,25 @@ def run_command(**given: Any) -> None:
     "report", examples=[("groupsdk history report --out out --group orders", "one group")]
 )
 @click.option("--out", required=True, metavar="DIR", help="The directory of the tables.")
+@click.option(
+    "--format",
+    type=click.Choice(["parquet", "delta", "iceberg"]),
+    help="Of the tables; needed for Delta and Iceberg on other file systems than this machine's.",
+)
 @_report_options
 @_spark_options
 def report_command(**given: Any) -> None:
     """Write the report of tables that are there."""
-    from groupsdk.history.sources.filesystems import local_path
+    from groupsdk.history.sources.filesystems import StorageDirectory, local_path
+    from groupsdk.history.table_marks import PARQUET, format_of
 
-    options = HistoryOptions(**given)
-    if local_path(options.out) is None:
+    found = given.pop("format")
+    here = local_path(given["out"]) is not None
+    if here:
+        # the files of tables that were replaced are still beside those of Delta and Iceberg
+        found = format_of(StorageDirectory(None, given["out"]))
+    options = HistoryOptions(**given, format=found or PARQUET)
+    if not here or options.format != PARQUET:
         _needs_spark()
     _report(options)
 
@@ -406,6 +415,7 @@ def _run_locally(options: HistoryOptions) -> None:
     from groupsdk.history.local import run as run_here
     from groupsdk.history.report.tables import ParquetTables
     from groupsdk.history.sources.broker_log_lines import read_log_files
+    from groupsdk.history.sources.user_files import read_topic_names
 
     progress = Progress(quiet=options.quiet)
     tasks, names = _local_tasks(options)
@@ -413,7 +423,7 @@ def _run_locally(options: HistoryOptions) -> None:
         tasks,
         options.out,
         chosen_options(options),
-        names=names_in(options.topics) if options.topics else names,
+        names=read_topic_names(options.topics) if options.topics else names,
         told=read_log_files(options.broker_log, zone=options.log_zone)
         if options.broker_log
         else (),
@@ -439,22 +449,6 @@ def _local_tasks(options: HistoryOptions) -> "tuple[Sequence[ReadTask], list[tup
     with TopicReader(kafka) as live:
         names = sorted(live.topic_ids().items())
     return topic_tasks(kafka), names
-
-
-def names_in(path: str) -> list[tuple[str, str]]:
-    """Read ids and names of topics from JSON lines.
-
-    Raises:
-        ConfigError: the file cannot be read, or a line has no topic_id and topic.
-    """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines if line.strip()]
-        return [(str(row["topic_id"]), str(row["topic"])) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"--topics {path} must have JSON lines with topic_id and topic: {error!r}"
-        ) from error
 
 
 def chosen_options(options: HistoryOptions) -> "Options":
@@ -543,9 +537,10 @@ def _report(options: HistoryOptions) -> None:
     from groupsdk.history.report.tables import ParquetTables, SparkTables
     from groupsdk.history.sources.filesystems import StorageDirectory, local_path
     from groupsdk.history.stage_tables import MADE
+    from groupsdk.history.table_marks import PARQUET
 
     progress = Progress(quiet=options.quiet)
-    if local_path(options.out) is not None:
+    if local_path(options.out) is not None and options.format == PARQUET:
         # a run that was killed as it put its tables in their places
         finish(StorageDirectory(None, options.out), MADE)
         write_report(options, progress, ParquetTables(options.out), None)

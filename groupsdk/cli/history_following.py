@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from groupsdk.cli.history import (
     Progress,
     chosen_options,
     kafka_settings,
-    names_in,
     start_session,
     storm_of,
     write_report,
@@ -30,6 +30,7 @@ from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.sources.filesystems import file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicSettings
 from groupsdk.history.sources.topic_reader import TopicReader
+from groupsdk.history.sources.user_files import read_topic_names
 
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession")
         # a run makes the tables of what it is told to read, whatever was there
         replace_other=True,
     )
-    add(spark, options.archive, updater, progress=progress.step)
+    with closing(updater):
+        add(spark, options.archive, updater, progress=progress.step)
     if not options.no_report:
         write_report(options, progress, ParquetTables(options.out), spark)
 
@@ -120,10 +122,15 @@ def _follow(
     from groupsdk.history.following.stream import follow as start, in_tasks
 
     spark = start_session(options, progress)
-    try:
+    with ExitStack() as ends:
+        ends.callback(spark.stop)
         source, names, stream = _source(options, spark)
-        updater = Updater(
-            options.out, source, chosen_options(options), each=in_tasks(spark), names=names
+        updater = ends.enter_context(
+            closing(
+                Updater(
+                    options.out, source, chosen_options(options), each=in_tasks(spark), names=names
+                )
+            )
         )
         query = start(
             stream,
@@ -141,8 +148,6 @@ def _follow(
         except KeyboardInterrupt:
             # an update that is not complete leaves nothing behind
             query.stop()
-    finally:
-        spark.stop()
 
 
 def _follow_locally(
@@ -158,7 +163,7 @@ def _follow_locally(
     updater = Updater(options.out, source, chosen_options(options), names=names)
     progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
     waiting = Event()
-    try:
+    with closing(updater), suppress(KeyboardInterrupt):
         while True:
             read_on(
                 TopicSettings("the history", settings),
@@ -168,8 +173,6 @@ def _follow_locally(
             each_round()
             if options.once or waiting.wait(options.every):
                 return
-    except KeyboardInterrupt:
-        return
 
 
 def _source(options: HistoryOptions, spark: "SparkSession") -> tuple[str, Names, "DataFrame"]:
@@ -192,7 +195,7 @@ def _cluster(options: HistoryOptions) -> tuple[str, Names]:
 
     def names() -> list[tuple[str, str]]:
         if options.topics:
-            return names_in(options.topics)
+            return read_topic_names(options.topics)
         with TopicReader(settings) as live:
             return sorted(live.topic_ids().items())
 
@@ -200,7 +203,7 @@ def _cluster(options: HistoryOptions) -> tuple[str, Names]:
 
 
 def _given_names(options: HistoryOptions) -> Names:
-    given = names_in(options.topics) if options.topics else []
+    given = read_topic_names(options.topics) if options.topics else []
     return lambda: given
 
 

@@ -18,13 +18,14 @@ from groupsdk.history.groups.arrow_batches import (
 )
 from groupsdk.history.groups.explaining import SIZES, Context
 from groupsdk.history.groups.modern_protocols import PROTOCOL_BY_RECORD_TYPE
+from groupsdk.history.lease import held
 from groupsdk.history.pipeline import (
     Options,
     Progress,
     make_tables,
     silent,
 )
-from groupsdk.history.publishing import STAGING, begin, finish, publish
+from groupsdk.history.publishing import FOLLOWED, STAGING, begin, finish, publish
 from groupsdk.history.reading import (
     DEFERRED,
     RECORD_ROWS,
@@ -46,7 +47,7 @@ from groupsdk.history.stage_files import (
     schema_of,
 )
 from groupsdk.history.stage_tables import FOLDERS, MADE, Staged, StageTables, highest
-from groupsdk.history.table_formats import PARQUET
+from groupsdk.history.table_marks import PARQUET, format_of
 from groupsdk.history.tables.lag import lower_bounds, sampled
 
 
@@ -102,25 +103,28 @@ def run(
         The tables by name, as they are read from their files.
 
     Raises:
-        ConfigError: an assignor is not known.
+        ConfigError: an assignor is not known, or another process writes into `out`.
     """
     options = options or Options()
     options.check()
     table_formats.check(spark, options.format)
     store = StorageDirectory(spark, out)
-    begin(store, MADE)
-    engine = SparkEngine(spark, inputs, f"{store.root}/{STAGING}")
-    try:
-        make_tables(engine, options, engine.topics, progress)
-        engine.fill()
-        if options.format == PARQUET:
-            publish(store, MADE)
-        else:
-            for name in MADE:
-                made = table_formats.load(spark, name, PARQUET, engine.root)
-                table_formats.save(spark, made, TABLES[name], options.format, store)
-    finally:
-        store.delete(STAGING)
+    with held(store.root):
+        begin(store, MADE)
+        engine = SparkEngine(spark, inputs, f"{store.root}/{STAGING}")
+        try:
+            make_tables(engine, options, engine.topics, progress)
+            engine.fill()
+            if options.format == PARQUET:
+                publish(store, MADE)
+            else:
+                # what is followed there accounts for files that are about to go
+                store.delete(FOLLOWED)
+                for name in MADE:
+                    made = table_formats.load(spark, name, PARQUET, engine.root)
+                    table_formats.save(spark, made, TABLES[name], options.format, store)
+        finally:
+            store.delete(STAGING)
     return {name: table_formats.load(spark, name, options.format, store.root) for name in MADE}
 
 
@@ -329,7 +333,7 @@ def read_tables(spark: SparkSession, out: str) -> dict[str, DataFrame]:
         raise ConfigError(
             f"{out} has no tables of a history: make them with `groupsdk history run`"
         )
-    found = table_formats.format_of(store)
+    found = format_of(store)
     return {name: table_formats.load(spark, name, found, store.root) for name in MADE}
 
 

@@ -15,6 +15,7 @@ from pyarrow import fs
 from groupsdk.errors import ConfigError
 from groupsdk.history.groups.arrow_batches import TOLD_PARTITION, sizes_of, tables_of
 from groupsdk.history.groups.explaining import BrokerLogEntries, Context
+from groupsdk.history.lease import held
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
 from groupsdk.history.publishing import STAGING, begin, publish
 from groupsdk.history.reading import (
@@ -82,7 +83,8 @@ def run(
         progress: told of each step.
 
     Raises:
-        ConfigError: an assignor is not known, or the format is another one than Parquet.
+        ConfigError: an assignor is not known, the format is another one than Parquet, or another process writes into
+            `out`.
     """
     options = options or Options()
     options.check()
@@ -91,14 +93,15 @@ def run(
             f"the local engine writes Parquet, not {options.format!r}: use --engine spark"
         )
     store = StorageDirectory(None, out)
-    begin(store, MADE)
-    engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, told)
-    try:
-        make_tables(engine, options, lambda: names, progress)
-        engine.tables.fill()
-        publish(store, MADE)
-    finally:
-        store.delete(STAGING)
+    with held(store.root):
+        begin(store, MADE)
+        engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, told)
+        try:
+            make_tables(engine, options, lambda: names, progress)
+            engine.tables.fill()
+            publish(store, MADE)
+        finally:
+            store.delete(STAGING)
 
 
 class LocalEngine:

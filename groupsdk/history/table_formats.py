@@ -10,12 +10,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 from groupsdk.errors import ConfigError
 from groupsdk.history.schemas import TABLES, Table
 from groupsdk.history.sources.filesystems import StorageDirectory
+from groupsdk.history.table_marks import DELTA, FORMATS, ICEBERG, PARQUET, format_of
 
-
-PARQUET: Final = "parquet"
-DELTA: Final = "delta"
-ICEBERG: Final = "iceberg"
-FORMATS: Final = (PARQUET, DELTA, ICEBERG)
 
 CATALOG: Final = "groupsdk_history"
 """How the catalogs of Iceberg's begin, under which the tables of a directory are."""
@@ -37,8 +33,6 @@ _EXTENSIONS: Final = {
     DELTA: "io.delta.sql.DeltaSparkSessionExtension",
     ICEBERG: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
-_MARKS: Final = {DELTA: "_delta_log", ICEBERG: "metadata"}
-"""The directory, within a table's, by which a format is told."""
 
 
 def format_settings(table_format: str) -> dict[str, str]:
@@ -138,14 +132,6 @@ def load(spark: SparkSession, name: str, table_format: str, root: str) -> DataFr
     return found.selectExpr(
         *(f"cast(`{each}` as {kind}) `{each}`" for each, kind in TABLES[name].columns.items())
     )
-
-
-def format_of(store: StorageDirectory, table: str = "generations") -> str:
-    """Tell the format of a table by what is in its directory."""
-    for table_format, mark in _MARKS.items():
-        if store.exists(f"{table}/{mark}"):
-            return table_format
-    return PARQUET
 
 
 def check(spark: SparkSession, table_format: str) -> None:

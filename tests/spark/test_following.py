@@ -47,11 +47,13 @@ def test_a_run_over_an_archive_goes_on_where_the_one_before_ended(
         found = updater(spark, out)
         catch_up(spark, str(archive), found)
         updates.append(found.state.update)
+        found.close()
     local.run([RawTask(pa.concat_tables(parts[:2]))], str(tmp_path / "two"), FEW)
     assert digests(out) == digests(tmp_path / "two")
     # nothing new, nothing done
     idle = updater(spark, out)
     catch_up(spark, str(archive), idle)
+    idle.close()
     assert [*updates, idle.state.update] == [1, 2, 2]
     add(archive, 2, parts[2])
     catch_up(spark, str(archive), updater(spark, out))
@@ -119,6 +121,7 @@ def test_a_live_topic_is_followed_by_spark_and_without_it(
             names = sorted(live.topic_ids().items())
         found = updater(spark, streamed, names)
         follow(read_stream(spark, options), found).awaitTermination()
+        found.close()
         command = ("history", "follow", "--engine", "local", "--out", str(alone), *words, "20")
         assert main([*command, "--assignors", "sticky"]) == 0
         assert capsys.readouterr().out.splitlines()[-1] == f"{alone}/report.html"

@@ -14,12 +14,15 @@ from groupsdk.errors import ConfigError
 from groupsdk.history.job import Inputs, Options, run
 from groupsdk.history.sources.spark_segments import read_segments
 from groupsdk.history.stage_tables import MADE
-from groupsdk.history.table_formats import FORMATS, format_settings
+from groupsdk.history.table_formats import format_settings
+from groupsdk.history.table_marks import FORMATS
 from tests.history.sample import SEGMENTS
 
 
 _COMPARE = """
 import sys
+from pathlib import Path
+from groupsdk.cli.main import main
 from groupsdk.history.job import Inputs, Options, read_tables, run
 from groupsdk.history.schemas import TABLES
 from groupsdk.history.session import build_session
@@ -39,10 +42,19 @@ def make(where, chosen):
     return rows(run(spark, inputs, f"{root}/{where}", Options(assignors=("range",), format=chosen)))
 
 expected = make("plain", "parquet")
+assert main(["history", "report", "--out", f"{root}/plain", "--report", f"{root}/plain.html", "--quiet"]) == 0
+# an update's ledger would count files that are gone
+(Path(root) / "other/_followed").mkdir(parents=True)
+# twice: the files of the first time stay beside those of the second
+make("other", table_format)
 assert make("other", table_format) == expected
+assert not (Path(root) / "other/_followed").exists()
 # in the place of tables of another format, and told by what is there
 assert make("plain", table_format) == expected
 assert rows(read_tables(spark, f"{root}/plain")) == expected
+assert main(["history", "report", "--out", f"{root}/other", "--report", f"{root}/other.html", "--quiet"]) == 0
+pages = [(Path(root) / f"{each}.html").read_text() for each in ("plain", "other")]
+assert pages[0] == pages[1]
 print(sum(map(len, expected.values())), "rows")
 """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from groupsdk.errors import ConfigError
+from groupsdk.history import lease
 from groupsdk.history.following.bucket_update import READ
 from groupsdk.history.following.group_state import fingerprint
 from groupsdk.history.following.ledger import Ledger, State
@@ -55,7 +56,7 @@ class TaskOutput:
 class Updater:
     """Keeps the tables of one directory up to date; for one thread of one process at a time.
 
-    Each update reads what is new, walks on over the groups that it touches, and then counts as a whole, together with
+    No other process can write into the directory until `close`, or until this process ends in whichever way. Each update reads what is new, walks on over the groups that it touches, and then counts as a whole, together with
     how far the log was read: one that is ended at any point leaves nothing behind. After each update the tables
     are those that one run over everything that was read so far would make.
 
@@ -70,8 +71,8 @@ class Updater:
         replace_other: begin with nothing where another source was followed into this directory.
 
     Raises:
-        ConfigError: an assignor is not known, pyarrow does not know the place, the format is not Parquet, or another
-            source is followed into this directory.
+        ConfigError: an assignor is not known, pyarrow does not know the place, the format is not Parquet, another
+            source is followed into this directory, or another process writes into it.
     """
 
     def __init__(
@@ -96,12 +97,21 @@ class Updater:
         local = local_path(out)
         system, root = file_system(out)
         self._place = Place(system, root, out.rstrip("/") if local is None else str(local))
-        if local is not None:
-            # a run that was killed as it put its tables in their places
-            finish(StorageDirectory(None, out), MADE)
         self._each = each
         self._names = names
+        # before anything is looked at: opening the ledger deletes what an update has left
+        self._lease = lease.take(out)
         self._ledger = Ledger(system, root)
+        try:
+            self.state = self._open(out, source, buckets, replace_other=replace_other)
+        except BaseException:
+            self._lease.release()
+            raise
+
+    def _open(self, out: str, source: str, buckets: int, *, replace_other: bool) -> State:
+        if local_path(out) is not None:
+            # a run that was killed as it put its tables in their places
+            finish(StorageDirectory(None, out), MADE)
         state = self._ledger.open()
         if state is not None and state.source != source and not replace_other:
             raise ConfigError(
@@ -110,7 +120,11 @@ class Updater:
             )
         if state is None or state.source != source:
             state = self._ledger.create(State(source, fingerprint(), self._settings(), buckets))
-        self.state = state
+        return state
+
+    def close(self) -> None:
+        """Let other processes write into the directory."""
+        self._lease.release()
 
     @property
     def checkpoint(self) -> str:
@@ -150,6 +164,7 @@ class Updater:
 
         Raises:
             LateTransactionError: only reading everything again tells what became of a transaction; see `start_over`.
+            ConfigError: another process has taken the directory over, as this one stood still for long.
         """
         if batch is not None and batch <= self.state.batch:
             logger.info("history: batch %s is in the tables", batch)
@@ -174,6 +189,7 @@ class Updater:
             step("read")
             read(TaskOutput(f"{self._place.shared}/{change.folder}/{READ}", self.state.buckets))
             after = update.carry_out()
+            self._lease.check()
         except BaseException:
             update.abandon()
             self._ledger.abandon(change)

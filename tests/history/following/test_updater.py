@@ -19,6 +19,7 @@ from groupsdk.history import local
 from groupsdk.history.following import updater as module
 from groupsdk.history.following.running_totals import LateTransactionError
 from groupsdk.history.following.updater import Updater
+from groupsdk.history.lease import LOCK
 from groupsdk.history.pipeline import Options
 from groupsdk.history.publishing import FOLLOWED
 from groupsdk.history.sources.segment_files import segment_tasks
@@ -122,7 +123,7 @@ def test_a_crash_before_any_change_of_a_file_changes_nothing(
     assert starts > 10
     assert digests(out) == once
     left = {each.name for each in out.iterdir()}
-    assert left == {*MADE, FOLLOWED}
+    assert left == {*MADE, FOLLOWED, LOCK}
     assert not [each for each in (out / FOLLOWED).iterdir() if "update" in each.name]
 
 
@@ -139,6 +140,7 @@ def test_other_options_and_other_code_make_all_tables_again_from_what_is_kept(
     states = [changed.is_current]
     follow(changed, parts)
     states.append(changed.is_current)
+    changed.close()
     assert states == [False, True]
     assert digests(out) == run_once(raw, tmp_path / "once", other)
     mocker.patch.object(module, "fingerprint", return_value="later")

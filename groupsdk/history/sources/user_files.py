@@ -1,0 +1,25 @@
+"""Read the files with which a user adds to a log what it does not say."""
+
+import json
+from pathlib import Path
+
+from groupsdk.errors import ConfigError
+
+
+def read_topic_names(path: str) -> list[tuple[str, str]]:
+    """Read ids and names of topics from JSON lines.
+
+    Args:
+        path: of a file of this machine.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line has no topic_id and topic.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
+        return [(str(row["topic_id"]), str(row["topic"])) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"--topics {path} must have JSON lines with topic_id and topic: {error!r}"
+        ) from error

@@ -1,0 +1,22 @@
+"""Tell the format of tables by what is in their directories; without Spark."""
+
+from typing import Final
+
+from groupsdk.history.sources.filesystems import StorageDirectory
+
+
+PARQUET: Final = "parquet"
+DELTA: Final = "delta"
+ICEBERG: Final = "iceberg"
+FORMATS: Final = (PARQUET, DELTA, ICEBERG)
+
+_MARKS: Final = {DELTA: "_delta_log", ICEBERG: "metadata"}
+"""The directory, within a table's, by which a format is told."""
+
+
+def format_of(store: StorageDirectory, table: str = "generations") -> str:
+    """Return the format of a table, by what is in its directory."""
+    for table_format, mark in _MARKS.items():
+        if store.exists(f"{table}/{mark}"):
+            return table_format
+    return PARQUET
