@@ -138,8 +138,8 @@ class ConsumerMembershipMachine:
         member, membership = self._member, self._membership
         match event:
             case events.Polled(unreported_ms):
-                member.caller_present = True
-                self._pace.polled(member.now_ms + unreported_ms)
+                member.unreported_ms = unreported_ms
+                self._caller_seen()
             case events.RejoinRequested(reason):
                 membership.ask_again(reason)
             case (
@@ -172,14 +172,21 @@ class ConsumerMembershipMachine:
         membership = self._membership
         match event:
             case events.JoinPrepared(call_id, _, protocols):
+                self._caller_seen()
                 membership.prepared(call_id, protocols)
             case events.JoinDelivered(call_id):
+                self._caller_seen()
                 membership.delivered(call_id)
             case events.CallFailed(call_id, description):
                 membership.call_failed(call_id, description)
             case events.FailureRaised(failure_id):
                 self._member.failure_raised(failure_id)
                 membership.fatal_raised()
+
+    def _caller_seen(self) -> None:
+        member = self._member
+        member.caller_present = True
+        self._pace.polled(member.now_ms + member.unreported_ms)
 
     def _on_leaving(self, event: events.LeaveRequested | events.CloseRequested) -> list[Action]:
         member, membership = self._member, self._membership

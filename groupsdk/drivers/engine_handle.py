@@ -286,14 +286,13 @@ class EngineHandle:
 
     def answered(self, call: Call, answer: CallerEvent | None) -> None:
         """Report that the user's code for a call returned; None: it closed the member."""
-        posted = answer is not None and not self.closed
-        if answer is not None and posted:
-            self._post(answer)  # first: an answer that is lost on the way has to be given again
+        if answer is not None and not self.closed:
+            # It is a sign of life as well. Posted first: an answer that is lost on the way has to be given again.
+            self._ticked_ms = self.clock.now_ms()
+            self._ticked_count = self._post(answer)
         self._side.answered(call)
         if isinstance(call, CompleteJoin):
             self._delivered += 1
-        if posted:
-            self._tick()
 
     def failed(self, call: Call, error: BaseException) -> None:
         """Report that the user's code for a call raised, or was cancelled."""

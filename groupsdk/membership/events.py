@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from groupsdk.membership.requests import CoordinatorRequest
 
 
-# From the caller's thread.
+# From the caller's thread. An answer to a call shows that the caller is there, as `Polled` does.
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class Polled:
     """The caller polled: it may be handed calls, and its poll deadline restarts."""
 
     unreported_ms: int = 0
-    """For how long from now on it may poll again without a word: the deadline counts from the end of that."""
+    """For how long it may poll again without a word, after this and after each answer that it posts until the next
+    `Polled`: the deadline counts from the end of that."""
     posted_count: int = 0
     """How many events the caller has posted, with this one; tells of those that were lost on the way."""
 

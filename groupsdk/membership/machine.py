@@ -146,11 +146,12 @@ class MembershipMachine:
         member = self._member
         match event:
             case Polled(unreported_ms):
-                member.caller_present = True
-                member.heartbeat.polled(member.now_ms + unreported_ms)
+                member.unreported_ms = unreported_ms
+                self._caller_seen()
             case RejoinRequested(reason):
                 self._rebalance.ask(reason)
             case JoinPrepared() | GroupAssigned() | JoinDelivered():
+                self._caller_seen()
                 return self._rebalance.answered(event)
             case CallFailed(call_id, description):
                 self._rebalance.call_failed(call_id, description)
@@ -167,6 +168,11 @@ class MembershipMachine:
             case _:
                 return self._on_network(event)
         return []
+
+    def _caller_seen(self) -> None:
+        member = self._member
+        member.caller_present = True
+        member.heartbeat.polled(member.now_ms + member.unreported_ms)
 
     def _on_leaving(self, event: JoinGivenUp | LeaveRequested | CloseRequested) -> list[Action]:
         match event:

@@ -60,6 +60,8 @@ class Member:
         self.is_leader = False
         self.failure: Failure | None = None
         self.caller_present = False
+        self.unreported_ms = 0
+        """For how long the caller may poll without a word after the last that was heard of it."""
         self.now_ms = 0
         """The time of the event that is being handled."""
         self._last_failure_id = 0

@@ -8,6 +8,8 @@ import pytest
 
 from groupsdk.errors import DisconnectedError
 from groupsdk.membership import events
+from groupsdk.membership.actions import FindCoordinator
+from groupsdk.membership.state import MemberState
 from groupsdk.types import GroupMembershipOperation, ProtocolMetadata
 from tests.membership.driving import NODE, Driver, beaten
 from tests.support.cases import each_case
@@ -43,6 +45,7 @@ def _closed(driver: Driver) -> None:
     driver.handle(events.CloseRequested(GroupMembershipOperation.DEFAULT, 0, "done"))
 
 
+ANSWERS = (events.JoinPrepared, events.GroupAssigned, events.JoinDelivered)
 STANDINGS: dict[str, Callable[[Driver], object]] = {
     "idle": _idle,
     "looking": Driver.poll,
@@ -84,10 +87,37 @@ def test_any_event_is_taken_anywhere(standing: str, event: events.Event) -> None
 def test_answers_to_nothing_change_nothing(standing: str, stale: events.Event) -> None:
     driver = Driver()
     STANDINGS[standing](driver)
+    if standing == "idle" and isinstance(stale, ANSWERS):
+        return  # the one thing that it changes: see the next test
     before = driver.view
     assert driver.handle(stale) == []
     counted = isinstance(stale, events.CallerEvent)
     assert driver.view == dataclasses.replace(before, handled=before.handled + counted)
+
+
+@each_case(
+    "answer",
+    [
+        events.JoinPrepared(99, "work", ()),
+        events.GroupAssigned(99, {}),
+        events.JoinDelivered(99),
+    ],
+)
+def test_an_answer_is_a_sign_of_life(answer: events.CallerEvent) -> None:
+    driver = Driver()
+    driver.handle(events.Polled(unreported_ms=700))
+    driver.advance(1_000)
+    polled = driver.view.poll_until_ms
+    driver.handle(answer)
+    assert driver.view.poll_until_ms == polled + 1_000
+
+
+def test_an_answer_that_comes_too_late_shows_that_the_caller_is_back() -> None:
+    driver = Driver()
+    driver.join()
+    driver.advance(driver.config.poll_interval_ms + 1)
+    assert driver.view.state is MemberState.UNJOINED
+    assert FindCoordinator() in driver.handle(events.JoinDelivered(99))
 
 
 @each_case("event", SAMPLES)

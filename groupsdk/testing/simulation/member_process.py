@@ -400,11 +400,13 @@ class MemberProcess:
             return
         self._side.answered(call)
         self._post(self._answer(call))
-        self._post(events.Polled())
         self._step()
 
     def _post(self, event: events.CallerEvent) -> None:
-        if isinstance(event, events.Polled):
+        if isinstance(
+            event,
+            events.Polled | events.JoinPrepared | events.GroupAssigned | events.JoinDelivered,
+        ):
             self.polled_ms = self._timeline.now_ms()
         self._side.posted()
         self.feed(event)
