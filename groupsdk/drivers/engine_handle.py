@@ -171,8 +171,10 @@ class EngineHandle:
 
     def generation_if_stable(self) -> Generation | None:
         """Return the current generation if it is stable and the session is certainly alive, else None."""
-        snapshot = self.snapshot()
-        return snapshot.generation if snapshot.stable else None
+        view = self._view()
+        # as `snapshot` decides on `stable`, without what else is in one: this is asked before each write
+        heard = view.crash is None and view.handled >= self._surrendered_count
+        return view.generation if heard and view.believes_at(self.clock.now_ms()) else None
 
     def member_id(self) -> str:
         """Return the current member id; "" for a member without one."""

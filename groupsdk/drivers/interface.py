@@ -24,6 +24,7 @@ from groupsdk.types import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from groupsdk.drivers.engine_handle import EngineHandle
     from groupsdk.membership.requests import CoordinatorRequest
     from groupsdk.wire.schema import Response
 
@@ -75,7 +76,9 @@ def described(coordinator: object, seen: MemberSnapshot | None) -> str:
 
 
 class MemberInterface(ABC):
-    """What the owner of a membership may call."""
+    """What the owner of a membership may call; those that wait for nothing go straight to the engine's handle."""
+
+    _engine_handle: "EngineHandle"
 
     # These drive the member, and run callbacks: one thread or task at a time.
 
@@ -215,7 +218,6 @@ class MemberInterface(ABC):
 
     # These wait for nothing, and any thread may call them at any time; the forms for asyncio do not await them.
 
-    @abstractmethod
     def request_rejoin(self, reason: str) -> None:
         """Request a rebalance, for example because the metadata has changed; it happens at the next poll.
 
@@ -227,8 +229,8 @@ class MemberInterface(ABC):
         Raises:
             MemberClosedError: the member is closed.
         """
+        self._engine_handle.request_rejoin(reason)
 
-    @abstractmethod
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use these credentials for connections opened from now on, for PLAIN and SCRAM.
 
@@ -243,16 +245,16 @@ class MemberInterface(ABC):
             ConfigError: the member does not authenticate this way, or the credentials cannot be used.
             MemberClosedError: the member is closed.
         """
+        self._engine_handle.set_sasl_credentials(username, password)
 
-    @abstractmethod
     def wakeup(self) -> None:
         """Make a waiting `poll` or `ensure_active_group` return soon, once; signal handlers may call it."""
+        self._engine_handle.wakeup()
 
-    @abstractmethod
     def generation(self) -> Generation:
         """Return the current generation, stable or not."""
+        return self._engine_handle.generation()
 
-    @abstractmethod
     def generation_if_stable(self) -> Generation | None:
         """Return the current generation if it is stable and the session is certainly alive, else None.
 
@@ -260,20 +262,20 @@ class MemberInterface(ABC):
         should know that it is out of the group. A static member may be replaced within a generation (KIP-345):
         fence it with the member id as well.
         """
+        return self._engine_handle.generation_if_stable()
 
-    @abstractmethod
     def member_id(self) -> str:
         """Return the current member id; "" for a member without one."""
+        return self._engine_handle.member_id()
 
-    @abstractmethod
     def snapshot(self) -> MemberSnapshot:
         """Return generation, member id, state and assignment epoch, read at once."""
+        return self._engine_handle.snapshot()
 
-    @abstractmethod
     def events(self) -> tuple[RebalanceEvent, ...]:
         """Return the last 100 rebalances, oldest first: why, when, how long each phase took, how it ended."""
+        return self._engine_handle.events()
 
-    @abstractmethod
     def metrics(self) -> dict[str, float]:
         """Return Kafka's coordinator metrics under Kafka's names; empty before the first use.
 
@@ -282,6 +284,7 @@ class MemberInterface(ABC):
         Raises:
             EngineError: the engine does not answer.
         """
+        return self._engine_handle.metrics()
 
 
 class CoordinatorInterface(MemberInterface):
@@ -303,11 +306,10 @@ class GroupMemberInterface(MemberInterface):
     """What a member offers beside that to the code that builds on it. Any thread may call it at any time."""
 
     @property
-    @abstractmethod
     def version(self) -> int:
         """A number that grows whenever the engine has published a new state: a cheap test for changes."""
+        return self._engine_handle.mailbox.version
 
-    @abstractmethod
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
         """Send the group coordinator a request beside the membership: offsets, metadata.
 
@@ -326,22 +328,23 @@ class GroupMemberInterface(MemberInterface):
         Raises:
             MemberClosedError: the member is closed.
         """
+        return self._engine_handle.ask(request)
 
-    @abstractmethod
     def holds_for(self, margin_ms: int) -> bool:
         """Return whether the group cannot go on without the member for another `margin_ms`.
 
         As `MemberSnapshot.holds`, looking ahead: work that needs time to stop must begin before the session ends.
         """
+        return self._engine_handle.holds_for(margin_ms)
 
-    @abstractmethod
     def held_until_ms(self) -> int | None:
         """Return until when, by the member's clock, the group cannot go on without it; None: it can already."""
+        return self._engine_handle.held_until_ms()
 
-    @abstractmethod
     def end_with(self, owner: object) -> None:
         """End the membership when `owner` is dropped without a close, even before the member is.
 
         For an owner that alone drives the member, where that and its callbacks refer to each other: the garbage
         collector finds these only later, and until then the group would wait.
         """
+        self._engine_handle.end_with(owner)

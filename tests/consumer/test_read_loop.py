@@ -42,7 +42,7 @@ def test_what_the_engine_shows_is_looked_at_before_the_next_record() -> None:
     bench.fill(2, "t-0")
     bench.read(1)
     times = looks(bench)
-    bench.session.member._engine.mailbox.wake()
+    bench.session.member._engine_handle.mailbox.wake()
     assert len(bench.read(1)) == 1
     assert len(times) == 1
 

@@ -245,8 +245,8 @@ class VirtualThreadsMember(GroupMember):
 
     @override
     def _wait(self, pause: Pause) -> None:
-        assert isinstance(self._engine.host, FakeHost)
-        self._engine.host.wait(pause)
+        assert isinstance(self._engine_handle.host, FakeHost)
+        self._engine_handle.host.wait(pause)
 
 
 class VirtualAsyncMember(AsyncGroupMember):
@@ -254,9 +254,9 @@ class VirtualAsyncMember(AsyncGroupMember):
 
     @override
     async def _wait(self, pause: Pause) -> None:
-        assert isinstance(self._engine.host, FakeHost)
+        assert isinstance(self._engine_handle.host, FakeHost)
         await asyncio.sleep(0)
-        self._engine.host.wait(pause)
+        self._engine_handle.host.wait(pause)
 
 
 class Drives(Protocol):

@@ -237,7 +237,7 @@ class Bench:
 
         config = MemberConfig.of(SETTINGS | settings)
         self.member = Member(self.worker, config, self.clock, open_host)
-        self.host = FakeHost(config, self.clock, self.member._engine.mailbox)
+        self.host = FakeHost(config, self.clock, self.member._engine_handle.mailbox)
 
     def requests(self, kind: type[RequestT]) -> list[RequestT]:
         """Return all requests of this kind, oldest first."""

@@ -21,15 +21,11 @@ from groupsdk.drivers.interface import GroupMemberInterface
 from groupsdk.errors import ConcurrentUseError
 from groupsdk.membership.actions import Call
 from groupsdk.membership.events import CallerEvent
-from groupsdk.membership.recorder import RebalanceEvent
-from groupsdk.snapshot import MemberSnapshot
-from groupsdk.types import Generation, GroupDescription, GroupMembershipOperation, OffsetAndMetadata
+from groupsdk.types import GroupDescription, GroupMembershipOperation, OffsetAndMetadata
 
 
 if TYPE_CHECKING:
     from groupsdk.drivers.group_calls import Steps
-    from groupsdk.membership.requests import CoordinatorRequest
-    from groupsdk.wire.schema import Response
 
 T = TypeVar("T")
 
@@ -66,36 +62,38 @@ class AsyncGroupMember(GroupMemberInterface):
         open_host: OpenHost = open_host,
     ) -> None:
         self._callbacks = callbacks
-        self._engine = EngineHandle(config, clock, open_host)
-        self._engine.end_with(self)
+        self._engine_handle = EngineHandle(config, clock, open_host)
+        self._engine_handle.end_with(self)
         self._driver: _Driver | None = None
 
     @override
     async def ensure_active_group(self, timeout: float | None = None) -> bool:
         timeout_ms = checked_timeout_ms(timeout)
         with self._caller():
-            return await self._drive(self._engine.begin(timeout_ms, self._engine.active))
+            return await self._drive(
+                self._engine_handle.begin(timeout_ms, self._engine_handle.active)
+            )
 
     @override
     async def poll(self, timeout: float = 0.0) -> bool:
         import asyncio
 
         timeout_ms = checked_timeout_ms(timeout)
-        if timeout_ms == 0 and self._engine.quiet():
+        if timeout_ms == 0 and self._engine_handle.quiet():
             await asyncio.sleep(0)  # a loop of polls must let others run
             return True
         with self._caller():
-            await self._drive(self._engine.begin(timeout_ms, self._engine.delivery()))
-            return self._engine.active_now()
+            await self._drive(self._engine_handle.begin(timeout_ms, self._engine_handle.delivery()))
+            return self._engine_handle.active_now()
 
     @override
     async def leave_group(self, reason: str) -> None:
         with self._caller():
-            self._engine.check_usable()
-            if self._engine.host is None:
+            self._engine_handle.check_usable()
+            if self._engine_handle.host is None:
                 return
             await self._leave_prepare()
-            lag = self._engine.leave(reason)
+            lag = self._engine_handle.leave(reason)
             while (pause := lag()) is not None:
                 await self._wait(pause)
 
@@ -103,17 +101,17 @@ class AsyncGroupMember(GroupMemberInterface):
     async def commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
     ) -> None:
-        await self._call(self._engine.group_calls().commit(offsets, timeout))
+        await self._call(self._engine_handle.group_calls().commit(offsets, timeout))
 
     @override
     async def committed_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return await self._call(self._engine.group_calls().committed(partitions, timeout))
+        return await self._call(self._engine_handle.group_calls().committed(partitions, timeout))
 
     @override
     async def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
-        return await self._call(self._engine.group_calls().describe(timeout))
+        return await self._call(self._engine_handle.group_calls().describe(timeout))
 
     @override
     async def close(
@@ -123,12 +121,12 @@ class AsyncGroupMember(GroupMemberInterface):
     ) -> None:
         import asyncio
 
-        if self._engine.closed or self._engine.forked:
+        if self._engine_handle.closed or self._engine_handle.forked:
             return
-        deadline = Deadline(self._engine.clock, checked_timeout_ms(timeout))
+        deadline = Deadline(self._engine_handle.clock, checked_timeout_ms(timeout))
         operation = GroupMembershipOperation(operation)
         with self._caller(reentrant=True):
-            host = self._engine.shut()
+            host = self._engine_handle.shut()
             cancelled = False
             try:
                 if host is not None:
@@ -137,69 +135,10 @@ class AsyncGroupMember(GroupMemberInterface):
                 cancelled = True
                 raise
             finally:
-                timeout_ms = self._engine.end(host, operation, deadline)
+                timeout_ms = self._engine_handle.end(host, operation, deadline)
                 if host is not None and not cancelled and not await _done(host.ended, timeout_ms):
                     host.abort()
                     await _done(host.ended, 1_000)
-
-    # What any thread may call.
-
-    @override
-    def request_rejoin(self, reason: str) -> None:
-        self._engine.request_rejoin(reason)
-
-    @override
-    def set_sasl_credentials(self, username: str, password: str) -> None:
-        self._engine.set_sasl_credentials(username, password)
-
-    @override
-    def wakeup(self) -> None:
-        self._engine.wakeup()
-
-    @override
-    def generation(self) -> Generation:
-        return self._engine.generation()
-
-    @override
-    def generation_if_stable(self) -> Generation | None:
-        return self._engine.generation_if_stable()
-
-    @override
-    def member_id(self) -> str:
-        return self._engine.member_id()
-
-    @override
-    def snapshot(self) -> MemberSnapshot:
-        return self._engine.snapshot()
-
-    @override
-    def events(self) -> tuple[RebalanceEvent, ...]:
-        return self._engine.events()
-
-    @override
-    def metrics(self) -> dict[str, float]:
-        return self._engine.metrics()
-
-    @property
-    @override
-    def version(self) -> int:
-        return self._engine.mailbox.version
-
-    @override
-    def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
-        return self._engine.ask(request)
-
-    @override
-    def holds_for(self, margin_ms: int) -> bool:
-        return self._engine.holds_for(margin_ms)
-
-    @override
-    def held_until_ms(self) -> int | None:
-        return self._engine.held_until_ms()
-
-    @override
-    def end_with(self, owner: object) -> None:
-        self._engine.end_with(owner)
 
     # Details.
 
@@ -218,7 +157,7 @@ class AsyncGroupMember(GroupMemberInterface):
                 await asyncio.sleep(step.delay_ms / 1000)
 
     async def _drive(self, drive: Drive) -> bool:
-        while not isinstance(step := self._engine.next_step(drive), Finish):
+        while not isinstance(step := self._engine_handle.next_step(drive), Finish):
             if isinstance(step, Run):
                 await self._run(step.call)
             else:
@@ -227,21 +166,21 @@ class AsyncGroupMember(GroupMemberInterface):
 
     async def _wait(self, pause: Pause) -> None:
         newer = _Signal()
-        self._engine.mailbox.listen(newer.set)
+        self._engine_handle.mailbox.listen(newer.set)
         try:
             # looked at after listening, so that no publication is missed
-            if self._engine.mailbox.version == pause.version:
+            if self._engine_handle.mailbox.version == pause.version:
                 await newer.wait(pause.timeout_ms)
         finally:
-            self._engine.mailbox.forget(newer.set)
+            self._engine_handle.mailbox.forget(newer.set)
 
     async def _run(self, call: Call) -> None:
         try:
             answer = await self._answer(run_call(call, self._callbacks))
         except BaseException as error:
-            self._engine.failed(call, error)
+            self._engine_handle.failed(call, error)
             raise
-        self._engine.answered(call, answer)
+        self._engine_handle.answered(call, answer)
 
     async def _answer(
         self, running: Generator[Callable[[], object], Any, CallerEvent]
@@ -254,7 +193,7 @@ class AsyncGroupMember(GroupMemberInterface):
                 answer: CallerEvent = end.value
                 return answer
             value = await _result(ask())
-            if self._engine.closed:  # by the callback; nothing more is wanted of it
+            if self._engine_handle.closed:  # by the callback; nothing more is wanted of it
                 return None
 
     async def _leave_prepare(self) -> None:

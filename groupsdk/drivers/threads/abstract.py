@@ -11,6 +11,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock
 from groupsdk.config import MemberConfig
 from groupsdk.coordinator import GroupCallbacks, Protocols
+from groupsdk.drivers.engine_handle import EngineHandle
 from groupsdk.drivers.interface import (
     NO_PROTOCOL_TYPE,
     NOT_CREATED,
@@ -19,10 +20,7 @@ from groupsdk.drivers.interface import (
     described,
 )
 from groupsdk.drivers.threads.member import GroupMember
-from groupsdk.membership.recorder import RebalanceEvent
-from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import (
-    Generation,
     GroupDescription,
     GroupMembers,
     GroupMembershipOperation,
@@ -57,6 +55,7 @@ class AbstractCoordinator(GroupCallbacks, CoordinatorInterface):
     """
 
     _member: GroupMember = NOT_CREATED
+    _engine_handle: EngineHandle = NOT_CREATED
     protocol_type: str = NO_PROTOCOL_TYPE
 
     def __init__(
@@ -72,6 +71,7 @@ class AbstractCoordinator(GroupCallbacks, CoordinatorInterface):
         # weakly: a reference cycle ends only when the garbage collector finds it, and the group would wait
         # for a member that was dropped
         self._member = GroupMember(weakref.proxy(self), config, clock)
+        self._engine_handle = self._member._engine_handle  # noqa: SLF001 - of the one member that both are
 
     @override
     def __repr__(self) -> str:
@@ -135,42 +135,6 @@ class AbstractCoordinator(GroupCallbacks, CoordinatorInterface):
     @override
     def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
         return self._member.describe_group(timeout)
-
-    @override
-    def request_rejoin(self, reason: str) -> None:
-        self._member.request_rejoin(reason)
-
-    @override
-    def set_sasl_credentials(self, username: str, password: str) -> None:
-        self._member.set_sasl_credentials(username, password)
-
-    @override
-    def wakeup(self) -> None:
-        self._member.wakeup()
-
-    @override
-    def generation(self) -> Generation:
-        return self._member.generation()
-
-    @override
-    def generation_if_stable(self) -> Generation | None:
-        return self._member.generation_if_stable()
-
-    @override
-    def member_id(self) -> str:
-        return self._member.member_id()
-
-    @override
-    def snapshot(self) -> MemberSnapshot:
-        return self._member.snapshot()
-
-    @override
-    def events(self) -> tuple[RebalanceEvent, ...]:
-        return self._member.events()
-
-    @override
-    def metrics(self) -> dict[str, float]:
-        return self._member.metrics()
 
     @override
     def close(

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent import futures
-from concurrent.futures import Future
 from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from types import TracebackType
@@ -22,15 +21,11 @@ from groupsdk.drivers.interface import GroupMemberInterface
 from groupsdk.drivers.one_thread import OneThread
 from groupsdk.membership.actions import Call
 from groupsdk.membership.events import CallerEvent
-from groupsdk.membership.recorder import RebalanceEvent
-from groupsdk.snapshot import MemberSnapshot
-from groupsdk.types import Generation, GroupDescription, GroupMembershipOperation, OffsetAndMetadata
+from groupsdk.types import GroupDescription, GroupMembershipOperation, OffsetAndMetadata
 
 
 if TYPE_CHECKING:
     from groupsdk.drivers.group_calls import Steps
-    from groupsdk.membership.requests import CoordinatorRequest
-    from groupsdk.wire.schema import Response
 
 T = TypeVar("T")
 
@@ -58,8 +53,8 @@ class GroupMember(GroupMemberInterface):
         open_host: OpenHost = open_host,
     ) -> None:
         self._callbacks = callbacks
-        self._engine = EngineHandle(config, clock, open_host)
-        self._engine.end_with(self)
+        self._engine_handle = EngineHandle(config, clock, open_host)
+        self._engine_handle.end_with(self)
         self._alone = OneThread(
             "another thread is using the member; a member has one caller at a time (wakeup() makes a waiting one"
             " return)",
@@ -70,18 +65,18 @@ class GroupMember(GroupMemberInterface):
     def ensure_active_group(self, timeout: float | None = None) -> bool:
         timeout_ms = checked_timeout_ms(timeout)
         return self._caller(
-            lambda: self._drive(self._engine.begin(timeout_ms, self._engine.active))
+            lambda: self._drive(self._engine_handle.begin(timeout_ms, self._engine_handle.active))
         )
 
     @override
     def poll(self, timeout: float = 0.0) -> bool:
         timeout_ms = checked_timeout_ms(timeout)
-        if timeout_ms == 0 and self._engine.quiet():
+        if timeout_ms == 0 and self._engine_handle.quiet():
             return True
 
         def drive() -> bool:
-            self._drive(self._engine.begin(timeout_ms, self._engine.delivery()))
-            return self._engine.active_now()
+            self._drive(self._engine_handle.begin(timeout_ms, self._engine_handle.delivery()))
+            return self._engine_handle.active_now()
 
         return self._caller(drive)
 
@@ -89,11 +84,11 @@ class GroupMember(GroupMemberInterface):
     def leave_group(self, reason: str) -> None:
 
         def leave() -> None:
-            self._engine.check_usable()
-            if self._engine.host is None:
+            self._engine_handle.check_usable()
+            if self._engine_handle.host is None:
                 return
             self._leave_prepare()
-            lag = self._engine.leave(reason)
+            lag = self._engine_handle.leave(reason)
             while (pause := lag()) is not None:
                 self._wait(pause)
 
@@ -105,7 +100,7 @@ class GroupMember(GroupMemberInterface):
         For requests before leaving, in `on_leave_prepare`: until all members have joined, the coordinator takes
         commits of the generation before. Does nothing where no join waits.
         """
-        lag = self._engine.give_up_join()
+        lag = self._engine_handle.give_up_join()
         while (pause := lag()) is not None:
             self._wait(pause)
 
@@ -113,17 +108,17 @@ class GroupMember(GroupMemberInterface):
     def commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float | None = 30.0
     ) -> None:
-        self._call(self._engine.group_calls().commit(offsets, timeout))
+        self._call(self._engine_handle.group_calls().commit(offsets, timeout))
 
     @override
     def committed_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = 30.0
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return self._call(self._engine.group_calls().committed(partitions, timeout))
+        return self._call(self._engine_handle.group_calls().committed(partitions, timeout))
 
     @override
     def describe_group(self, timeout: float | None = 30.0) -> GroupDescription:
-        return self._call(self._engine.group_calls().describe(timeout))
+        return self._call(self._engine_handle.group_calls().describe(timeout))
 
     @override
     def close(
@@ -131,18 +126,18 @@ class GroupMember(GroupMemberInterface):
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        if self._engine.closed or self._engine.forked:
+        if self._engine_handle.closed or self._engine_handle.forked:
             return
-        deadline = Deadline(self._engine.clock, checked_timeout_ms(timeout))
+        deadline = Deadline(self._engine_handle.clock, checked_timeout_ms(timeout))
         operation = GroupMembershipOperation(operation)
 
         def close() -> None:
-            host = self._engine.shut()
+            host = self._engine_handle.shut()
             try:
                 if host is not None:
                     self._leave_prepare()
             finally:
-                timeout_ms = self._engine.end(host, operation, deadline)
+                timeout_ms = self._engine_handle.end(host, operation, deadline)
                 if host is not None:
                     with suppress(TimeoutError):
                         host.ended.result(timeout_ms / 1000)
@@ -152,65 +147,6 @@ class GroupMember(GroupMemberInterface):
                             host.ended.result(1)
 
         self._caller(close, within_callbacks=True)
-
-    # What any thread may call.
-
-    @override
-    def request_rejoin(self, reason: str) -> None:
-        self._engine.request_rejoin(reason)
-
-    @override
-    def set_sasl_credentials(self, username: str, password: str) -> None:
-        self._engine.set_sasl_credentials(username, password)
-
-    @override
-    def wakeup(self) -> None:
-        self._engine.wakeup()
-
-    @override
-    def generation(self) -> Generation:
-        return self._engine.generation()
-
-    @override
-    def generation_if_stable(self) -> Generation | None:
-        return self._engine.generation_if_stable()
-
-    @override
-    def member_id(self) -> str:
-        return self._engine.member_id()
-
-    @override
-    def snapshot(self) -> MemberSnapshot:
-        return self._engine.snapshot()
-
-    @override
-    def events(self) -> tuple[RebalanceEvent, ...]:
-        return self._engine.events()
-
-    @override
-    def metrics(self) -> dict[str, float]:
-        return self._engine.metrics()
-
-    @property
-    @override
-    def version(self) -> int:
-        return self._engine.mailbox.version
-
-    @override
-    def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
-        return self._engine.ask(request)
-
-    @override
-    def holds_for(self, margin_ms: int) -> bool:
-        return self._engine.holds_for(margin_ms)
-
-    @override
-    def held_until_ms(self) -> int | None:
-        return self._engine.held_until_ms()
-
-    @override
-    def end_with(self, owner: object) -> None:
-        self._engine.end_with(owner)
 
     # Details.
 
@@ -227,7 +163,7 @@ class GroupMember(GroupMemberInterface):
                 time.sleep(step.delay_ms / 1000)
 
     def _drive(self, drive: Drive) -> bool:
-        while not isinstance(step := self._engine.next_step(drive), Finish):
+        while not isinstance(step := self._engine_handle.next_step(drive), Finish):
             if isinstance(step, Run):
                 self._run(step.call)
             else:
@@ -235,15 +171,15 @@ class GroupMember(GroupMemberInterface):
         return step.reached
 
     def _wait(self, pause: Pause) -> None:
-        self._engine.mailbox.wait_newer(pause.version, pause.timeout_ms)
+        self._engine_handle.mailbox.wait_newer(pause.version, pause.timeout_ms)
 
     def _run(self, call: Call) -> None:
         try:
             answer = self._answer(run_call(call, self._callbacks))
         except BaseException as error:
-            self._engine.failed(call, error)
+            self._engine_handle.failed(call, error)
             raise
-        self._engine.answered(call, answer)
+        self._engine_handle.answered(call, answer)
 
     def _answer(
         self, running: Generator[Callable[[], object], Any, CallerEvent]
@@ -256,7 +192,7 @@ class GroupMember(GroupMemberInterface):
                 answer: CallerEvent = end.value
                 return answer
             value = _plain_result(ask())
-            if self._engine.closed:  # by the callback; nothing more is wanted of it
+            if self._engine_handle.closed:  # by the callback; nothing more is wanted of it
                 return None
 
     def _leave_prepare(self) -> None:

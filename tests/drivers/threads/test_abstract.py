@@ -51,7 +51,7 @@ def worker(hosts: list[FakeHost]) -> Worker:
         return hosts[0]
 
     worker = Worker(config(), clock=ManualClock(START_MS))
-    worker._member._engine.open_host = open_host
+    worker._member._engine_handle.open_host = open_host
     return worker
 
 
