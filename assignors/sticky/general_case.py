@@ -257,18 +257,18 @@ def _solve(
     all_inside = len(inside) == len(rows.sizes)
     prices = _prices(len(members) + len(inside), rows.have_racks, moves_first)
     transport = Transport(
-        [local(rows.readers[row]) for row in inside],
-        [local(rows.far[row]) for row in inside] if rows.have_racks else [0] * len(inside),
-        [rows.sizes[row] for row in inside],
-        [
+        readers=[local(rows.readers[row]) for row in inside],
+        far=[local(rows.far[row]) for row in inside] if rows.have_racks else [0] * len(inside),
+        sizes=[rows.sizes[row] for row in inside],
+        owned=[
             owned[member]
             if all_inside
             else {number[row]: count for row, count in owned[member].items() if row in number}
             for member in members
         ],
-        block.level,
-        block.longer,
-        prices,
+        level=block.level,
+        longer=block.longer,
+        prices=prices,
     )
     MinCostFlow(transport).run()
     for member, share in zip(members, transport.result(), strict=True):

@@ -229,7 +229,9 @@ def read_generation(data: bytes | None, member_id: str) -> int:
     if len(data) < _INT32.size:
         _LOG.warning(
             "member %s: ignoring user data of %d bytes, where cooperative-sticky writes %d",
-            *(member_id, len(data), _INT32.size),
+            member_id,
+            len(data),
+            _INT32.size,
         )
         return _NO_GENERATION
     generation_id: int = _INT32.unpack_from(data, 0)[0]

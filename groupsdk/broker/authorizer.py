@@ -29,13 +29,24 @@ OPERATIONS: Final = {
 
 OPERATIONS_OF: Final = {
     "topic": (
-        *("read", "write", "create", "delete", "alter", "describe"),
-        *("describe_configs", "alter_configs"),
+        "read",
+        "write",
+        "create",
+        "delete",
+        "alter",
+        "describe",
+        "describe_configs",
+        "alter_configs",
     ),
     "group": ("read", "delete", "describe", "describe_configs", "alter_configs"),
     "cluster": (
-        *("create", "alter", "describe", "cluster_action", "describe_configs"),
-        *("alter_configs", "idempotent_write"),
+        "create",
+        "alter",
+        "describe",
+        "cluster_action",
+        "describe_configs",
+        "alter_configs",
+        "idempotent_write",
     ),
     "transactional_id": ("write", "describe", "two_phase_commit"),
 }

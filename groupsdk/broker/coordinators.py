@@ -227,14 +227,14 @@ class Coordinators:
     def _started(self, partition: int) -> CoordinatorRuntime:
         cluster = self._cluster
         made = self._runtimes[partition] = CoordinatorRuntime(
-            f"{self.topic}-{partition}",
-            self._make(partition),
-            PartitionCoordinatorLog(cluster, self.topic, partition),
-            cluster.scheduler,
-            cluster.defer,
-            self._write_markers,
-            cluster.crowd,
-            lambda: cluster.config.offsets_commit_timeout_ms,
+            name=f"{self.topic}-{partition}",
+            shard=self._make(partition),
+            log=PartitionCoordinatorLog(cluster, self.topic, partition),
+            scheduler=cluster.scheduler,
+            defer=cluster.defer,
+            write_markers=self._write_markers,
+            crowd=cluster.crowd,
+            write_timeout_ms=lambda: cluster.config.offsets_commit_timeout_ms,
         )
         made.load()
         return made

@@ -16,19 +16,32 @@ logger = logging.getLogger(__name__)
 
 _MEANINGLESS: Final = frozenset(
     {
-        *("client.dns.lookup", "metadata.max.age.ms", "metadata.recovery.strategy"),
-        *("metadata.recovery.rebootstrap.trigger.ms", "worker.unsync.backoff.ms"),
-        *("send.buffer.bytes", "receive.buffer.bytes", "connections.max.idle.ms"),
-        *(
-            "reconnect.backoff.ms",
-            "reconnect.backoff.max.ms",
-            "socket.connection.setup.timeout.max.ms",
-        ),
-        *("offset.flush.interval.ms", "offset.flush.timeout.ms", "exactly.once.source.support"),
-        *("connector.client.config.override.policy", "topic.creation.enable", "metric.reporters"),
-        *("admin.listeners", "rest.extension.classes", "response.http.headers.config"),
-        *("access.control.allow.origin", "access.control.allow.methods", "listeners"),
-        *("rest.advertised.host.name", "rest.advertised.port", "rest.advertised.listener"),
+        "client.dns.lookup",
+        "metadata.max.age.ms",
+        "metadata.recovery.strategy",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "worker.unsync.backoff.ms",
+        "send.buffer.bytes",
+        "receive.buffer.bytes",
+        "connections.max.idle.ms",
+        "reconnect.backoff.ms",
+        "reconnect.backoff.max.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "offset.flush.interval.ms",
+        "offset.flush.timeout.ms",
+        "exactly.once.source.support",
+        "connector.client.config.override.policy",
+        "topic.creation.enable",
+        "metric.reporters",
+        "admin.listeners",
+        "rest.extension.classes",
+        "response.http.headers.config",
+        "access.control.allow.origin",
+        "access.control.allow.methods",
+        "listeners",
+        "rest.advertised.host.name",
+        "rest.advertised.port",
+        "rest.advertised.listener",
     }
 )
 """Keys of Connect's without a meaning for a worker here; the command reads those of its listeners before."""
@@ -42,8 +55,16 @@ _READ_BEFORE: Final = frozenset(
 )
 """Those that say where the command answers to HTTP."""
 _PREFIXES: Final = (
-    *("key.converter", "value.converter", "header.converter", "internal.key.converter"),
-    *("internal.value.converter", "plugin.", "metrics.", "producer.", "consumer.", "admin."),
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "internal.key.converter",
+    "internal.value.converter",
+    "plugin.",
+    "metrics.",
+    "producer.",
+    "consumer.",
+    "admin.",
     "listeners.https.",
 )
 """How keys begin that are likewise."""

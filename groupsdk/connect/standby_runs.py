@@ -147,7 +147,14 @@ class StandbyRuns:
             self._notify()
 
         job = StandbyJob(
-            kind, name, config, task, read, keep, standby.task_id.task, self._providers
+            connector=kind,
+            name=name,
+            config=config,
+            task=task,
+            read=read,
+            keep=keep,
+            number=standby.task_id.task,
+            providers=self._providers,
         )
         run: Run
         if is_async(kind.standby):

@@ -146,7 +146,14 @@ class Supervisor:
         self._random = random or Random()
         self._loop = LoopThread()
         self._standbys = StandbyRuns(
-            store, classes, policy, grace_ms, clock, notify, self._random, providers
+            store=store,
+            classes=classes,
+            policy=policy,
+            grace_ms=grace_ms,
+            clock=clock,
+            notify=notify,
+            random=self._random,
+            providers=providers,
         )
         self._slots: dict[ConnectorTaskId, _Slot] = {}
         self._connectors: dict[str, State] = {}
@@ -386,7 +393,15 @@ class Supervisor:
         warm, slot.warm = slot.warm, None
         number = slot.task_id.task
         job = TaskJob(
-            kind, name, config, slot.task, slot.token, state, warm, number, self._providers
+            connector=kind,
+            name=name,
+            config=config,
+            task=slot.task,
+            generation=slot.token,
+            state=state,
+            warm=warm,
+            number=number,
+            providers=self._providers,
         )
         try:
             slot.run = run = self._make_run(slot, job)

@@ -103,13 +103,13 @@ class ConnectWorker:
         """What other threads have this worker run between two of its steps."""
         self._group = open_group(self, store.configs)
         self._supervisor = Supervisor(
-            store,
-            classes,
-            self.worker_id,
-            policy or RestartPolicy(),
-            grace_ms,
-            self._clock,
-            self._wake,
+            store=store,
+            classes=classes,
+            worker_id=self.worker_id,
+            policy=policy or RestartPolicy(),
+            grace_ms=grace_ms,
+            clock=self._clock,
+            notify=self._wake,
             holds=self._may_go_on,
             lease=self._lease,
             lapsed=self._halt,
@@ -117,25 +117,25 @@ class ConnectWorker:
             providers=providers,
         )
         self._leader = Leader(
-            store,
-            classes,
-            permanent or {},
-            self.worker_id,
-            plan_interval_ms,
-            self._wake,
-            providers,
+            store=store,
+            classes=classes,
+            permanent=permanent or {},
+            worker_id=self.worker_id,
+            plan_interval_ms=plan_interval_ms,
+            wake=self._wake,
+            providers=providers,
         )
         self.admin = ConnectorAdmin(
-            store,
-            classes,
-            self._supervisor,
-            self._leader,
-            self._group,
-            self.requests,
-            self.token_after,
-            session_keys or SessionKeySettings(),
-            topic_tracking,
-            providers,
+            store=store,
+            classes=classes,
+            supervisor=self._supervisor,
+            leader=self._leader,
+            group=self._group,
+            requests=self.requests,
+            token_after=self.token_after,
+            session_keys=session_keys or SessionKeySettings(),
+            topic_tracking=topic_tracking,
+            providers=providers,
         )
         """Changes connectors, and shows what becomes of them."""
         self._date = WallClock(self._clock)

@@ -57,12 +57,14 @@ def _copy_dependencies(
         pom = Path(project, "pom.xml")
         pom.write_text(_pom(coordinates, without), encoding="utf-8")
         command = [
-            *(mvn, "--batch-mode", "--no-transfer-progress", "--file", str(pom)),
-            *(
-                "dependency:copy-dependencies",
-                "-DincludeScope=runtime",
-                f"-DoutputDirectory={into}",
-            ),
+            mvn,
+            "--batch-mode",
+            "--no-transfer-progress",
+            "--file",
+            str(pom),
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={into}",
         ]
         try:
             done = subprocess.run(

@@ -143,7 +143,16 @@ class ClassicGroup(Deadline):
             if member is None and each.group_instance_id in old_ids:
                 member = known.pop(old_ids[each.group_instance_id], None)
             if member is None:
-                member = GroupMember(self, each.member_id, None, "", "", 0, 0, ())
+                member = GroupMember(
+                    group=self,
+                    member_id=each.member_id,
+                    instance_id=None,
+                    client_id="",
+                    client_host="",
+                    rebalance_timeout_ms=0,
+                    session_timeout_ms=0,
+                    protocols=(),
+                )
             if self.pending_syncs is not None and member.member_id in self.pending_syncs:
                 self.pending_syncs.discard(member.member_id)
                 self.pending_syncs.add(each.member_id)

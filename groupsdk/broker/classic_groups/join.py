@@ -437,14 +437,14 @@ class Joins:
         if group.is_in_initial_rebalance:
             group.new_member_added = True
         member = GroupMember(
-            group,
-            member_id,
-            request.group_instance_id,
-            sys.intern(context.client_id),
-            sys.intern(context.client_host),
-            rebalance_timeout_ms(request),
-            request.session_timeout_ms,
-            offered_protocols(request),
+            group=group,
+            member_id=member_id,
+            instance_id=request.group_instance_id,
+            client_id=sys.intern(context.client_id),
+            client_host=sys.intern(context.client_host),
+            rebalance_timeout_ms=rebalance_timeout_ms(request),
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=offered_protocols(request),
         )
         member.is_new = True
         member.joined_ms = builder.now_ms

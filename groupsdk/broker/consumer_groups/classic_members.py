@@ -351,7 +351,9 @@ class ClassicMembers:
                     leaving[member.member_id] = member
                     _log.info(
                         "[group %s, member %s, epoch %d] left (%s)",
-                        *(group.group_id, member.member_id, member.epoch),
+                        group.group_id,
+                        member.member_id,
+                        member.epoch,
                         each.reason or "no reason given",
                     )
             answers.append(MemberResponse(each.member_id, each.group_instance_id, code))

@@ -154,7 +154,10 @@ class ConsumerGroupCoordinator:
             return
         _log.info(
             "[group %s, member %s, epoch %d] removed: its %s timeout ended",
-            *(group.group_id, member.member_id, member.epoch, timer.kind.value),
+            group.group_id,
+            member.member_id,
+            member.epoch,
+            timer.kind.value,
         )
         self._removal.remove(group, [member], builder)
 

@@ -203,7 +203,10 @@ class GroupUpdater:
         if isinstance(outcome, Exception):
             _log.warning(
                 "[group %s, epoch %d] assignor %s: no target, the last one stays: %s",
-                *(job.group_id, job.epoch, job.name, outcome),
+                job.group_id,
+                job.epoch,
+                job.name,
+                outcome,
             )
         elif group.assignment_epoch < job.epoch <= group.epoch and not (
             # a static member came back under another id, without a new epoch: the target lacks it
@@ -220,7 +223,10 @@ class GroupUpdater:
         draft.write(target_epoch(group.group_id, job.epoch, now_ms))
         _log.info(
             "[group %s, epoch %d] assignor %s computed the target of %d members",
-            *(group.group_id, job.epoch, job.name, len(job.spec.members)),
+            group.group_id,
+            job.epoch,
+            job.name,
+            len(job.spec.members),
         )
 
     def spec_of(self, group: ConsumerGroup, new: Collection[str] = ()) -> GroupSpec:

@@ -144,7 +144,9 @@ class ConsumerHeartbeats:
         except Exception as error:  # noqa: BLE001 - the assignor is the user's
             _log.exception(
                 "[group %s, member %s, epoch %d] no target assignment",
-                *(request.group_id, request.member_id, request.member_epoch),
+                request.group_id,
+                request.member_id,
+                request.member_epoch,
             )
             builder = ResultBuilder(now_ms)
             text = f"Failed to compute a new target assignment: {error}"
@@ -380,7 +382,9 @@ class ConsumerHeartbeats:
             raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, text)
         _log.info(
             "[group %s, member %s, epoch %d] %s",
-            *(group.group_id, member.member_id, member.epoch),
+            group.group_id,
+            member.member_id,
+            member.epoch,
             "left temporarily" if request.member_epoch == AWAY_EPOCH else "left",
         )
         if request.member_epoch == AWAY_EPOCH:
@@ -528,5 +532,7 @@ def _refused(code: ErrorCode, text: str) -> ConsumerGroupHeartbeatResponse:
 def _log_upgrade(classic: ClassicGroup, _: ResultBuilder) -> None:
     _log.info(
         "[group %s, generation %d] becomes a consumer group, with %d classic members",
-        *(classic.group_id, classic.generation_id, len(classic.members)),
+        classic.group_id,
+        classic.generation_id,
+        len(classic.members),
     )

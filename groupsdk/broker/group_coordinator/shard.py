@@ -125,15 +125,15 @@ class GroupCoordinatorShard:
         self._decoder = RecordDecoder()
         self._rebalances = Rebalances(self._registry)
         self._consumer = consumer = ConsumerGroupCoordinator(
-            consumer_registry,
-            self._registry,
-            self._rebalances,
-            settings,
-            image,
-            new_uuid,
-            self._became_classic,
-            assignors,
-            start_assignment,
+            registry=consumer_registry,
+            classic=self._registry,
+            rebalances=self._rebalances,
+            settings=settings,
+            image=image,
+            new_uuid=new_uuid,
+            became_classic=self._became_classic,
+            assignors=assignors,
+            start=start_assignment,
         )
         self._expiry = Expiry(self._registry, self._offsets, consumer)
         self._heartbeats = Heartbeats(self._registry)

@@ -47,7 +47,7 @@ APIS: Final[dict[int, ServedApi]] = {
     25: ServedApi("AddOffsetsToTxn", 0, 4, "transactions", "transaction_request"),
     26: ServedApi("EndTxn", 0, 5, "transactions", "transaction_request"),
     27: ServedApi("WriteTxnMarkers", 1, 2, "transactions", "write_txn_markers"),
-    28: ServedApi("TxnOffsetCommit", 0, 6, "offsets", "txn_offset_commit", None, 5),
+    28: ServedApi("TxnOffsetCommit", 0, 6, "offsets", "txn_offset_commit", max_version_4_3=5),
     29: ServedApi("DescribeAcls", 1, 3, "acls", "describe_acls"),
     30: ServedApi("CreateAcls", 1, 3, "acls", "create_acls"),
     31: ServedApi("DeleteAcls", 1, 3, "acls", "delete_acls"),

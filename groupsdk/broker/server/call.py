@@ -68,7 +68,13 @@ class Route:
         "_decode_in_steps",
         "_encode_in_steps",
         "_message",
-        *("api_key", "decode", "encode", "flexible", "flexible_answer", "handle", "version"),
+        "api_key",
+        "decode",
+        "encode",
+        "flexible",
+        "flexible_answer",
+        "handle",
+        "version",
     )
 
     def __init__(self, api_key: int, version: int) -> None:
@@ -131,7 +137,13 @@ class Call:
     """
 
     __slots__ = (
-        *("client_id", "connection", "correlation_id", "done", "large", "request_bytes", "route"),
+        "client_id",
+        "connection",
+        "correlation_id",
+        "done",
+        "large",
+        "request_bytes",
+        "route",
     )
 
     def __init__(

@@ -279,13 +279,13 @@ class TransactionCoordinatorShard(CoordinatorShard):
         )
         try:
             decision = init_producer_id(
-                transactional_id,
-                known,
-                expected,
-                request.transaction_timeout_ms,
-                self._config,
-                self._producer_ids,
-                now_ms,
+                transactional_id=transactional_id,
+                known=known,
+                expected=expected,
+                timeout_ms=request.transaction_timeout_ms,
+                config=self._config,
+                producer_ids=self._producer_ids,
+                now_ms=now_ms,
             )
         except ProducerIdError as error:
             logger.warning(

@@ -105,7 +105,10 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         cluster = self.process.cluster
         image = CatalogueImage(cluster)
         made = WatchedShard(
-            *(self._groups, self._new_id, GROUP, self.watch),
+            self._groups,
+            self._new_id,
+            GROUP,
+            self.watch,
             consumer_settings=consumer_group_settings(cluster),
             image=lambda: image,
         )

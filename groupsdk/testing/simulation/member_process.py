@@ -298,13 +298,13 @@ class MemberProcess:
 
     def _connect(self, node: Node) -> Connection:
         connection = Connection(
-            self._timeline,
-            self._random,
-            self._world.process,
-            node.node_id,
-            self.name,
-            self._on_response,
-            lambda: self._on_broken(connection),
+            timeline=self._timeline,
+            random=self._random,
+            process=self._world.process,
+            node_id=node.node_id,
+            client_id=self.name,
+            on_response=self._on_response,
+            on_broken=lambda: self._on_broken(connection),
             harsh=self._world.harsh,
         )
         connection.blackhole = self.cut_off or node.node_id in self._unreachable

@@ -57,13 +57,13 @@ def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
     """Add the rules that can be, one answer each."""
     wanted = [
         Acl(
-            each.resource_type,
-            each.resource_name,
-            each.resource_pattern_type,
-            each.principal,
-            each.host,
-            each.operation,
-            each.permission_type,
+            resource_type=each.resource_type,
+            resource_name=each.resource_name,
+            pattern_type=each.resource_pattern_type,
+            principal=each.principal,
+            host=each.host,
+            operation=each.operation,
+            permission=each.permission_type,
         )
         for each in request.creations
     ]
@@ -102,15 +102,15 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> Response | None:
                 None,
                 tuple(
                     DeleteAclsMatchingAcl(
-                        0,
-                        None,
-                        acl.resource_type,
-                        acl.resource_name,
-                        acl.pattern_type,
-                        acl.principal,
-                        acl.host,
-                        acl.operation,
-                        acl.permission,
+                        error_code=0,
+                        error_message=None,
+                        resource_type=acl.resource_type,
+                        resource_name=acl.resource_name,
+                        pattern_type=acl.pattern_type,
+                        principal=acl.principal,
+                        host=acl.host,
+                        operation=acl.operation,
+                        permission_type=acl.permission,
                     )
                     for acl in authorizer.remove(_filter(each))
                 ),
@@ -129,11 +129,11 @@ def _check_known(*asked: Acl | AclFilter) -> None:
 
 def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     return AclFilter(
-        asked.resource_type_filter,
-        asked.resource_name_filter,
-        asked.pattern_type_filter,
-        asked.principal_filter,
-        asked.host_filter,
-        asked.operation,
-        asked.permission_type,
+        resource_type=asked.resource_type_filter,
+        resource_name=asked.resource_name_filter,
+        pattern_type=asked.pattern_type_filter,
+        principal=asked.principal_filter,
+        host=asked.host_filter,
+        operation=asked.operation,
+        permission=asked.permission_type,
     )

@@ -124,14 +124,14 @@ def _topic_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]
             chain += _broker_chain(call, broker_key)
         entries.append(
             DescribeConfigsResourceResult(
-                key,
-                value,
-                key in FIXED,
-                chain[0].source if chain else _DEFAULT,
-                False,
-                tuple(chain),
-                topic_type(key),
-                topic_documentation(key),
+                name=key,
+                value=value,
+                read_only=key in FIXED,
+                config_source=chain[0].source if chain else _DEFAULT,
+                is_sensitive=False,
+                synonyms=tuple(chain),
+                config_type=topic_type(key),
+                documentation=topic_documentation(key),
             )
         )
     return entries
@@ -209,21 +209,30 @@ def _broker_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConf
     if secret:
         chain = [replace(each, value=None) for each in chain if each.source != _DEFAULT]
     return DescribeConfigsResourceResult(
-        key,
-        chain[0].value if chain else None,
-        key not in DYNAMIC,
-        chain[0].source if chain else _DEFAULT,
-        secret,
-        tuple(chain),
-        broker_type(key),
-        broker_documentation(key),
+        name=key,
+        value=chain[0].value if chain else None,
+        read_only=key not in DYNAMIC,
+        config_source=chain[0].source if chain else _DEFAULT,
+        is_sensitive=secret,
+        synonyms=tuple(chain),
+        config_type=broker_type(key),
+        documentation=broker_documentation(key),
     )
 
 
 def _custom_entry(chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
     # a name that no setting has, kept for a plugin: what it is worth is unknown, so it is not shown
     (only,) = (replace(each, value=None) for each in chain)
-    return DescribeConfigsResourceResult(only.name, None, True, only.source, True, (only,), 0, None)
+    return DescribeConfigsResourceResult(
+        name=only.name,
+        value=None,
+        read_only=True,
+        config_source=only.source,
+        is_sensitive=True,
+        synonyms=(only,),
+        config_type=0,
+        documentation=None,
+    )
 
 
 def _group_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
@@ -241,14 +250,14 @@ def _group_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]
         chain += _broker_chain(call, broker_key)
         entries.append(
             DescribeConfigsResourceResult(
-                key,
-                chain[0].value,
-                False,
-                chain[0].source,
-                False,
-                tuple(chain),
-                broker_type(broker_key),
-                text,
+                name=key,
+                value=chain[0].value,
+                read_only=False,
+                config_source=chain[0].source,
+                is_sensitive=False,
+                synonyms=tuple(chain),
+                config_type=broker_type(broker_key),
+                documentation=text,
             )
         )
     return entries

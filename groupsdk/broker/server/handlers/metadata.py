@@ -162,13 +162,13 @@ def _partitions(
         else:
             found.append(
                 MetadataResponsePartition(
-                    ErrorCode.LEADER_NOT_AVAILABLE,
-                    index,
-                    -1,
-                    state.leader_epoch,
-                    replicas,
-                    (),
-                    replicas,
+                    error_code=ErrorCode.LEADER_NOT_AVAILABLE,
+                    partition_index=index,
+                    leader_id=-1,
+                    leader_epoch=state.leader_epoch,
+                    replica_nodes=replicas,
+                    isr_nodes=(),
+                    offline_replicas=replicas,
                 )
             )
     return found
@@ -228,15 +228,15 @@ def _described_page(
         topic.is_internal,
         tuple(
             DescribeTopicPartitionsResponsePartition(
-                each.error_code,
-                each.partition_index,
-                each.leader_id,
-                each.leader_epoch,
-                each.replica_nodes,
-                each.isr_nodes,
-                (),
-                (),
-                each.offline_replicas,
+                error_code=each.error_code,
+                partition_index=each.partition_index,
+                leader_id=each.leader_id,
+                leader_epoch=each.leader_epoch,
+                replica_nodes=each.replica_nodes,
+                isr_nodes=each.isr_nodes,
+                eligible_leader_replicas=(),
+                last_known_elr=(),
+                offline_replicas=each.offline_replicas,
             )
             for each in partitions
         ),
