@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from groupsdk.testing import LocalKafka, LocalKafkaError, MissingToolError, prepare
+from tests.support.brokers import QUICK_RESTART, running_again
 from tests.support.proxy import FaultProxy
 
 
@@ -38,8 +39,6 @@ _RUNNING = pytest.StashKey[pytest.Item | None]()
 _MISSING = pytest.StashKey[LocalKafkaError]()
 REQUIRE = "GROUPSDK_REQUIRE_KAFKA"
 
-# A broker that was killed is refused until the session of its old process ends.
-_QUICK_RESTART = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
 
 StartKafka = Callable[..., LocalKafka]
 """Start a broker of the test's own; takes the arguments of LocalKafka."""
@@ -163,7 +162,7 @@ def own_kafka(kafka_installed: None) -> Iterator[StartKafka]:
     with contextlib.ExitStack() as stack:
 
         def start(**options: Any) -> LocalKafka:
-            properties = _QUICK_RESTART | options.pop("properties", {})
+            properties = QUICK_RESTART | options.pop("properties", {})
             return stack.enter_context(LocalKafka(properties=properties, **options))
 
         yield start
@@ -178,11 +177,8 @@ def _cluster(kafka_installed: None) -> Iterator[LocalKafka]:
 @pytest.fixture
 def kafka_cluster(_cluster: LocalKafka) -> Iterator[LocalKafka]:
     """Three brokers, which the test may kill, pause and restart; all run again after it."""
-    yield _cluster
-    for node in _cluster.nodes:
-        if node.paused:
-            node.resume()
-    _cluster.start()
+    with running_again(_cluster):
+        yield _cluster
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from groupsdk.wire.connect_protocol import (
     CONFIG_MISMATCH,
     CONNECT_PROTOCOL_TYPE,
     ConnectAssignment,
-    ConnectorTaskId,
     WorkerState,
     decode_assignment,
     decode_metadata,
@@ -110,8 +109,6 @@ class ConnectCoordinator(AbstractCoordinator):
         self._shares: Mapping[str, Work] | None = None
         self._incremental = IncrementalCooperativeAssignor(max_delay_ms)
         self._snapshot = ClusterConfigState()
-        self._leader_urls: dict[str, str] | None = None
-        self._owners: dict[str | ConnectorTaskId, str] = {}
         self._assignment: ConnectAssignment | None = None
         self._completed_generation = -1
         self._unknown_since_ms = self._time.now_ms()
@@ -135,7 +132,6 @@ class ConnectCoordinator(AbstractCoordinator):
 
     @override
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        self._leader_urls = None
         if generation == -1 or not member_id:
             self.revoke_everything("out of the group")
         elif self._chosen == "default":
@@ -161,11 +157,6 @@ class ConnectCoordinator(AbstractCoordinator):
             return dict.fromkeys(members, failed)
         given = self._share_out(protocol, states)
         self._shares = given.held
-        self._leader_urls = {member: state.url for member, state in states.items()}
-        self._owners = {}
-        for member, work in given.held.items():
-            self._owners.update(dict.fromkeys(work.connectors, member))
-            self._owners.update(dict.fromkeys(work.tasks, member))
         return {member: _encoded(head, given, member, version) for member in members}
 
     def _share_out(self, protocol: str, states: Mapping[str, WorkerState]) -> ClusterAssignment:
@@ -289,7 +280,6 @@ class ConnectCoordinator(AbstractCoordinator):
     def revoke_everything(self, why: str) -> None:
         """Have the listener stop all work, and forget the assignment."""
         held, self._assignment = self._assignment, None
-        self._leader_urls = None
         if held is not None and not held.failed:
             work = Work(held.connectors, held.tasks)
             if work:
@@ -330,16 +320,6 @@ class ConnectCoordinator(AbstractCoordinator):
         if held is None or self.generation_if_stable() is None:
             return None
         return held.leader_url
-
-    def owner_url(self, item: str | ConnectorTaskId) -> str | None:
-        """Return where the owner of a connector or task answers to HTTP, as Kafka's class does.
-
-        None where that is not known: only the leader knows it, and only while no rebalance is needed. Who owns
-        what is told by the statuses, which every worker reads.
-        """
-        if self._leader_urls is None or not self.is_leader or self.snapshot().rejoin_pending:
-            return None
-        return self._leader_urls.get(self._owners.get(item, ""))
 
     def _log(self, level: int, message: str, *arguments: object) -> None:
         if logger.isEnabledFor(level):

@@ -179,9 +179,8 @@ def test_static_members_and_unknown_modes_are_refused() -> None:
         )
 
 
-def test_outside_of_a_group_it_leads_nothing_and_knows_no_owner() -> None:
+def test_outside_of_a_group_it_leads_nothing() -> None:
     coordinator = Rig().coordinator
     assert not coordinator.is_leader
     assert coordinator.leader_url is None
-    assert coordinator.owner_url("a") is None
     assert not coordinator.holds_for(0)

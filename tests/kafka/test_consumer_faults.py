@@ -25,6 +25,7 @@ from groupsdk.testing import LocalKafka
 from groupsdk.types import ProtocolMetadata
 from groupsdk.wire.schema import ApiKey
 from tests.kafka.migrating_group import look, place
+from tests.support.brokers import running_again
 from tests.support.consumers import (
     PACED_BY_TESTS,
     PROTOCOLS,
@@ -40,49 +41,17 @@ from tests.support.workers import Gate, eventually
 
 
 PARTITIONS = 4
-# A broker that was killed is refused until the session of its old process ends.
-_QUICK_RESTART = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
 
 NewGroup = Callable[..., Group]
 
 pytestmark = pytest.mark.timeout(180)
 
 
-@pytest.fixture(scope="module")
-def paced_proxy() -> Iterator[FaultProxy]:
-    """The proxy before the listener PROXIED of `paced_kafka`."""
-    with FaultProxy() as proxy:
-        yield proxy
-
-
-@pytest.fixture(scope="module")
-def paced_kafka(kafka_installed: None, paced_proxy: FaultProxy) -> Iterator[LocalKafka]:
-    """A broker whose groups may have short sessions, with a listener behind a proxy."""
-    with LocalKafka(
-        listeners={"PLAINTEXT": "PLAINTEXT", "PROXIED": "PLAINTEXT"},
-        advertised={"PROXIED": [paced_proxy.address]},
-        properties=_QUICK_RESTART | PACED_BY_TESTS,
-    ) as kafka:
-        paced_proxy.connect_to(kafka.nodes[0].address("PROXIED"))
-        yield kafka
-
-
 @pytest.fixture
 def broker(paced_kafka: LocalKafka) -> Iterator[LocalKafka]:
     """A broker that the test may kill and pause; it runs again after it."""
-    yield paced_kafka
-    for node in paced_kafka.nodes:
-        if node.paused:
-            node.resume()
-    paced_kafka.start()
-
-
-@pytest.fixture
-def way(paced_kafka: LocalKafka, paced_proxy: FaultProxy) -> Iterator[FaultProxy]:
-    """The way to the broker that can fail."""
-    paced_proxy.reset()
-    yield paced_proxy
-    paced_proxy.reset()
+    with running_again(paced_kafka):
+        yield paced_kafka
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +63,8 @@ def _paced_cluster(kafka_installed: None) -> Iterator[LocalKafka]:
 @pytest.fixture
 def cluster(_paced_cluster: LocalKafka) -> Iterator[LocalKafka]:
     """Three brokers, which the test may kill; all run again after it."""
-    yield _paced_cluster
-    for node in _paced_cluster.nodes:
-        if node.paused:
-            node.resume()
-    _paced_cluster.start()
+    with running_again(_paced_cluster):
+        yield _paced_cluster
 
 
 def create_topic(address: str, name: str, partitions: int, replicas: int = 1) -> None:
@@ -139,6 +105,17 @@ def two_members(group: Group) -> Iterator[tuple[DrivenConsumer, DrivenConsumer]]
     assert not two.errors
 
 
+@contextlib.contextmanager
+def undisturbed(members: Sequence[DrivenConsumer]) -> Iterator[None]:
+    """Check that the members keep what they own through the outage that the with block makes, and are told nothing."""
+    owned = [each.owned for each in members]
+    told = [list(each.told) for each in members]
+    yield
+    await_beats(*members)
+    assert [each.acts_on for each in members] == owned
+    assert [list(each.told) for each in members] == told
+
+
 def await_doubt(*driven: DrivenConsumer) -> None:
     """Wait until each takes it for possible that it is out."""
     for each in driven:
@@ -151,14 +128,11 @@ class TestBrokerKilled:
     ) -> None:
         with two_members(new_group(session_ms=20_000)) as members:
             owned = [each.owned for each in members]
-            told = [list(each.told) for each in members]
-            broker.kill()
-            eventually(lambda: members[0].consumer.snapshot().trouble)
-            assert [each.acts_on for each in members] == owned
-            broker.start()
-            await_beats(*members)
-            assert [each.acts_on for each in members] == owned
-            assert [list(each.told) for each in members] == told
+            with undisturbed(members):
+                broker.kill()
+                eventually(lambda: members[0].consumer.snapshot().trouble)
+                assert [each.acts_on for each in members] == owned
+                broker.start()
 
     def test_for_longer_than_the_session_nobody_acts_and_all_come_back(
         self, new_group: NewGroup, broker: LocalKafka
@@ -192,15 +166,12 @@ class TestBrokerPaused:
     ) -> None:
         with two_members(new_group(session_ms=5_000)) as members:
             owned = [each.owned for each in members]
-            told = [list(each.told) for each in members]
-            broker.pause()
-            # no heartbeat follows one that is not answered
-            eventually(lambda: members[0].consumer.metrics()["last-heartbeat-seconds-ago"] >= 1)
-            assert [each.acts_on for each in members] == owned
-            broker.resume()
-            await_beats(*members)
-            assert [each.acts_on for each in members] == owned
-            assert [list(each.told) for each in members] == told
+            with undisturbed(members):
+                broker.pause()
+                # no heartbeat follows one that is not answered
+                eventually(lambda: members[0].consumer.metrics()["last-heartbeat-seconds-ago"] >= 1)
+                assert [each.acts_on for each in members] == owned
+                broker.resume()
 
     def test_for_longer_than_the_session_nobody_acts_and_all_come_back(
         self, new_group: NewGroup, broker: LocalKafka

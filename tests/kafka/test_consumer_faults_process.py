@@ -15,7 +15,6 @@ from groupsdk.clock import SystemClock
 from groupsdk.testing import LocalKafka
 from tests.kafka.migrating_group import look
 from tests.support.consumers import (
-    PACED_BY_TESTS,
     PROTOCOLS,
     ConsumerProcess,
     Group,
@@ -30,33 +29,6 @@ EVERY = frozenset(range(PARTITIONS))
 _SESSION_MS = 1_500
 
 pytestmark = pytest.mark.timeout(180)
-
-
-@pytest.fixture(scope="module")
-def paced_proxy() -> Iterator[FaultProxy]:
-    """The proxy before the listener PROXIED of `paced_kafka`."""
-    with FaultProxy() as proxy:
-        yield proxy
-
-
-@pytest.fixture(scope="module")
-def paced_kafka(kafka_installed: None, paced_proxy: FaultProxy) -> Iterator[LocalKafka]:
-    """A broker whose groups may have short sessions, with a listener behind a proxy."""
-    with LocalKafka(
-        listeners={"PLAINTEXT": "PLAINTEXT", "PROXIED": "PLAINTEXT"},
-        advertised={"PROXIED": [paced_proxy.address]},
-        properties=PACED_BY_TESTS,
-    ) as kafka:
-        paced_proxy.connect_to(kafka.nodes[0].address("PROXIED"))
-        yield kafka
-
-
-@pytest.fixture
-def way(paced_proxy: FaultProxy, paced_kafka: LocalKafka) -> Iterator[FaultProxy]:
-    """The way to the broker that can fail."""
-    paced_proxy.reset()
-    yield paced_proxy
-    paced_proxy.reset()
 
 
 @pytest.fixture(params=PROTOCOLS)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from groupsdk.testing import LocalKafka
+from tests.support.brokers import QUICK_RESTART, running_again
 from tests.support.groups import describe_group
 from tests.support.workers import (
     Driven,
@@ -17,26 +18,20 @@ from tests.support.workers import (
 )
 
 
-# A broker that was killed is refused until the session of its old process ends.
-_QUICK_RESTART = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
-
 NewMember = Callable[..., RecordingMember]
 
 
 @pytest.fixture(scope="module")
 def _broker(kafka_installed: None) -> Iterator[LocalKafka]:
-    with LocalKafka(properties=_QUICK_RESTART) as kafka:
+    with LocalKafka(properties=QUICK_RESTART) as kafka:
         yield kafka
 
 
 @pytest.fixture
 def broker(_broker: LocalKafka) -> Iterator[LocalKafka]:
     """A broker that the test may kill and pause; it runs again after it."""
-    yield _broker
-    for node in _broker.nodes:
-        if node.paused:
-            node.resume()
-    _broker.start()
+    with running_again(_broker):
+        yield _broker
 
 
 def _member(kafka: LocalKafka, group_id: str, **settings: Any) -> RecordingMember:

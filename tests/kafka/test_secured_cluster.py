@@ -20,6 +20,7 @@ from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import AuthenticationError, GroupSdkError
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.node import Node
+from tests.support.brokers import QUICK_RESTART, running_again
 from tests.support.workers import (
     TIMEOUT_S,
     Driven,
@@ -31,7 +32,6 @@ from tests.support.workers import (
 )
 
 
-_QUICK_RESTART = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
 _SOCKET_MS = 3_000
 PASSWORD = "alice-secret"
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.timeout(240)  # nodes start and stop; none of it takes 
 @pytest.fixture(scope="module")
 def _secured(kafka_installed: None) -> Iterator[LocalKafka]:
     with LocalKafka(
-        nodes=3, listeners=("SASL_SSL", "PLAINTEXT"), properties=_QUICK_RESTART
+        nodes=3, listeners=("SASL_SSL", "PLAINTEXT"), properties=QUICK_RESTART
     ) as kafka:
         yield kafka
 
@@ -49,11 +49,8 @@ def _secured(kafka_installed: None) -> Iterator[LocalKafka]:
 @pytest.fixture
 def cluster(_secured: LocalKafka) -> Iterator[LocalKafka]:
     """Three nodes that the test may kill, stop and restart; all run again after it."""
-    yield _secured
-    for node in _secured.nodes:
-        if node.paused:
-            node.resume()
-    _secured.start()
+    with running_again(_secured):
+        yield _secured
 
 
 def _settings(kafka: LocalKafka, group_id: str, **settings: Any) -> dict[str, Any]:

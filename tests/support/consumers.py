@@ -2,9 +2,7 @@
 
 import contextlib
 import json
-import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -18,7 +16,6 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.clock import SystemClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import GroupSdkError
-from groupsdk.testing.watchdog import WATCHDOG
 from groupsdk.types import Generation, GroupMembershipOperation
 from groupsdk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from groupsdk.wire.messages.incremental_alter_configs import (
@@ -27,6 +24,7 @@ from groupsdk.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.support.groups import request_once
+from tests.support.processes import LedgerProcess
 from tests.support.workers import TIMEOUT_S, eventually
 
 
@@ -320,63 +318,18 @@ class Turn:
     error: str = ""
 
 
-class ConsumerProcess:
-    """Runs `main` below as a process; a context manager, which kills it at the end."""
+class ConsumerProcess(LedgerProcess):
+    """Runs `main` below as a process."""
 
     def __init__(self, ledger: Path, group: Group, **settings: Any) -> None:
-        self._ledger = ledger
-        self._arguments = [str(ledger), group.topic, json.dumps(group.settings(**settings))]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tests.support.consumers", *self._arguments]
-        self._process = subprocess.Popen(command, cwd=_ROOT, start_new_session=True)
-        WATCHDOG.watch(self._process.pid)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)  # its child as well, which may be stopped
-        self.kill()
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        assert self._process is not None
-        return self._process.pid
-
-    def pause(self, *, with_children: bool = False) -> None:
-        """Stop it from running (SIGSTOP)."""
-        (os.killpg if with_children else os.kill)(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it and its children run on (SIGCONT)."""
-        os.killpg(self.pid, signal.SIGCONT)
-
-    def send(self, number: int) -> int:
-        """Send it a signal that ends it, and return its exit status."""
-        assert self._process is not None
-        self._process.send_signal(number)
-        return self._process.wait(TIMEOUT_S)
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL)."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            WATCHDOG.forget(self._process.pid)
+        own = json.dumps(group.settings(**settings))
+        super().__init__("tests.support.consumers", ledger, group.topic, own)
 
     def turns(self) -> list[Turn]:
-        """Return what it wrote so far."""
-        try:
-            lines = self._ledger.read_text(encoding="utf-8").split("\n")[:-1]
-        except FileNotFoundError:
-            return []
-        read = [json.loads(line) for line in lines]
+        """Return the turns that it has written so far."""
         return [
             Turn(at, generation, {int(key): value for key, value in tenures.items()}, error)
-            for at, generation, tenures, error in read
+            for at, generation, tenures, error in self.lines()
         ]
 
     def acts_on(self) -> frozenset[int]:

@@ -3,10 +3,7 @@
 import argparse
 import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +17,7 @@ from typing_extensions import override
 from groupsdk import AbstractCoordinator, Generation, GroupMembers, GroupMembershipOperation
 from groupsdk.clock import Deadline, SystemClock
 from groupsdk.errors import GroupSdkError
-from groupsdk.testing.watchdog import WATCHDOG
+from tests.support.processes import LedgerProcess
 
 
 T = TypeVar("T")
@@ -339,68 +336,19 @@ class Entry:
     text: str = ""
 
 
-class WorkerProcess:
-    """Runs `main` below as a process; used as a context manager, which kills it at the end."""
+class WorkerProcess(LedgerProcess):
+    """Runs `main` below as a process."""
 
     def __init__(self, ledger: Path, **settings: Any) -> None:
-        self._ledger = ledger
-        self._settings = settings
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tests.support.workers", str(self._ledger)]
-        self._process = subprocess.Popen(
-            [*command, json.dumps(self._settings)], cwd=_ROOT, start_new_session=True
-        )
-        WATCHDOG.watch(self._process.pid)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None and self._process.poll() is None:
-            # Its child as well, which may be stopped.
-            os.killpg(self.pid, signal.SIGKILL)
-        self.kill()
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def children(self) -> list[int]:
-        """The ids of its child processes."""
-        tasks = Path(f"/proc/{self.pid}/task").glob("*/children")
-        return [int(child) for task in tasks for child in task.read_text().split()]
-
-    def pause(self, *, with_children: bool = False) -> None:
-        """Stop it from running (SIGSTOP)."""
-        (os.killpg if with_children else os.kill)(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it and its children run on (SIGCONT)."""
-        os.killpg(self.pid, signal.SIGCONT)
+        super().__init__("tests.support.workers", ledger, json.dumps(settings))
 
     def terminate(self) -> int:
         """Ask it to end (SIGTERM) and return its exit status."""
-        assert self._process is not None
-        self._process.terminate()
-        return self._process.wait(TIMEOUT_S)
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL)."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            WATCHDOG.forget(self._process.pid)
+        return self.send(signal.SIGTERM)
 
     def ledger(self) -> list[Entry]:
-        """Return what it wrote so far."""
-        try:
-            lines = self._ledger.read_text(encoding="utf-8").split("\n")[:-1]
-        except FileNotFoundError:
-            return []
-        return [Entry(**json.loads(line)) for line in lines]
+        """Return the entries that it has written so far."""
+        return [Entry(**line) for line in self.lines()]
 
     def acts(self) -> list[Entry]:
         """Return when it acted, and under which generation."""

@@ -1,0 +1,20 @@
+"""Real brokers that tests may break, and that run again afterwards."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from groupsdk.testing import LocalKafka
+
+
+QUICK_RESTART = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
+"""Properties: a broker that was killed is refused until the session of its old process ends."""
+
+
+@contextmanager
+def running_again(kafka: LocalKafka) -> Iterator[LocalKafka]:
+    """Resume the nodes that the with block left paused, and start those that it left stopped."""
+    yield kafka
+    for node in kafka.nodes:
+        if node.paused:
+            node.resume()
+    kafka.start()
