@@ -53,21 +53,21 @@ class CoordinatorLog(Protocol):
     def append(
         self, records: Sequence[Record], producer: ProducerStamp | None, now_ms: int
     ) -> None:
-        """Encode records and append them as one batch; all of them are in the log when it returns, or none.
+        """Encode records and append them as one batch, atomically.
 
         Raises:
             GroupSdkError: they could not be encoded or, with an `error_code`, not be written.
         """
 
     def replay(self) -> Iterator[Replayed | Marker]:
-        """Go through the whole log: records, and the markers of transactions."""
+        """Yield the whole log: records and transaction markers."""
 
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
-        """Go through the whole log as `replay` does, but with many records without a producer at once."""
+        """Yield the whole log as `replay` does, but batch records without a producer."""
 
 
 class Crowd(Protocol):
-    """Those who may have requests."""
+    """Tells whether many clients are connected."""
 
     @property
     def is_crowded(self) -> bool:
@@ -75,7 +75,7 @@ class Crowd(Protocol):
 
 
 class RuntimeState(Enum):
-    """Where a runtime is in its life (Kafka: CoordinatorRuntime.CoordinatorState)."""
+    """The state of a runtime (Kafka: CoordinatorRuntime.CoordinatorState)."""
 
     LOADING = "Loading"
     """Replays its log; requests are answered with COORDINATOR_LOAD_IN_PROGRESS."""
@@ -106,7 +106,7 @@ TRANSITIONS: Final[Mapping[tuple[RuntimeState, RuntimeTrigger], RuntimeState]] =
 
 
 class CoordinatorRuntime:
-    """Do what the state machine of one partition decides.
+    """Carries out the decisions of the state machine of one partition.
 
     For one thread. A token stands for every request that is owed an answer.
 
@@ -163,7 +163,7 @@ class CoordinatorRuntime:
         return at_ms is not None and self._scheduler.now_ms() >= at_ms
 
     def load(self) -> None:
-        """Begin to load the log; a short one is loaded when it returns."""
+        """Start loading the log; a short one is loaded on return."""
         self._load_start_ms = self._scheduler.now_ms()
         self._loading = self._log.load()
         self._load_slice()
@@ -224,7 +224,7 @@ class CoordinatorRuntime:
     # -- requests
 
     def unavailable(self) -> ErrorCode | None:
-        """Say why requests cannot be taken now; None: they can."""
+        """Return why requests cannot be accepted now; None if they can."""
         match self.state:
             case RuntimeState.ACTIVE:
                 return None
@@ -244,7 +244,7 @@ class CoordinatorRuntime:
         client_host: str,
         principal: str,
     ) -> None:
-        """Hand a request to the state machine; `answer` is called once, now or later.
+        """Pass a request to the state machine; `answer` is called once, now or later.
 
         To be called while `unavailable` is None.
         """
@@ -272,7 +272,7 @@ class CoordinatorRuntime:
         self._do(result, now_ms)
 
     def _do_gathered(self) -> None:
-        """Hand over what came in this turn of the loop, and write it as one batch."""
+        """Process the requests gathered in this iteration of the loop, and write them as one batch."""
         gathered, self._gathered = self._gathered, []
         gathering = self._gathering
         if not gathered or gathering is None:
@@ -326,17 +326,17 @@ class CoordinatorRuntime:
         return self._do(result, self._scheduler.now_ms())
 
     def marked(self, producer: ProducerStamp, *, committed: bool) -> None:
-        """Tell the machine of a marker that was appended to its log."""
+        """Replay a transaction marker that was appended to the log."""
         self.shard.replay_marker(producer, committed=committed)
         self._arm()
 
     @property
     def waiting(self) -> int:
-        """Count the requests that are owed an answer."""
+        """Return the number of unanswered requests."""
         return len(self._owed)
 
     def advance(self) -> None:
-        """Do what is due."""
+        """Run the state machine's due timers."""
         self._timer = None
         if self.state is not RuntimeState.ACTIVE:
             return
@@ -354,7 +354,7 @@ class CoordinatorRuntime:
             raise
 
     def unload(self, error: ErrorCode) -> None:
-        """Answer everything that waits and stop."""
+        """Answer all waiting requests and stop."""
         if self.state is RuntimeState.ACTIVE:
             self._do_gathered()
             now_ms = self._scheduler.now_ms()
@@ -369,7 +369,7 @@ class CoordinatorRuntime:
     # -- what it decided
 
     def _do(self, result: Result, now_ms: int) -> bool:
-        """Write what was decided, send the replies, and do what follows from that; return whether it was written."""
+        """Write a result, send its replies, and carry out what follows. Return whether it was written."""
         written = True
         while result is not NOTHING:
             following = NOTHING
@@ -387,7 +387,7 @@ class CoordinatorRuntime:
         return written
 
     def _write(self, result: Result, now_ms: int) -> tuple[Result, Result]:
-        """Append and replay the records; where they cannot be appended, do what the machine says then.
+        """Append and replay the records; if the append fails, send the machine's replies for that case.
 
         Returns:
             The result, or the machine's other one where the records could not be written; and what follows.

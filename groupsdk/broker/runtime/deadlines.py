@@ -1,4 +1,4 @@
-"""Keep deadlines in buckets, so that putting one off costs no more than writing a number.
+"""Keep deadlines in buckets, so that postponing one costs no more than an assignment.
 
 A member's session is put off with every heartbeat and ends hardly ever. So its holder stays where it was
 filed first; when that bucket's time comes, holders that postponed their deadline are moved to a new one, once in a
@@ -14,7 +14,7 @@ NEVER: Final = 2**63 - 1
 
 
 class Deadline:
-    """Base of everything that has one deadline, of which the buckets keep track.
+    """Base class of objects with one deadline that the buckets track.
 
     Attributes:
         deadline_ms: when it is due; NEVER while nothing is.
@@ -32,12 +32,12 @@ D = TypeVar("D", bound=Deadline)
 
 
 class DeadlineBuckets(Generic[D]):
-    """Hold the deadlines of many; nothing is due early, and late by less than `width_ms`."""
+    """Tracks many deadlines; none is due early, and none is late by `width_ms` or more."""
 
     __slots__ = ("_buckets", "_times", "_width_ms", "next_ms")
 
     def __init__(self, width_ms: int) -> None:
-        """Create it without deadlines; those that fall into the same `width_ms` are one bucket."""
+        """Create empty buckets, each `width_ms` wide."""
         self._width_ms = width_ms
         self._buckets: dict[int, list[D]] = {}
         self._times: list[int] = []
@@ -45,18 +45,18 @@ class DeadlineBuckets(Generic[D]):
         """When something may be due, at the earliest; NEVER if nothing will be. Not to be set."""
 
     def set(self, holder: D, deadline_ms: int) -> None:
-        """Give a holder a deadline in place of the one that it has."""
+        """Set the deadline of a holder, replacing an earlier one."""
         holder.deadline_ms = deadline_ms
         # a bucket that comes too early for it costs one more filing, one that comes too late is not seen
         if deadline_ms < holder.filed_ms:
             self._file(holder)
 
     def clear(self, holder: D) -> None:
-        """Take a holder's deadline away; without one it goes with its bucket."""
+        """Clear the deadline of a holder; it is removed together with its bucket."""
         holder.deadline_ms = NEVER
 
     def pop_due(self, now_ms: int) -> list[D]:
-        """Take out the earliest bucket whose time has come; return those in it that are due.
+        """Remove the earliest due bucket. Return its holders that are due.
 
         They have no deadline afterwards. Call it again while `next_ms` is not after `now_ms`.
         """

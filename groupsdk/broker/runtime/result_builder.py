@@ -1,4 +1,4 @@
-"""Collect what one event leads to: records, replies, and what follows once the records are written or refused."""
+"""Build the result of one event: records, replies, and callbacks for when the records are written or rejected."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,14 +8,14 @@ from groupsdk.wire.schema import Response
 
 
 Written = Callable[["ResultBuilder"], None]
-"""Goes on once the records are in the log and replayed, in a new builder."""
+"""Called once the records are in the log and replayed, with a new builder."""
 
 Failed = Callable[["ResultBuilder", ErrorCode], None]
-"""Goes on after the records could not be written, in a new builder, with the error to answer."""
+"""Called after the records could not be written, with a new builder and the error to answer."""
 
 
 class ResultBuilder:
-    """Collect the records and replies of one event.
+    """Collects the records and replies of one event.
 
     A reply is sent whatever becomes of the records; a promise only when they are in the log. What `when_written`
     and `if_failed` are given changes nothing that lasts: that is for the replay of the records alone. It answers
@@ -33,7 +33,7 @@ class ResultBuilder:
     )
 
     def __init__(self, now_ms: int) -> None:
-        """Create it without anything to do."""
+        """Create an empty result."""
         self.now_ms = now_ms
         self.records: list[Record] = []
         self.replies: list[Reply] = []
@@ -59,7 +59,7 @@ class ResultBuilder:
         self.records += records
 
     def take(self, other: "ResultBuilder") -> None:
-        """Take over what another event leads to; neither of them writes for a producer."""
+        """Add the content of another builder; neither may write for a producer."""
         self.records += other.records
         self.replies += other.replies
         self.promises += other.promises
@@ -67,15 +67,15 @@ class ResultBuilder:
         self.failures += other.failures
 
     def when_written(self, following: Written) -> None:
-        """Have this called once the records are in the log and replayed."""
+        """Add a callback for when the records are in the log and replayed."""
         self.following.append(following)
 
     def if_failed(self, failed: Failed) -> None:
-        """Have this called if the records cannot be written."""
+        """Add a callback for when the records cannot be written."""
         self.failures.append(failed)
 
     def result(self) -> Result:
-        """Return it all as the runtime takes it."""
+        """Return the result for the runtime."""
         if not (self.records or self.replies or self.promises):
             return NOTHING
         replies = (*self.replies, *self.promises) if self.promises else tuple(self.replies)

@@ -1,4 +1,4 @@
-"""Call functions at their time: one heap for everything in a broker that waits."""
+"""Call functions at a given time: one heap for all timers of a broker."""
 
 import heapq
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _FEW: Final = 64
 
 
 class Timer:
-    """One call that is to come; `cancel` it when it is not wanted any more."""
+    """A scheduled call; `cancel` it if it is no longer needed."""
 
     __slots__ = ("at_ms", "call")
 
@@ -20,12 +20,12 @@ class Timer:
         self.call: Callable[[], Any] | None = call
 
     def cancel(self) -> None:
-        """Forget the call; harmless when it was made already."""
+        """Cancel the call; does nothing if it was made already."""
         self.call = None
 
 
 class Scheduler:
-    """Keep timers by their time and call those that are due.
+    """Keeps timers in order of time and calls those that are due.
 
     It waits for nothing by itself: whoever owns it calls `run_due` when `next_ms` has come, and is told by
     `on_earlier` when that moves forward. In a broker the event loop does so, with a virtual clock the test.
@@ -47,7 +47,7 @@ class Scheduler:
         self.on_earlier: Callable[[int], None] | None = None
 
     def at(self, at_ms: int, call: Callable[[], Any]) -> Timer:
-        """Call a function at a time; at the next `run_due` where it has passed."""
+        """Call a function at a time, or at the next `run_due` if that time has passed."""
         timer = Timer(at_ms, call)
         heap = self._heap
         earlier = not heap or at_ms < heap[0][0]
@@ -65,14 +65,14 @@ class Scheduler:
 
     @property
     def next_ms(self) -> int | None:
-        """When the next call is due; None: there is none."""
+        """The time of the next call; None if there is none."""
         heap = self._heap
         while heap and heap[0][2].call is None:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
     def run_due(self) -> int:
-        """Call what is due by now, in the order of time; return how many calls were made.
+        """Make the calls that are due, in order of time. Return their number.
 
         What a call schedules for now is left for the next time, so that this ends.
         """

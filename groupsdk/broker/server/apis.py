@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 
 class ServedApi(NamedTuple):
-    """Say which versions of an API are served, and where its handler is.
+    """The served versions of an API, and the location of its handler.
 
     The numbers stand here, and not only in the declarations of the messages, so that answering ApiVersions
     does not import fifty modules.

@@ -1,4 +1,4 @@
-"""Let a connection do nothing before its client has proved who it is."""
+"""Authenticate connections: no request passes before the client has proved its identity."""
 
 import logging
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +29,7 @@ def prepare(
     node: "Node",
     transport: "asyncio.BaseTransport",
 ) -> None:
-    """Find out by TLS who a client is, or have SASL find out."""
+    """Identify a client by its TLS certificate, or prepare SASL to do so."""
     if address.uses_sasl:
         connection.principal = ""
         connection.authenticator = SaslGate(node)
@@ -53,7 +53,7 @@ _SHORT_NAMES: Final = {
 
 
 def certificate_name(certificate: Any) -> str | None:
-    """Write the subject of a certificate as Java does (RFC 2253, the last part first); None: there is none."""
+    """Return the subject of a certificate as Java writes it (RFC 2253, last part first); None if there is none."""
     if not certificate:
         return None
     parts = [
@@ -70,7 +70,7 @@ def _escaped(value: str) -> str:
 
 
 class SaslGate:
-    """Stand before a connection's requests until SASL is done, and after that when it has run out."""
+    """Blocks the requests of a connection until SASL authentication is complete, and again once it expires."""
 
     __slots__ = ("_expires_ms", "_node", "_server", "done", "lifetime_ms", "mechanism", "raw")
 
@@ -87,7 +87,7 @@ class SaslGate:
         """Whether the client sends bare SASL messages (SaslHandshake version 0)."""
 
     def check(self, connection: "Connection", key: int) -> None:
-        """Let a request pass or not.
+        """Decide whether a request may pass.
 
         Raises:
             BadRequestError: as in Kafka, the connection ends.
@@ -114,7 +114,7 @@ class SaslGate:
         return self._server is not None
 
     def evaluate(self, connection: "Connection", message: bytes) -> bytes:
-        """Take the client's next message and return the answer; the last one makes it known.
+        """Process the client's next message and return the response; the last one authenticates the client.
 
         Raises:
             GroupSdkError: the client is not who it says.
@@ -145,7 +145,7 @@ class SaslGate:
         return answer
 
     def _begin_session(self, now_ms: int, expires_ms: int | None) -> None:
-        """Let the session end with connections.max.reauth.ms or with its token, whichever is first (KIP-368)."""
+        """End the session after connections.max.reauth.ms or when its token expires, whichever is first (KIP-368)."""
         longest_ms = self._node.cluster.config.connections_max_reauth_ms
         ends = [] if expires_ms is None else [expires_ms]
         if longest_ms:

@@ -1,4 +1,4 @@
-"""Put a whole broker together on one event loop: files, catalogue, cluster and nodes."""
+"""Assemble a whole broker on one event loop: files, catalogue, cluster and nodes."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ _LOOK_AGAIN_S: Final = 0.001
 
 
 class Memory:
-    """What a broker without a data directory keeps over a restart in the same process."""
+    """The data that a broker without a data directory keeps across restarts in the same process."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -41,7 +41,7 @@ class Memory:
 
 
 class Broker:
-    """A cluster of one process, on one event loop; every method is called on that loop's thread.
+    """A cluster in one process, on one event loop; call every method on that loop's thread.
 
     `open` makes it ready, so that clients may connect; `serve` answers them; `close` ends it.
 
@@ -108,12 +108,12 @@ class Broker:
 
     @property
     def cluster(self) -> Cluster:
-        """What the nodes share; after `open`."""
+        """The state that the nodes share; available after `open`."""
         assert self._cluster is not None, "the broker is not open"
         return self._cluster
 
     def open(self, topics: Mapping[str, int] | None = None) -> None:
-        """Take the data directory and the ports, and create topics that are not there yet.
+        """Open the data directory, bind the ports, and create missing topics.
 
         Raises:
             ConfigError: a setting, or a port that is taken.
@@ -180,7 +180,7 @@ class Broker:
         return self._users_known
 
     async def serve(self) -> None:
-        """Answer clients from now on; returns when all listeners accept connections."""
+        """Start serving clients. Return when all listeners accept connections."""
         self._loop = loop = asyncio.get_running_loop()
         for call in self._deferred:
             loop.call_soon(call)
@@ -194,7 +194,7 @@ class Broker:
         self.cluster.logs.start_upkeep()
 
     def _elect_leaders(self, cluster: Cluster) -> None:
-        """Elect a leader for each partition of an earlier run, under a new leader epoch.
+        """Elect a leader for each existing partition, under a new leader epoch.
 
         Kafka's controller does so when a broker comes back. Clients that lived through the restart then see
         FENCED_LEADER_EPOCH until they have read the metadata again. A partition whose node is not there any
@@ -226,20 +226,20 @@ class Broker:
         self._loop.call_soon_threadsafe(call)
 
     async def settled(self) -> None:
-        """Wait until no group waits for an assignor, which takes the machine's time whatever the clock says."""
+        """Wait until no group is waiting for an assignor, which runs in real time whatever the clock says."""
         threads = self.cluster.assignor_threads
         while threads is not None and threads.is_busy:  # noqa: ASYNC110 - they know no loop
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def run_due(self) -> None:
-        """Do what is due; with a clock of one's own, after it was moved."""
+        """Run the calls that are due; used with a manual clock after moving it."""
         self.scheduler.run_due()
 
     def _timer_failed(self, error: Exception) -> None:
         _LOG.error("a timer failed", exc_info=error)
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node as a crash does: its connections end; the other nodes lead what it led."""
+        """Stop a node as in a crash: its connections end, and the other nodes take over its partitions."""
         node = self._node(node_id)
         if node.running:
             node.stop()
@@ -247,7 +247,7 @@ class Broker:
             _LOG.info("node %d: stopped", node_id)
 
     async def start_node(self, node_id: int) -> None:
-        """Start a stopped node with the ports that it had; it leads what nobody took over."""
+        """Start a stopped node on its former ports; it leads the partitions that no other node took over."""
         node = self._node(node_id)
         if not node.running:
             node.bind()
@@ -261,7 +261,7 @@ class Broker:
         return node
 
     def close(self) -> None:
-        """Answer what waits, end all connections and write everything out."""
+        """Answer waiting requests, close all connections and flush everything to disk."""
         for node in self.nodes.values():
             node.stop()
         for timer in self._timers:
@@ -283,7 +283,7 @@ _MS_PER_S: Final = 1000
 
 
 class LoopTimer:
-    """Run a scheduler on an event loop: one wake-up of the loop, for the first of its calls.
+    """Runs a scheduler on an event loop, with one loop timer for the earliest call.
 
     Args:
         loop: whose thread all calls are made on.
@@ -305,7 +305,7 @@ class LoopTimer:
             self._arm(scheduler.next_ms)
 
     def close(self) -> None:
-        """Make no more calls."""
+        """Stop making calls."""
         self._closed = True
         self._scheduler.on_earlier = None
         if self._wake is not None:

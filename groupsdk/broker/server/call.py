@@ -1,4 +1,4 @@
-"""A request in flight: how its API is decoded, handled and encoded, what its client may do, and coordinators asked for it."""
+"""A request in flight: decoding, handling and encoding it, authorization, and calls to coordinators."""
 
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
@@ -30,7 +30,7 @@ Handler = Callable[["Call", Any], "Response | Steps | None"]
 
 
 class Pace:
-    """Says after which elements of a request work on it is to pause, for others to have their turn."""
+    """Decides after which elements of a request its handler pauses, so that other requests can run."""
 
     __slots__ = ("_done",)
 
@@ -38,7 +38,7 @@ class Pace:
         self._done = 0
 
     def due(self, weight: int = 1) -> bool:
-        """Count an element; returns whether to pause before it.
+        """Count an element. Return whether to pause before it.
 
         Args:
             weight: how many simple elements it costs as much as.
@@ -51,7 +51,7 @@ class Pace:
 
 
 def at_once(answer: "Response | Steps | None") -> "Response | None":
-    """Do all the steps of a handler's work without a pause, for callers that have no loop; returns the answer."""
+    """Run all steps of a handler without pauses and return the response, for callers without a loop."""
     if not isinstance(answer, GeneratorType):
         return cast("Response | None", answer)
     while True:
@@ -62,7 +62,7 @@ def at_once(answer: "Response | Steps | None") -> "Response | None":
 
 
 class Route:
-    """How one API in one version is read, handled and answered; made on first use."""
+    """How one version of an API is decoded, handled and encoded; created on first use."""
 
     __slots__ = (
         "_decode_in_steps",
@@ -98,7 +98,7 @@ class Route:
         self._encode_in_steps: Any = None
 
     def decode_in_steps(self, payload: bytes, start: int) -> "CodecSteps[Any]":
-        """Decode a request of very many elements, so that others have their turn."""
+        """Decode a very large request in steps, so that other requests can run."""
         if self._decode_in_steps is None:
             from groupsdk.wire.compiler import lenient_decoder_in_steps
 
@@ -107,7 +107,7 @@ class Route:
         return steps
 
     def encode_in_steps(self, response: "Response") -> "CodecSteps[bytes]":
-        """Encode the answer to such a request, likewise."""
+        """Encode the response to a very large request in steps."""
         if self._encode_in_steps is None:
             from groupsdk.wire.compiler import encoder_in_steps
 
@@ -120,7 +120,7 @@ _routes: dict[tuple[int, int], Route] = {}
 
 
 def route(api_key: int, version: int) -> Route | None:
-    """Return how an API is served in a version; None: it is not."""
+    """Return the route for a version of an API; None if it is not served."""
     found = _routes.get((api_key, version))
     if found is None:
         served = APIS.get(api_key)
@@ -131,7 +131,7 @@ def route(api_key: int, version: int) -> Route | None:
 
 
 class Call:
-    """One request on its way; answered exactly once, by `answer`, or not at all, by `answer_nothing`.
+    """One request in flight; answered exactly once, by `answer`, or never, by `answer_nothing`.
 
     It outlives its connection harmlessly: an answer to a connection that is gone is dropped.
     """
@@ -165,42 +165,42 @@ class Call:
 
     @property
     def node(self) -> "Node":
-        """The node that was asked."""
+        """The node that received the request."""
         return self.connection.node
 
     @property
     def version(self) -> int:
-        """The version of the API that was asked."""
+        """The API version of the request."""
         return self.route.version
 
     @property
     def principal(self) -> str:
-        """Who asks, as `User:name`."""
+        """The principal of the client, as `User:name`."""
         return self.connection.principal
 
     @property
     def client_host(self) -> str:
-        """Where it asks from, as Java prints an address."""
+        """The client's address, as Java prints it."""
         return self.connection.client_host
 
     def answer(self, response: "Response") -> None:
-        """Send the answer; once only, a second one is dropped."""
+        """Send the response; a second one is dropped."""
         if not self.done:
             self.done = True
             self.connection.answered(self, response)
 
     def go_on_with(self, request: Any, steps: Steps) -> None:
-        """Do the work that a request still asks for, and answer it; where the work fails, with an error."""
+        """Run the remaining steps of a request and answer it; if a step fails, answer with an error."""
         self.connection.go_on_with(self, request, steps)
 
     def answer_nothing(self) -> None:
-        """Go on without an answer (Produce with acks=0)."""
+        """Finish without a response (Produce with acks=0)."""
         if not self.done:
             self.done = True
             self.connection.go_on()
 
     def silence(self) -> None:
-        """Let the answer come to nothing: the request counts as never answered."""
+        """Suppress the response: the request counts as never answered."""
         self.done = True
 
     @property
@@ -210,7 +210,7 @@ class Call:
 
 
 def allowed(call: Call, operation: str, resource: str, name: str) -> bool:
-    """Return whether the client may do this.
+    """Return whether the client is allowed an operation on a resource.
 
     Args:
         call: the request; its connection knows who asks.
@@ -226,12 +226,12 @@ def allowed(call: Call, operation: str, resource: str, name: str) -> bool:
 
 
 def cluster_allowed(call: Call, operation: str) -> bool:
-    """Return whether the client may do this to the cluster."""
+    """Return whether the client is allowed an operation on the cluster."""
     return allowed(call, operation, "cluster", "kafka-cluster")
 
 
 def operations(call: Call, resource: str, name: str, *, asked: bool) -> int:
-    """Return the operations that the client may do, as a set of bits; NOT_ASKED where it did not ask."""
+    """Return the operations allowed to the client, as a bit set; NOT_ASKED if the request did not ask for them."""
     if not asked:
         from groupsdk.wire.messages.metadata import NOT_ASKED
 
@@ -255,7 +255,7 @@ def ask(
     request: "Request[Any]",
     answer: "Callable[[Response], None]",
 ) -> None:
-    """Have a coordinator answer a request made for a call; where there is none, answer the error.
+    """Send a request to its coordinator and answer the call with the response, or with an error if there is none.
 
     Args:
         call: says who asks, and in which version.
@@ -286,7 +286,7 @@ def gather(
     parts: "Sequence[tuple[CoordinatorRuntime | ErrorCode, Request[Any]]]",
     combine: "Callable[[list[Any]], Response]",
 ) -> "Response | None":
-    """Ask for all parts; answer the call with what `combine` makes of the answers, in their order.
+    """Send all partial requests, and answer the call with their combined responses, in order.
 
     Returns:
         None, or the answer where there is nothing to ask.
@@ -309,7 +309,7 @@ def gather(
 
 
 class LeaderHints:
-    """Collect the leaders that one answer names."""
+    """Collects the leaders named in one response."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -322,7 +322,7 @@ class LeaderHints:
         return state.leader, state.leader_epoch
 
     def endpoints(self) -> list[tuple[int, str, int, str | None]]:
-        """Return (node id, host, port, rack) of the leaders that were named and run."""
+        """Return (node id, host, port, rack) of the named leaders that are running."""
         if not self._named:
             return []
         listener = self._call.connection.listener_name

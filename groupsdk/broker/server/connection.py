@@ -1,4 +1,4 @@
-"""Serve one connection: cut requests out of its bytes, have them handled one after the other, answer."""
+"""Serve one connection: split its bytes into requests, handle them one at a time, and respond."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ _RESERVE_FROM: Final = 64 * 1024
 
 
 class ConnectionState(Enum):
-    """What a connection does about its client's requests (Kafka: KafkaChannel.ChannelMuteState)."""
+    """The read state of a connection (Kafka: KafkaChannel.ChannelMuteState)."""
 
     READY = "Ready"
     """No request is in hand: the next one is taken up."""
@@ -99,7 +99,7 @@ _WRITING_RESUMED: Final = _moves_by(ConnectionTrigger.WRITING_RESUMED)
 
 
 class BadRequestError(GroupSdkError):
-    """Bytes on which Kafka closes the connection: no request, or one that is not served."""
+    """Bytes on which Kafka closes the connection: an invalid request, or one that is not served."""
 
 
 class Connection(asyncio.Protocol):
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take note of the client, or refuse it."""
+        """Register the client, or refuse it."""
         self._transport = cast("asyncio.Transport", transport)
         self.active_ms = self._listener.now_ms()
         address = transport.get_extra_info("peername")
@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of everything."""
+        """Release everything that the connection holds."""
         self._state = _CLOSED
         self._buffer.clear()
         self._release()
@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        """Take bytes in and serve the requests that are complete."""
+        """Buffer received bytes and serve the complete requests."""
         self.heard = True
         if self._state is _READY and not self._buffer:
             self._serve(data)
@@ -206,19 +206,19 @@ class Connection(asyncio.Protocol):
 
     @override
     def pause_writing(self) -> None:
-        """Take up no more requests of a client that does not read."""
+        """Stop serving requests of a client that does not read its responses."""
         self._state = _WRITING_PAUSED[self._state]
         self._note_unsent(self._transport.get_write_buffer_size())
 
     @override
     def resume_writing(self) -> None:
-        """Go on with a client that reads again."""
+        """Resume serving a client that reads again."""
         self._state = _WRITING_RESUMED[self._state]
         self._note_unsent(0)
         self._listener.soon(self._resume)
 
     def close(self, reason: str = "") -> None:
-        """End the connection, what was answered is still sent."""
+        """Close the connection after sending the pending responses."""
         if self._state is not _CLOSED:
             if reason:
                 _LOG.info("node %d: closing %s: %s", self.node.node_id, self.peer, reason)
@@ -227,22 +227,22 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """End the connection at once; what is not sent is lost."""
+        """Close the connection immediately; unsent responses are lost."""
         self._state = _CLOSED
         self._transport.abort()
 
     @property
     def closed(self) -> bool:
-        """Whether its client gets no further answer."""
+        """Whether the client gets no further responses."""
         return self._state is _CLOSED
 
     @property
     def must_answer_small(self) -> bool:
-        """Return whether answers have to be small, as clients that do not read hold too much already."""
+        """Return whether responses must be small because slow clients already hold too much memory."""
         return self._listener.must_answer_small
 
     def expire(self, reason: str) -> None:
-        """End the connection of a client that is idle; at once where it does not read what was sent."""
+        """Close an idle connection; immediately if the client does not read what was sent."""
         if self._state in {_CLOSED, _BLOCKED, _ANSWERING_BLOCKED}:
             _LOG.info("node %d: dropping %s: %s", self.node.node_id, self.peer, reason)
             self.abort()
@@ -250,7 +250,7 @@ class Connection(asyncio.Protocol):
             self.close(reason)
 
     def answered(self, call: Call, response: "Response") -> None:
-        """Send the answer to the request in hand, and go on."""
+        """Send the response to the current request and continue with the next one."""
         if self._state is _CLOSED:
             return
         if call.large or call.request_bytes > _LARGE_MESSAGE:
@@ -287,7 +287,7 @@ class Connection(asyncio.Protocol):
             self.go_on()
 
     def _in_steps(self, steps: "CodecSteps[Any]", done: Callable[[Any], None]) -> None:
-        """Do one step of reading or writing a large message; the next ones after what else is to be done."""
+        """Run one step of reading or writing a large message, and schedule the next after other pending work."""
         if self._state is _CLOSED:
             return
         try:
@@ -306,7 +306,7 @@ class Connection(asyncio.Protocol):
         done(result)
 
     def go_on(self) -> None:
-        """Take up the next request."""
+        """Start the next request."""
         self._state = _ANSWERED[self._state]
         if not self._serving:
             self._flush()
@@ -339,7 +339,7 @@ class Connection(asyncio.Protocol):
         self._transport.resume_reading()
 
     def _serve(self, source: bytes | bytearray) -> None:
-        """Handle complete requests of `source` while none waits; keep the rest."""
+        """Handle complete requests of `source` until one has to wait; keep the rest."""
         self._serving = True
         position = 0
         try:
@@ -403,13 +403,13 @@ class Connection(asyncio.Protocol):
         return self.authenticator is not None and not self.authenticator.done
 
     def _whole(self) -> None:
-        """Note that a request of which a part was there is complete, or will not be."""
+        """Record that a partly received request is complete, or never will be."""
         if self._partial:
             self._partial = False
             self._listener.ended(self)
 
     def _hold(self) -> None:
-        """Count what has arrived of a large request; where all memory is taken, read on later."""
+        """Account for the received part of a large request; if memory is exhausted, continue reading later."""
         if self._wanted > _RESERVE_FROM and self._state is not _CLOSED and not self._reserve():
             self._pause()
 
@@ -439,7 +439,7 @@ class Connection(asyncio.Protocol):
         self._unsent = size
 
     def memory_free(self) -> None:
-        """Go on reading a large request that had to wait for memory."""
+        """Resume reading a large request that waited for memory."""
         self._resume()
 
     def _handle(self, payload: bytes) -> None:
@@ -481,12 +481,12 @@ class Connection(asyncio.Protocol):
             self.run(call, message)
 
     def _meet_faults(self, call: Call, message: Any) -> None:
-        """Hand a request on unless a scripted fault takes it."""
+        """Pass a request on unless a scripted fault intercepts it."""
         if not self.node.faults.intercept(call, message):
             self.run(call, message)
 
     def _handle_raw(self, message: bytes) -> None:
-        """Take a SASL message without a header, as clients send it after SaslHandshake version 0."""
+        """Process a SASL message without a header, as clients send it after SaslHandshake version 0."""
         try:
             answer = self.authenticator.evaluate(self, message)
         except BadRequestError:
@@ -496,7 +496,7 @@ class Connection(asyncio.Protocol):
         self._out += (len(answer).to_bytes(4), answer)
 
     def run(self, call: Call, message: Any) -> None:
-        """Hand a request to its handler."""
+        """Pass a request to its handler."""
         if call.request_bytes > _MANY_FROM:
             paths = paths_of(call.route.api_key, message)
             if paths is not None:
@@ -515,7 +515,7 @@ class Connection(asyncio.Protocol):
             call.answer(cast("Response", response))
 
     def go_on_with(self, call: Call, message: Any, steps: Steps) -> None:
-        """Do one step of a request's work; the next ones after what else is to be done on the loop."""
+        """Run one step of a request, and schedule the next after other pending work of the loop."""
         if not self.node.running:
             steps.close()
             return
@@ -570,7 +570,7 @@ class Connection(asyncio.Protocol):
 
 
 def _skip_tags(payload: bytes, start: int) -> int:
-    """Return the position behind the tagged fields of a header."""
+    """Return the position after the tagged fields of a header."""
     from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags
 
     try:

@@ -1,4 +1,4 @@
-"""Answer any request with one error, in every place where its answer has room for one."""
+"""Build an error response for any request, with the error in every place that can carry one."""
 
 from typing import Any, Final
 
@@ -50,13 +50,13 @@ _NOTHING_FOUND: Final[dict[str, Any]] = {
 
 
 def failure_code(error: BaseException) -> int | None:
-    """Return the code that an exception carries for clients; None: it is a bug."""
+    """Return the error code that an exception carries for clients; None if the exception is a bug."""
     code = getattr(error, "error_code", None)
     return int(code) if isinstance(code, int) else None
 
 
 def refuse(request: Request[Any], code: int, version: int) -> Response | None:
-    """Build the answer to a request that says this error everywhere.
+    """Build the response to a request that carries this error everywhere.
 
     Returns:
         None where the answer to this request has no place for an error.
@@ -103,7 +103,7 @@ def _elements(
 
 
 def _source(answer: type[Struct], name: str, asked: Any) -> Any:
-    """Find what the request has for a field of the answer; None: nothing."""
+    """Return the request's value for a field of the response; None if it has none."""
     for alias in _ALIASES.get((answer.__name__, name), (name,)):
         found = getattr(asked, alias, None)
         if found:

@@ -1,4 +1,4 @@
-"""Script what goes wrong: an error as the answer, a delay, no answer, a cut connection."""
+"""Script faults: an error response, a delay, no response, a broken connection."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Match = Callable[[Any], bool]
 
 
 class Fault:
-    """One thing that is to go wrong, and how often yet."""
+    """One scripted fault, and how many times it still applies."""
 
     __slots__ = ("_act", "_left", "_match", "hits", "key", "node_id")
 
@@ -44,7 +44,7 @@ class Fault:
         return self._left == 0
 
     def remove(self) -> None:
-        """Let it happen no more."""
+        """Remove the fault."""
         self._left = 0
 
     def takes(self, call: "Call", request: Any) -> bool:
@@ -59,12 +59,12 @@ class Fault:
         return True
 
     def act(self, call: "Call", request: Any) -> None:
-        """Do it."""
+        """Apply the fault."""
         self._act(call, request)
 
 
 class Faults:
-    """The faults of a broker; may be set from any thread.
+    """The scripted faults of a broker; may be set from any thread.
 
     `api` is Kafka's name, such as "JoinGroup". The first fault that takes a request has it; `times` says how often,
     None for always. `node` limits it to one node, `match` to requests for which it returns True.
@@ -85,7 +85,7 @@ class Faults:
         node: int | None = None,
         match: Match | None = None,
     ) -> Fault:
-        """Answer an error instead of doing what is asked."""
+        """Respond with an error instead of handling the request."""
         from groupsdk.broker.server.error_responses import refuse
 
         def act(call: "Call", request: Any) -> None:
@@ -106,7 +106,7 @@ class Faults:
         node: int | None = None,
         match: Match | None = None,
     ) -> Fault:
-        """Do what is asked only after a while; the connection's further requests wait, too."""
+        """Handle the request after a delay; later requests of the connection wait as well."""
 
         def act(call: "Call", request: Any) -> None:
             scheduler = call.node.cluster.scheduler
@@ -125,7 +125,7 @@ class Faults:
         match: Match | None = None,
         handle: bool = False,
     ) -> Fault:
-        """Never answer, and leave the connection open; `handle` says whether to do what is asked."""
+        """Never respond, and leave the connection open; `handle` decides whether the request is handled."""
 
         def act(call: "Call", request: Any) -> None:
             if handle:
@@ -143,7 +143,7 @@ class Faults:
         match: Match | None = None,
         handle: bool = False,
     ) -> Fault:
-        """Cut the connection instead of answering; `handle` says whether to do what is asked before."""
+        """Break the connection instead of responding; `handle` decides whether the request is handled first."""
 
         def act(call: "Call", request: Any) -> None:
             if handle:
@@ -154,7 +154,7 @@ class Faults:
         return self._add(api, act, times, node, match)
 
     def clear(self) -> None:
-        """Let nothing go wrong any more."""
+        """Remove all faults."""
         with self._lock:
             self._faults = ()
             self.any = False

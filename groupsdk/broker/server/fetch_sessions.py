@@ -1,4 +1,4 @@
-"""Remember what consumers fetch, so that they need not say it each time (KIP-227)."""
+"""Incremental fetch sessions: remember the partitions that consumers fetch (KIP-227)."""
 
 import random
 from collections import OrderedDict
@@ -23,7 +23,7 @@ Begun = Generator[None, None, "tuple[FetchSession, bool] | ErrorCode"]
 
 
 class FetchedPartition:
-    """What a consumer wants of one partition, and what it was told last."""
+    """The fetch position of a consumer in one partition, and the state it was sent last."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -48,7 +48,7 @@ class FetchedPartition:
 
 
 class FetchSession:
-    """One consumer's partitions, in the order in which they are to be read next."""
+    """The partitions of one consumer, in the order in which they are read next."""
 
     __slots__ = ("epoch", "partitions", "session_id")
 
@@ -58,7 +58,7 @@ class FetchSession:
         self.partitions: OrderedDict[Key, FetchedPartition] = OrderedDict()
 
     def take(self, request: FetchRequest) -> Generator[None, None, None]:
-        """Add, change and forget partitions as a request says, in steps."""
+        """Add, update and forget partitions as requested, in steps."""
         pace = Pace()
         for topic in request.topics:
             name: str | UUID = topic.topic_id if topic.topic_id != NO_UUID else topic.topic
@@ -81,14 +81,14 @@ class FetchSession:
                 self.partitions.pop((name, partition), None)
 
     def served(self, keys: Iterable[Key]) -> None:
-        """Put partitions that were served behind the others, so that none of them starves."""
+        """Move served partitions behind the others, so that none starves."""
         for key in keys:
             if key in self.partitions:
                 self.partitions.move_to_end(key)
 
 
 class FetchSessions:
-    """The sessions of one node; the one not used for longest makes room where there is none.
+    """The fetch sessions of one node; the least recently used one is evicted when there is no room.
 
     Args:
         slots: how many there may be.
@@ -103,7 +103,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest) -> Begun:
-        """Find or make the session of a request, in steps.
+        """Find or create the session of a request, in steps.
 
         A session ends when it would get more partitions than one request may name: every fetch reads them all.
 

@@ -9,7 +9,7 @@ from groupsdk.error_code import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class AddRequest:
-    """What a producer, or a broker on its behalf, asks for."""
+    """A request of a producer, or of a broker on its behalf."""
 
     transactional_id: str
     producer_id: int
@@ -43,7 +43,7 @@ def add_partitions(
 def verify_partitions(
     metadata: TransactionMetadata | None, request: AddRequest
 ) -> dict[tuple[str, int], ErrorCode]:
-    """Tell of each partition whether it is part of the producer's transaction; changes nothing.
+    """Return for each partition whether it is part of the producer's transaction; changes nothing.
 
     A pending state does not matter here, since the append checks the producer once more.
     """

@@ -1,4 +1,4 @@
-"""Decide what an EndTxn does, and how a producer that is no longer wanted is fenced."""
+"""Decide the outcome of an EndTxn, and fence producers that are no longer valid."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class EndRequest:
-    """What a producer asks for."""
+    """An EndTxn request of a producer."""
 
     producer_id: int
     producer_epoch: int

@@ -1,4 +1,4 @@
-"""Turn errors into those that the asker's version knows, or that make an old client do the right thing."""
+"""Map error codes to those that a client's API version knows, or that make an old client react correctly."""
 
 from typing import Final
 
@@ -48,12 +48,12 @@ def for_version(api: ApiKey, version: int, error: ErrorCode) -> ErrorCode:
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """Turn the failure of an append to `__transaction_state` into what a client is told."""
+    """Map the error of an append to `__transaction_state` to the one answered to clients."""
     return _APPEND.get(error, error)
 
 
 def produce_error(error: ErrorCode, version: int) -> ErrorCode:
-    """Turn what the coordinator said of a partition into the answer to a Produce of this version."""
+    """Map the coordinator's error for a partition to the one answered to a Produce of this version."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version <= LAST_PRODUCE_WITHOUT_ABORTABLE:
@@ -66,7 +66,7 @@ def produce_error(error: ErrorCode, version: int) -> ErrorCode:
 
 
 def txn_offset_commit_error(error: ErrorCode, version: int) -> ErrorCode:
-    """Turn what the coordinator said of a partition into the answer to a TxnOffsetCommit."""
+    """Map the coordinator's error for a partition to the one answered to a TxnOffsetCommit."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.NETWORK_EXCEPTION:

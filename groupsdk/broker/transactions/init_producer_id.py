@@ -1,4 +1,4 @@
-"""Decide what an InitProducerId does."""
+"""Decide the outcome of an InitProducerId."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from groupsdk.error_code import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The id and epoch that a producer has, and wants to go on with (KIP-360)."""
+    """The id and epoch with which a producer wants to continue (KIP-360)."""
 
     producer_id: int
     producer_epoch: int
@@ -25,7 +25,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a shard knows of the transactional id."""
+    """The state of the transactional id in its shard."""
 
     metadata: TransactionMetadata | None = None
     """None: the id is new."""
@@ -36,7 +36,7 @@ class Known:
 
 
 def expectation(producer_id: int, producer_epoch: int) -> Expected | ErrorCode | None:
-    """Read what a request says of the producer; None: it says nothing.
+    """Return the producer id and epoch of a request; None if it has none.
 
     Returns:
         INVALID_REQUEST where it gives the one and not the other.

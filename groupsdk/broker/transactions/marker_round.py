@@ -41,7 +41,7 @@ RETRIED: Final = frozenset(
 
 
 class MarkerRound:
-    """Which partitions of a prepared transaction still need their marker (Kafka's `PendingCompleteTxn`).
+    """The partitions of a prepared transaction that still need a marker (Kafka's `PendingCompleteTxn`).
 
     Args:
         transactional_id: whose it is, for the log.
@@ -78,7 +78,7 @@ class MarkerRound:
         return not self._asked and not self._failed
 
     def report(self, outcomes: Mapping[tuple[str, int], ErrorCode]) -> bool:
-        """Take the outcomes of some partitions; those that were not asked for are ignored.
+        """Record the results of some partitions; partitions that were not requested are ignored.
 
         Returns:
             whether any is to be tried again.
@@ -121,7 +121,7 @@ class MarkerRound:
         return wait_ms
 
     def retry(self) -> tuple[tuple[str, int], ...]:
-        """Ask for the partitions that failed once more; returns them."""
+        """Request the failed partitions again, and return them."""
         partitions = tuple(sorted(self._failed))
         self._asked |= self._failed
         self._failed.clear()

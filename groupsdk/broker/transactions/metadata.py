@@ -1,4 +1,4 @@
-"""Hold what is known of one transactional id, and make the values that it may become next."""
+"""The metadata of one transactional id, and the transitions from it."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -67,7 +67,7 @@ class TransactionMetadata:
     def initialized(
         self, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> "TransactionMetadata":
-        """Give the producer this epoch: InitProducerId."""
+        """Set the producer's epoch (InitProducerId)."""
         return self._moved(
             TransactionTrigger.INITIALIZED,
             now_ms,
@@ -81,7 +81,7 @@ class TransactionMetadata:
     def rotated(
         self, producer_id: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> "TransactionMetadata":
-        """Give the producer a new id, as the epochs of the old one are used up: InitProducerId."""
+        """Set a new producer id because the epochs of the old one are exhausted (InitProducerId)."""
         return self._moved(
             TransactionTrigger.INITIALIZED,
             now_ms,

@@ -1,4 +1,4 @@
-"""Hand out producer ids: each one once, ever, by all allocators of one store together."""
+"""Allocate producer ids: each at most once across all allocators of a store."""
 
 import logging
 from typing import ClassVar, Final, Protocol
@@ -18,25 +18,25 @@ _MOST_ATTEMPTS: Final = (
 
 
 class ProducerIdError(GroupSdkError):
-    """No producer id can be given."""
+    """No producer id can be allocated."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
     """What a client is answered."""
 
 
 class ProducerIdsExhaustedError(ProducerIdError):
-    """All producer ids up to 2^63 - 1 were handed out; no later attempt can succeed."""
+    """All producer ids up to 2^63 - 1 are allocated; no later attempt can succeed."""
 
 
 class BlockStoreError(ProducerIdError):
-    """The store of blocks could not be read or written, or does not keep its word."""
+    """The block store could not be read or written, or is inconsistent."""
 
     retriable = True
     error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class BlockStore(Protocol):
-    """Keep, durably, the first producer id that no block has yet."""
+    """Durably stores the first producer id that is in no block yet."""
 
     def next_start(self) -> int:
         """Return the first id of the block to claim next: 0 in a new store.
@@ -46,7 +46,7 @@ class BlockStore(Protocol):
         """
 
     def claim(self, start: int, following: int) -> bool:
-        """Take the ids from `start` to before `following`, if no one else has.
+        """Claim the ids from `start` up to `following`, exclusive, if they are still free.
 
         On return of True, `next_start` is `following` for every allocator, and stays so after a crash.
 
@@ -64,7 +64,7 @@ class BlockStore(Protocol):
 
 
 class ProducerIdAllocator:
-    """Hand out the ids of blocks that it claimed (Kafka's `ProducerIdManager`).
+    """Allocates ids from claimed blocks (Kafka's `ProducerIdManager`).
 
     Ids of a block that is not used up when the process ends are lost; gaps are normal. A block is
     claimed when its first id is wanted, since a claim is a local write: Kafka fetches it ahead of time.
@@ -80,7 +80,7 @@ class ProducerIdAllocator:
         self._end = 0
 
     def next_id(self) -> int:
-        """Return an id that nobody was given before.
+        """Return an id that was never allocated before.
 
         Raises:
             ProducerIdsExhaustedError: there is none left.

@@ -1,4 +1,4 @@
-"""Build the answers to producers and administrators, as each version of them has it."""
+"""Build the responses to producers and administrators, for each API version."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -59,7 +59,7 @@ def not_initialized(error: ErrorCode, api_version: int) -> InitProducerIdRespons
 
 
 def idempotent_producer(producer_ids: ProducerIdAllocator) -> InitProducerIdResponse:
-    """Answer an InitProducerId without a transactional id: any broker may, and nothing is kept of it."""
+    """Answer an InitProducerId without a transactional id: any broker may, and nothing is stored."""
     try:
         return InitProducerIdResponse(producer_id=producer_ids.next_id(), producer_epoch=0)
     except ProducerIdError as error:
@@ -123,14 +123,14 @@ def partitions_added(
 def all_partitions_added(
     results: tuple[AddPartitionsToTxnResult, ...], api_version: int
 ) -> AddPartitionsToTxnResponse:
-    """Put the answers for the transactions of one request together."""
+    """Combine the results for the transactions of one request."""
     if api_version >= _BATCHED:
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
 
 
 def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Response:
-    """Refuse any request to a transaction coordinator.
+    """Build an error response to any request to a transaction coordinator.
 
     Raises:
         TypeError: it is not a request for a transaction coordinator.
@@ -164,7 +164,7 @@ def refused(request: Request[Any], error: ErrorCode, api_version: int) -> Respon
 
 
 def failed(response: Response, error: ErrorCode) -> Response:
-    """Turn an answer into the one to give where its records could not be written.
+    """Convert a response into the one to send if its records could not be written.
 
     Args:
         response: what was promised, or refused: an answer that is an error already stays as it is, but
@@ -214,7 +214,7 @@ def _failed(
 
 
 def describe(transactional_id: str, metadata: TransactionMetadata | None) -> DescribedTransaction:
-    """Show one transactional id.
+    """Describe one transactional id.
 
     Args:
         transactional_id: as it was asked for.

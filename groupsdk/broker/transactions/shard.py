@@ -103,7 +103,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
     @override
     def written(self, result: Result, now_ms: int) -> Result:
-        """Go on after the records of a result were appended and replayed."""
+        """Continue after the records of a result were appended and replayed."""
         self._state_manager.written(result.records)
         return NOTHING
 
@@ -113,13 +113,13 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
     @override
     def loaded(self, now_ms: int) -> Result:
-        """Take up service: go on with the transactions whose outcome was decided."""
+        """Start serving: resume the transactions whose outcome was decided."""
         self._refusal = None
         return self._state_manager.start(now_ms)
 
     @override
     def append_failed(self, result: Result, error: ErrorCode, now_ms: int) -> Result:
-        """Go on after the records of a result could not be written; what had to be done anyway is tried again later."""
+        """Continue after the records of a result could not be written; mandatory steps are retried later."""
         self._state_manager.append_failed(result.records, error, now_ms)
         code = append_error(error)
         return Result(
@@ -130,27 +130,27 @@ class TransactionCoordinatorShard(CoordinatorShard):
 
     @override
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
-        """Forget everything, and answer every later request with this error; nothing waits here."""
+        """Drop all state, and answer every later request with this error; no request waits here."""
         self._refusal = error
         self._state_manager.stop()
         return NOTHING
 
     @override
     def advance(self, now_ms: int) -> Result:
-        """Write markers again, abort what is open for too long, forget what is old enough."""
+        """Retry markers, abort transactions open for too long, and expire unused ids."""
         return self._state_manager.advance(now_ms)
 
     @property
     @override
     def deadline_ms(self) -> int | None:
-        """When `advance` is to be called next; None: nothing is due ever."""
+        """When to call `advance` next; None if nothing is scheduled."""
         return self._state_manager.deadline_ms
 
     # requests
 
     @override
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
-        """Take a request of a client or a broker.
+        """Handle a request of a client or a broker.
 
         It is authorized and its partitions exist; of ListTransactions and DescribeTransactions the server
         puts the answers of its shards together.
@@ -215,7 +215,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         producer_epoch: int,
         partitions: frozenset[tuple[str, int]],
     ) -> dict[tuple[str, int], ErrorCode]:
-        """Tell of each partition whether it is part of the producer's transaction (TV1); changes nothing."""
+        """Return for each partition whether it is part of the producer's transaction (TV1); changes nothing."""
         if self._refusal is not None:
             return dict.fromkeys(partitions, self._refusal)
         request = AddRequest(transactional_id, producer_id, producer_epoch, partitions)
@@ -229,7 +229,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         outcomes: Mapping[tuple[str, int], ErrorCode],
         now_ms: int,
     ) -> Result:
-        """Take the outcomes of markers, of some or all partitions of one `MarkerPartitions`.
+        """Record the results of markers for some or all partitions of one `MarkerPartitions`.
 
         Every partition asked for has to be reported once: one whose leader could not be reached as
         NETWORK_EXCEPTION, one whose topic is deleted as LEADER_NOT_AVAILABLE. What failed is asked for
@@ -247,7 +247,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         return tuple(each.view() for each in self._state_manager)
 
     def transaction(self, transactional_id: str) -> TransactionView | None:
-        """Show one transactional id; None: it is not known."""
+        """Describe one transactional id; None if it is unknown."""
         transaction = self._state_manager.get(transactional_id)
         return None if transaction is None else transaction.view()
 

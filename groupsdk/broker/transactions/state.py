@@ -1,4 +1,4 @@
-"""Say which states a transactional id has, and every move between them.
+"""The states of a transactional id, and every transition between them.
 
 Two rules: everything that moves an id from state to state is in `TRANSITIONS`, and a move that is not in
 it is a bug.
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class TransactionState(IntEnum):
-    """Where a transactional id stands (Kafka's `TransactionState`); the value is the one in the log."""
+    """The state of a transactional id (Kafka's `TransactionState`); the value is the one in the log."""
 
     label: str
 
@@ -55,7 +55,7 @@ class TransactionState(IntEnum):
 
 
 class TransactionTrigger(Enum):
-    """What moves a transactional id; the value is its text in the diagram."""
+    """The trigger of a transition; the value is its text in the diagram."""
 
     INITIALIZED = "InitProducerId"
     PARTITION_ADDED = "a partition is added"
@@ -100,7 +100,7 @@ _BY_LABEL: Final = {state.label: state for state in TransactionState}
 
 
 def state_named(label: str) -> TransactionState | None:
-    """Return the state of this name, as ListTransactions filters by it; None: there is none."""
+    """Return the state with this name, as used in ListTransactions filters; None if there is none."""
     return _BY_LABEL.get(label)
 
 

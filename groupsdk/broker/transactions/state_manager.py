@@ -1,4 +1,4 @@
-"""Keep the transactional ids of a shard: moves on their way to the log, markers, and what time does."""
+"""Manage the transactional ids of a shard: pending transitions, markers, timeouts and expiration."""
 
 import heapq
 import logging
@@ -67,7 +67,7 @@ class Deadlines:
         self._heap.clear()
 
     def pop(self, now_ms: int) -> str | None:
-        """Take out the key whose deadline passed first; None: no deadline has passed."""
+        """Remove and return the key whose deadline passed first; None if no deadline has passed."""
         next_ms = self.next_ms
         if next_ms is None or next_ms > now_ms:
             return None
@@ -77,7 +77,7 @@ class Deadlines:
 
     @property
     def next_ms(self) -> int | None:
-        """The earliest deadline; None: there is none."""
+        """The earliest deadline; None if there is none."""
         while self._heap and self._at.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -85,7 +85,7 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A move on its way to the log, with what its record does not say."""
+    """A pending transition, with the data that its record does not hold."""
 
     metadata: TransactionMetadata | None
     fence: Fence | None = None
@@ -120,20 +120,20 @@ class TransactionStateManager:
     # what is known
 
     def __iter__(self) -> Iterator[Transaction]:
-        """Go through all that are known."""
+        """Iterate over all transactional ids."""
         return iter(self._transactions.values())
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """Return what is known of an id; None: nothing."""
+        """Return the state of an id; None if it is unknown."""
         return self._transactions.get(transactional_id)
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
-        """Return what is known of an id; None: nothing."""
+        """Return the state of an id; None if it is unknown."""
         transaction = self._transactions.get(transactional_id)
         return None if transaction is None else transaction.metadata
 
     def pending(self, transactional_id: str) -> TransactionState | None:
-        """Return the state that an id is on its way to; None: it is not."""
+        """Return the state that an id is in transition to; None if it is in none."""
         staged = self._staged.get(transactional_id)
         if staged:
             last = staged[-1].metadata
@@ -144,14 +144,14 @@ class TransactionStateManager:
     # moves
 
     def stage(self, metadata: TransactionMetadata, fence: Fence | None = None) -> TransactionRecord:
-        """Return the record of a move, which becomes true when the record is replayed."""
+        """Return the record of a transition, which takes effect when the record is replayed."""
         self._staged.setdefault(metadata.transactional_id, []).append(_Staged(metadata, fence))
         return transaction_record(metadata, self._config.transaction_version)
 
     def stage_prepared(
         self, metadata: TransactionMetadata, now_ms: int, fence: Fence | None = None
     ) -> Result:
-        """Return the record of an outcome and the markers that spread it.
+        """Return the record of an outcome and the markers to write for it.
 
         Where there is nowhere to spread it, the transaction is complete in the same batch.
         """
@@ -173,7 +173,7 @@ class TransactionStateManager:
             transaction.replay(metadata)
 
     def written(self, records: Iterable[Record]) -> None:
-        """Go on after records were appended and replayed: deadlines, markers, and what no record says."""
+        """Continue after records were appended and replayed: set deadlines, request markers, apply unlogged state."""
         for transactional_id in _ids(records):
             staged = self._staged.pop(transactional_id, ())
             self._retries.drop(transactional_id)
@@ -196,7 +196,7 @@ class TransactionStateManager:
             self._entered(transaction)
 
     def append_failed(self, records: Iterable[Record], error: ErrorCode, now_ms: int) -> None:
-        """Give up the moves of a batch; what had to be done anyway is due again later."""
+        """Drop the transitions of a batch; mandatory ones are scheduled again."""
         for transactional_id in _ids(records):
             staged = self._staged.pop(transactional_id, None)
             if staged is not None:
@@ -205,7 +205,7 @@ class TransactionStateManager:
     # service
 
     def start(self, now_ms: int) -> Result:
-        """Begin to follow time, and go on with the transactions whose outcome was decided."""
+        """Start the timers, and resume the transactions whose outcome was decided."""
         self._started_ms = now_ms
         results = []
         for transaction in self._transactions.values():
@@ -238,7 +238,7 @@ class TransactionStateManager:
         outcomes: Mapping[tuple[str, int], ErrorCode],
         now_ms: int,
     ) -> Result:
-        """Take the outcomes of markers: of some or all partitions of one `MarkerPartitions`."""
+        """Record the results of markers for some or all partitions of one `MarkerPartitions`."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.round is None or transaction.round.given_up:
             return NOTHING
@@ -257,7 +257,7 @@ class TransactionStateManager:
         return NOTHING
 
     def advance(self, now_ms: int) -> Result:
-        """Write markers again, abort what is open for too long, forget what is old enough."""
+        """Retry markers, abort transactions open for too long, and expire unused ids."""
         results: list[Result] = []
         size = 0
         while size < _MOST_RECORD_BYTES:
@@ -279,12 +279,12 @@ class TransactionStateManager:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When `advance` is to be called next; None: nothing is due ever."""
+        """When to call `advance` next; None if nothing is scheduled."""
         times = (each.next_ms for each in (self._retries, self._timeouts, self._expiries))
         return min((each for each in times if each is not None), default=None)
 
     def _entered(self, transaction: Transaction) -> None:
-        """Arm what the state of an id asks for."""
+        """Set the deadlines that the state of an id needs."""
         metadata = transaction.metadata
         if metadata.prepared:
             transaction.await_markers(
@@ -310,7 +310,7 @@ class TransactionStateManager:
         return self._tick_ms(max(due_ms, after_ms + 1), interval_ms)
 
     def _tick_ms(self, due_ms: int, interval_ms: int) -> int:
-        """Return when Kafka's periodic task first finds something that is due."""
+        """Return when Kafka's periodic task would first notice a deadline."""
         started_ms = self._started_ms or 0
         ticks = max(1, -(-(due_ms - started_ms) // interval_ms))
         return started_ms + ticks * interval_ms
@@ -330,7 +330,7 @@ class TransactionStateManager:
     def _pushed(
         self, transaction: Transaction, partitions: Collection[tuple[str, int]], now_ms: int
     ) -> Result:
-        """Ask for markers; where none is needed any more, complete the transaction."""
+        """Request markers; if none are needed any more, complete the transaction."""
         metadata = transaction.metadata
         if partitions:
             return Result(markers=(self._marker(metadata, partitions),))

@@ -1,4 +1,4 @@
-"""Keep one transactional id of a shard: what its log says, and what lives in memory beside it."""
+"""One transactional id of a shard: its logged state, and the state in memory beside it."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from groupsdk.broker.transactions.state import TransactionState
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """Show a transactional id at one moment; times are milliseconds."""
+    """A snapshot of a transactional id; times are milliseconds."""
 
     transactional_id: str
     producer_id: int
@@ -55,16 +55,16 @@ class Transaction:
 
     @property
     def metadata(self) -> TransactionMetadata:
-        """What is known of it."""
+        """The current metadata."""
         return self.logged if self.in_memory is None else self.in_memory
 
     def replay(self, logged: TransactionMetadata) -> None:
-        """Take over what a record in the log says."""
+        """Apply a record of the log."""
         self.logged = logged
         self.in_memory = None
 
     def moved(self, metadata: TransactionMetadata) -> None:
-        """Note what no record says of a move that is in the log."""
+        """Apply the unlogged part of a transition that is in the log."""
         self.in_memory = None if metadata == self.logged else metadata
         self.pending = None
         self.round = None
@@ -72,7 +72,7 @@ class Transaction:
             self.failed_fence = False
 
     def await_markers(self, *, backoff_ms: int, backoff_max_ms: int) -> None:
-        """Follow the markers of the outcome that is in the log."""
+        """Start tracking the markers of the logged outcome."""
         committed = self.metadata.state is TransactionState.PREPARE_COMMIT
         complete = (
             TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
@@ -86,19 +86,19 @@ class Transaction:
         )
 
     def fence_failed(self, in_memory: TransactionMetadata) -> None:
-        """Note that the record of a fence could not be written: its epoch counts nevertheless."""
+        """Record that a fence could not be written; its epoch is valid nevertheless."""
         self.in_memory = in_memory
         self.failed_fence = True
 
     @property
     def shown(self) -> TransactionMetadata:
-        """What is known of it, without the partitions that have their marker."""
+        """The metadata, without the partitions that have their marker."""
         if self.round is None:
             return self.metadata
         return replace(self.metadata, partitions=self.round.waiting)
 
     def view(self) -> TransactionView:
-        """Show it."""
+        """Return a snapshot."""
         metadata = self.metadata
         return TransactionView(
             transactional_id=metadata.transactional_id,

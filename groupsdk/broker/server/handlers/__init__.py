@@ -1,1 +1,1 @@
-"""Answer requests: a module for each family of APIs, imported when the first of its requests comes."""
+"""Request handlers: a module for each family of APIs, imported with its first request."""

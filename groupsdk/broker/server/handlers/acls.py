@@ -30,7 +30,7 @@ _NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
-    """List the rules that a filter takes, by resource."""
+    """List the rules that match a filter, by resource."""
     _check_known(_filter(request))
     if not cluster_allowed(call, "describe"):
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
@@ -54,7 +54,7 @@ def describe_acls(call: Call, request: DescribeAclsRequest) -> Response | None:
 
 
 def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
-    """Add the rules that can be, one answer each."""
+    """Add the valid rules; one result for each."""
     wanted = [
         Acl(
             resource_type=each.resource_type,
@@ -87,7 +87,7 @@ def create_acls(call: Call, request: CreateAclsRequest) -> Response | None:
 
 
 def delete_acls(call: Call, request: DeleteAclsRequest) -> Response | None:
-    """Remove the rules that filters take."""
+    """Remove the rules that match the filters."""
     _check_known(*map(_filter, request.filters))
     if not cluster_allowed(call, "alter"):
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
@@ -121,7 +121,7 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> Response | None:
 
 
 def _check_known(*asked: Acl | AclFilter) -> None:
-    """Refuse what says UNKNOWN, which is 0, as Kafka does where it reads the request: the connection ends."""
+    """Reject elements that are UNKNOWN (0) by closing the connection, as Kafka does when it decodes the request."""
     for each in asked:
         if 0 in (each.resource_type, each.pattern_type, each.operation, each.permission):
             raise BadRequestError(f"an access rule with an UNKNOWN element: {each}")

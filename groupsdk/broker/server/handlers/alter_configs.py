@@ -1,4 +1,4 @@
-"""Answer AlterConfigs and IncrementalAlterConfigs: settings of topics, brokers and groups are changed and kept."""
+"""Answer AlterConfigs and IncrementalAlterConfigs: change and store settings of topics, brokers and groups."""
 
 import logging
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Answer ApiVersions: what is served, in which versions, with which features."""
+"""Answer ApiVersions: the served APIs, their versions, and the features."""
 
 from functools import lru_cache
 from typing import Final
@@ -20,7 +20,7 @@ _API_VERSIONS: Final = 18
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Tell what is served.
+    """Return the served APIs and features.
 
     From version 3 on a client names itself, and Kafka refuses names that could not stand in a metric.
     """

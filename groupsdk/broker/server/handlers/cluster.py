@@ -111,7 +111,7 @@ def _log_dir_partition(
 
 
 def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Tell which producers wrote to partitions, and where their transactions began."""
+    """Describe the producers of partitions, and where their transactions began."""
     return DescribeProducersResponse(
         topics=tuple(
             TopicResponse(

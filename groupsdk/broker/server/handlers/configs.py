@@ -57,7 +57,7 @@ _GROUP_CONFIG: Final = 8
 
 
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Show the settings of topics, brokers and groups, and where each comes from."""
+    """Describe the settings of topics, brokers and groups, and the source of each."""
     results = []
     for asked in request.resources:
         try:
@@ -138,7 +138,7 @@ def _topic_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]
 
 
 def _broker_chain(call: Call, key: str) -> list[DescribeConfigsSynonym]:
-    """List where a broker's setting could come from, the one that holds first."""
+    """List the sources of a broker setting, the effective one first."""
     cluster = call.node.cluster
     chain = [
         DescribeConfigsSynonym(key, entries[key], source)

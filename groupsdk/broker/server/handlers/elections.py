@@ -1,4 +1,4 @@
-"""Answer ElectLeaders: with one replica there is nobody to choose between, and the answers say so as Kafka's do."""
+"""Answer ElectLeaders: with one replica there is nothing to elect, which is answered as Kafka does."""
 
 from typing import Final
 

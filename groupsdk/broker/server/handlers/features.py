@@ -1,4 +1,4 @@
-"""Answer UpdateFeatures: the finalized levels of features are changed and kept (KIP-584)."""
+"""Answer UpdateFeatures: change and store the finalized levels of features (KIP-584)."""
 
 from typing import Final
 

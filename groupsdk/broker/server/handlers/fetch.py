@@ -1,4 +1,4 @@
-"""Answer Fetch: read what is there, or wait until enough is."""
+"""Answer Fetch: read the available records, or wait until there are enough."""
 
 from collections.abc import Generator
 from typing import Any, Final
@@ -29,7 +29,7 @@ _ENDPOINTS_FROM: Final = 16
 
 
 def fetch(call: Call, request: FetchRequest) -> Steps:
-    """Answer at once where there is enough, an error, or no wish to wait; many partitions are read in steps."""
+    """Answer immediately if there is enough data, an error, or no wait time; read many partitions in steps."""
     begun = yield from call.node.fetch_sessions.begin(request)
     if isinstance(begun, ErrorCode):
         return FetchResponse(error_code=begun)
@@ -109,7 +109,7 @@ class _Fetch:
             self._call.go_on_with(self._request, self._rest())
 
     def _rest(self) -> Steps:
-        """Read once more, and as long as something changes between the steps; answer where there is enough."""
+        """Read again while something changes between the steps; answer once there is enough."""
         try:
             while self._waits():
                 self._woken = False
@@ -180,7 +180,7 @@ def _is_news(wanted: FetchedPartition, part: PartitionData) -> bool:
 
 
 class _Read:
-    """What is there now for all partitions of a fetch, within its limits."""
+    """The records available now for all partitions of a fetch, within its limits."""
 
     __slots__ = ("_call", "_committed", "_room", "failed", "hints", "parts", "size")
 

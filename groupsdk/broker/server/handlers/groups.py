@@ -1,4 +1,4 @@
-"""Answer what members and tools ask of groups: most of it is for the coordinator to say."""
+"""Answer the group APIs of members and tools; the coordinator decides most of them."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -60,7 +60,7 @@ def group_request(call: Call, request: Any) -> Response | None:
 
 
 def heartbeat(call: Call, request: HeartbeatRequest) -> Response | None:
-    """Answer Heartbeat: while the coordinator loads, as if all were well (clients take 14 for fatal here)."""
+    """Answer Heartbeat: NONE while the coordinator loads, as clients treat error 14 as fatal here."""
     group_id = request.group_id
     node = call.connection.node
     cluster = node.cluster
@@ -74,7 +74,7 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> Response | None:
 
 
 def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Response | None:
-    """Answer ConsumerGroupHeartbeat; with `group.version` 0 consumer groups are refused, as by Kafka."""
+    """Answer ConsumerGroupHeartbeat; with `group.version` 0 consumer groups are rejected, as in Kafka."""
     node = call.node
     cluster = node.cluster
     group_id = request.group_id

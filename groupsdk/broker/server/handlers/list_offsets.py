@@ -1,4 +1,4 @@
-"""Answer ListOffsets and OffsetForLeaderEpoch: find offsets by time, and where epochs ended."""
+"""Answer ListOffsets and OffsetForLeaderEpoch: find offsets by timestamp, and the ends of epochs."""
 
 from collections.abc import Generator
 from typing import Final
@@ -44,7 +44,7 @@ _SEARCH: Final = 16
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
-    """Find the offset for each partition, by the node that leads it."""
+    """Find the offset of each partition that this node leads."""
     committed = request.isolation_level == _READ_COMMITTED
     pace = Pace()
     topics = []
@@ -103,7 +103,7 @@ def _found(
 def offset_for_leader_epoch(
     call: Call, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Tell where leader epochs ended, so that clients find out whether records were lost (KIP-320)."""
+    """Return the end offsets of leader epochs, with which clients detect truncation (KIP-320)."""
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(

@@ -1,4 +1,4 @@
-"""Answer Metadata and DescribeTopicPartitions: the nodes, and who leads which partition."""
+"""Answer Metadata and DescribeTopicPartitions: the nodes, and the leader of each partition."""
 
 from collections.abc import Generator
 from typing import Final
@@ -42,7 +42,7 @@ _Described = Generator[None, None, MetadataResponseTopic]
 
 
 def metadata(call: Call, request: MetadataRequest) -> Steps:
-    """Describe the nodes and the topics asked for, in steps; create topics where that is asked and allowed."""
+    """Describe the nodes and the requested topics, in steps; create topics if requested and allowed."""
     cluster = call.node.cluster
     everything = request.topics is None or (call.version == 0 and not request.topics)
     pace = Pace()

@@ -1,4 +1,4 @@
-"""Answer what is asked of committed offsets: unknown and forbidden partitions here, the rest by the coordinator."""
+"""Answer the offset APIs: unknown and unauthorized partitions here, the rest by the coordinator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -152,7 +152,7 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> Response |
 
 
 def _transaction_problem(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode | None:
-    """Return why a TxnOffsetCommit cannot be taken at all; None: it can."""
+    """Return the error for a TxnOffsetCommit that cannot be accepted; None if it can."""
     release = call.node.cluster.config.group_consumer_release
     if call.version > newest_version(ApiKey.TXN_OFFSET_COMMIT, release):
         raise BadRequestError(
@@ -218,7 +218,7 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> Response | None:
 def _known(
     call: Call, asked: OffsetFetchRequestGroup
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """Name the topics that a group's offsets are asked of; those whose ids are unknown are answered at once."""
+    """Resolve the requested topics; those with unknown ids are answered immediately."""
     named = _named(call, asked.topics)
     unknown = [
         OffsetFetchResponseTopics(
@@ -247,13 +247,13 @@ def _with_unknown(
 
 
 def _of_old(call: Call, response: Any, *, every: bool) -> Response:
-    """Return the answer up to version 7, of one group."""
+    """Return the response for one group, as in versions up to 7."""
     answer: Response = replace(response, topics=_shown(call, response.topics, every=every))
     return answer
 
 
 def _shown(call: Call, topics: tuple[T, ...], *, every: bool) -> tuple[T, ...]:
-    """Take out the offsets of topics that the client may not describe.
+    """Remove the offsets of topics that the client may not describe.
 
     A topic that was asked for is refused by name; where `every` topic was asked for, it is not even listed.
     """
@@ -302,7 +302,7 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> Response | None:
 
 
 def _named(call: Call, topics: Any) -> tuple[Any, ...]:
-    """Look up the names of topics that are asked for by id; one that is unknown has none."""
+    """Look up the names of topics requested by id; an unknown topic has none."""
     known = call.node.cluster.catalogue.topics_by_id
     return tuple(
         replace(each, name=known[each.topic_id].name if each.topic_id in known else "")

@@ -1,4 +1,4 @@
-"""Answer Produce: append batches as they are to the logs of the partitions that this node leads."""
+"""Answer Produce: append batches unchanged to the logs of the partitions that this node leads."""
 
 import struct
 from collections.abc import Generator
@@ -44,7 +44,7 @@ Place = tuple[str, int]
 
 
 class _Write:
-    """What is to be appended to one partition, and what came of it."""
+    """The batch to append to one partition, and its result."""
 
     __slots__ = ("answer", "header", "index", "records", "topic")
 
@@ -65,7 +65,7 @@ class _Write:
 
 
 def produce(call: Call, request: ProduceRequest) -> Steps:
-    """Append what may be appended, and answer partition by partition."""
+    """Append the accepted batches, and answer partition by partition."""
     writes = []
     pace = Pace()
     for topic in request.topic_data:
@@ -91,7 +91,7 @@ def produce(call: Call, request: ProduceRequest) -> Steps:
 
 
 def _prepared(call: Call, asked: Any, pace: Pace) -> Generator[None, None, list[_Write]]:
-    """Look at the data of one topic, in steps; writes that cannot be made get their answer here."""
+    """Check the data of one topic, in steps; rejected writes get their error here."""
     catalogue = call.connection.node.cluster.catalogue
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if call.route.version >= _BY_ID:
@@ -121,7 +121,7 @@ def _prepared(call: Call, asked: Any, pace: Pace) -> Generator[None, None, list[
 
 
 def _look(call: Call, write: _Write) -> None:
-    """Read the header of the batch: one batch, in the format of today, is what a producer may send."""
+    """Read the header of the batch; a producer may send exactly one batch, in the current format."""
     records = write.records or b""
     size = _batch_size(records, 0)
     if size == 0:
@@ -150,7 +150,7 @@ def _look(call: Call, write: _Write) -> None:
 
 
 def _batch_size(records: bytes, position: int) -> int:
-    """Return how many bytes the batch at `position` takes; 0: it is not there as a whole; -1: it cannot be."""
+    """Return the size of the batch at `position` in bytes; 0 if it is incomplete, -1 if it is invalid."""
     left = len(records) - position
     if left <= MAGIC_POSITION:
         return 0

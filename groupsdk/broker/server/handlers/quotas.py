@@ -1,4 +1,4 @@
-"""Answer DescribeClientQuotas and AlterClientQuotas: quotas are kept and described, and throttle nobody."""
+"""Answer DescribeClientQuotas and AlterClientQuotas: quotas are stored and described, but not enforced."""
 
 from groupsdk.broker.quotas import (
     ENTITY_TYPES,
