@@ -1,4 +1,4 @@
-"""Connect-style task distribution: connectors say what work exists, and workers share its tasks out."""
+"""Connect-style task distribution: connectors define the work, and workers share its tasks."""
 
 from groupsdk.connect.app import Worker
 from groupsdk.connect.config_backing_store import RestartRequest, TargetState

@@ -1,4 +1,4 @@
-"""Change connectors while workers run: what REST and programs ask of a worker."""
+"""Manage the connectors of running workers, for the REST API and for programs."""
 
 import logging
 import queue
@@ -54,7 +54,7 @@ HOLD_MS: Final = 45_000
 
 
 class WorkerRequests:
-    """The requests to one worker, which its thread runs between two steps.
+    """The queue of requests to one worker, run by its thread between two steps.
 
     `put`, `post` and `empty` may be used from any thread, the rest on the worker's.
 
@@ -72,7 +72,7 @@ class WorkerRequests:
         self._closing = threading.RLock()
 
     def put(self, act: Callable[[], T], *, of_leader: bool = False) -> "Future[T]":
-        """Run something between two steps of the worker, and return its future result.
+        """Run a function between two steps of the worker. Return a future of its result.
 
         A future that is cancelled before its turn has come is left out.
 
@@ -101,22 +101,22 @@ class WorkerRequests:
         return future
 
     def post(self, act: Callable[[], None]) -> None:
-        """Run something between two steps of the worker; nobody waits for it."""
+        """Run a function between two steps of the worker, without waiting for it."""
         self._queue.put((act, None))
         self._wake()
 
     @property
     def empty(self) -> bool:
-        """Whether nothing can be run at once."""
+        """Whether no request can be run now."""
         return self._queue.empty()
 
     @property
     def due_ms(self) -> int | None:
-        """When the first of those that wait for a leader has waited for long enough."""
+        """When the first request waiting for a leader times out."""
         return min((until_ms for _, until_ms in self._held), default=None)
 
     def run(self, *, holds_back: bool) -> None:
-        """Run everything that has come.
+        """Run all queued requests.
 
         Args:
             holds_back: whether nobody is known to lead at present, though soon somebody may be.
@@ -133,7 +133,7 @@ class WorkerRequests:
             self._run_or_hold(act, waits_until_ms, holds_back, now_ms)
 
     def close(self) -> None:
-        """Run what waits, without a group and so without a leader, and what comes later on its caller's thread."""
+        """Run the waiting requests without a leader; run later requests on the caller's thread."""
         # in this order: whoever asks from here on looks, and runs by itself what came too late
         self._closed = True
         self._run_the_rest()
@@ -152,7 +152,7 @@ class WorkerRequests:
 
 
 class ConnectorAdmin:
-    """Changes connectors and shows what becomes of them. All of it may be called from any thread.
+    """Creates, changes and inspects connectors. All methods may be called from any thread.
 
     A worker holds one: `ConnectWorker.admin`. What changes configurations happens on the leader; on any other worker
     its future raises `NotLeaderError`, which says where the leader is, and `RebalancingError` while that is not known.
@@ -202,16 +202,16 @@ class ConnectorAdmin:
 
     @property
     def protocol(self) -> str:
-        """The rebalance protocol that the group has agreed on; "" where there is no group."""
+        """The rebalance protocol of the group; "" for a standalone worker."""
         return self._group.protocol
 
     @property
     def signs_requests(self) -> bool:
-        """Whether workers sign what they ask of each other: with the protocol `sessioned` (KIP-507)."""
+        """Whether workers sign their internal requests: with the protocol `sessioned` (KIP-507)."""
         return self.protocol == "sessioned"
 
     def cluster_id(self) -> str:
-        """Return the id of the Kafka cluster; "" where there is none."""
+        """Return the id of the Kafka cluster; "" without Kafka."""
         return self._store.cluster_id()
 
     def connectors(self) -> list[str]:
@@ -227,7 +227,7 @@ class ConnectorAdmin:
         return self._store.configs()
 
     def catch_up(self) -> bool:
-        """Read the configurations to their end; return whether there was anything new. Waits for it.
+        """Read the configurations to their end, and wait for it. Return whether there was anything new.
 
         Raises:
             StoreError: they could not be read in time.
@@ -237,18 +237,18 @@ class ConnectorAdmin:
         return self._store.configs().offset != before
 
     def statuses(self) -> Mapping[str, Status]:
-        """Return what was last said of each connector and task, by whichever worker owns it.
+        """Return the last status of each connector and task, written by its owner.
 
         Keys are those of `status_key`; `worker_id` says who owns it.
         """
         return self._store.statuses()
 
     def standbys(self) -> Mapping[ConnectorTaskId, Sequence[str]]:
-        """Return the ids of the members that keep tasks warm, the best first, as the leader decided."""
+        """Return the ids of the members with standbys of each task, the preferred one first, as the leader decided."""
         return self._store.standbys().standbys
 
     def validate(self, config: Config) -> None:
-        """Refuse a configuration that is wrong.
+        """Raise ConnectorConfigError if a configuration is invalid.
 
         Raises:
             ConnectorConfigError: names the field.
@@ -273,7 +273,7 @@ class ConnectorAdmin:
         create_only: bool = False,
         target: TargetState | None = None,
     ) -> "Future[bool]":
-        """Create a connector or change its configuration; the future tells whether it is new.
+        """Create a connector or change its configuration. The future returns whether it is new.
 
         Args:
             name: what it is called.
@@ -340,7 +340,7 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def restart(self, request: RestartRequest) -> "Future[None]":
-        """Restart a connector, and its tasks if that is asked for, on whichever workers run them."""
+        """Restart a connector, and its tasks if requested, on the workers that run them."""
 
         def put() -> None:
             self._check_leads()
@@ -364,7 +364,7 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def restart_task(self, task: ConnectorTaskId) -> "Future[bool]":
-        """Restart one task, if this worker runs it; the future tells whether it does."""
+        """Restart one task if this worker runs it. The future returns whether it does."""
 
         def restart() -> bool:
             if not self._store.configs().contains(task):
@@ -376,7 +376,7 @@ class ConnectorAdmin:
         return self._requests.put(restart)
 
     def task_states(self, name: str) -> Mapping[str, TaskState]:
-        """Return what a connector's tasks have committed, by their ids; those that are not planned any more as well.
+        """Return the committed states of a connector's tasks by id, including tasks that are no longer planned.
 
         Raises:
             UnknownConnectorError: there is no such connector.
@@ -394,7 +394,7 @@ class ConnectorAdmin:
         return self._store.topics(name)
 
     def forget_topics(self, name: str) -> None:
-        """Forget the topics that a connector has used; those that it uses still come back soon.
+        """Reset the topics that a connector has used; topics still in use reappear.
 
         Raises:
             UnknownConnectorError: there is no such connector.
@@ -405,7 +405,7 @@ class ConnectorAdmin:
     def set_task_states(
         self, name: str, states: Mapping[str, TaskState | None] | None
     ) -> "Future[int]":
-        """Set what tasks of a stopped connector have committed (KIP-875); the future tells of how many.
+        """Set the committed states of a stopped connector's tasks (KIP-875). The future returns their number.
 
         Args:
             name: the connector.
@@ -430,7 +430,7 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def put_task_configs(self, name: str, tasks: Sequence[Config]) -> "Future[None]":
-        """Set the tasks of a connector that another worker runs and has planned, as Kafka Connect's do."""
+        """Set the task configurations of a connector planned by another worker, as Kafka Connect's workers do."""
 
         def put() -> None:
             self._check_leads()
@@ -442,7 +442,7 @@ class ConnectorAdmin:
         return self._requests.put(put, of_leader=True)
 
     def fence_tasks(self, name: str) -> "Future[None]":
-        """Shut out the producers of a connector's former tasks, before new ones begin (KIP-618)."""
+        """Fence the producers of a connector's former tasks before new ones start (KIP-618)."""
 
         def fence() -> None:
             self._check_leads()
@@ -454,7 +454,7 @@ class ConnectorAdmin:
         return self._requests.put(fence, of_leader=True)
 
     def requested(self, request: ClusterRequest) -> None:
-        """Do what all workers are asked for."""
+        """Carry out a request addressed to all workers."""
         if isinstance(request, RestartRequest):
             self._requests.put(lambda: self._supervisor.restart(request, self._store.configs()))
             return
@@ -476,7 +476,7 @@ class ConnectorAdmin:
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be a connector's name.
+    """Raise ConnectorConfigError if a connector's name is invalid.
 
     Raises:
         ConnectorConfigError: it is empty, too long, or has characters that no URL or log should carry.

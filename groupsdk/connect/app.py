@@ -1,4 +1,4 @@
-"""Put a worker together: `Worker`, in the decorator form and in the class form."""
+"""Define a worker program: `Worker`, with decorators or with connector classes."""
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -58,7 +58,7 @@ _NO_GROUP: Final = {"group.id": "standalone", "bootstrap.servers": "localhost:90
 
 
 class Worker:
-    """A program whose work is shared out among all processes that run it.
+    """A program whose work is shared among all processes that run it.
 
     The decorator form has one kind of work::
 
@@ -91,12 +91,12 @@ class Worker:
     # The decorator form.
 
     def tasks(self, function: PlanT, /) -> PlanT:
-        """Take a function that returns what there is to do."""
+        """Register the function that plans the tasks."""
         self._pair("tasks").plan = function
         return function
 
     def task(self, function: TaskT | None = None, /, *, host: Host = "thread") -> Any:
-        """Take a function that does one task: a `def` or an `async def`.
+        """Register the function that runs one task: a `def` or an `async def`.
 
         Args:
             function: the function.
@@ -111,7 +111,7 @@ class Worker:
         return take if function is None else take(function)
 
     def standby(self, *, replicas: int = 1) -> Callable[[StandbyT], StandbyT]:
-        """Take a function that prepares for a task which another worker runs; see `Connector.standby`.
+        """Register the function that keeps a standby of a task warm; see `Connector.standby`.
 
         Args:
             replicas: how many other workers keep each task warm.
@@ -138,7 +138,7 @@ class Worker:
         return kind
 
     def add(self, name: str, kind: type[Connector], /, **config: str) -> None:
-        """Have a connector that is there always, with this configuration.
+        """Add a permanent connector with this configuration.
 
         Raises:
             ConnectorConfigError: the configuration is wrong.
@@ -155,7 +155,7 @@ class Worker:
     def start(
         self, settings: Mapping[str, Any] | None = None, /, *, url: str = "", **keywords: Any
     ) -> ConnectWorker:
-        """Begin to take part in the group.
+        """Start a worker in the group.
 
         Args:
             settings: more settings, which win over those of the constructor.
@@ -272,13 +272,13 @@ class Worker:
         return worker
 
     def reconfigure(self) -> None:
-        """Have the leader ask for the tasks again, for example since there are others by now."""
+        """Have the leader plan the tasks again, for example because they have changed."""
         if self._worker is None:
             raise ConnectError("the worker has not been started")
         self._worker.reconfigure()
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Give all work up and leave; tells whether that was done in time. Harmless when repeated."""
+        """Stop all work and leave the group. Return whether that finished in time. May be repeated."""
         return self._worker is None or self._worker.stop(timeout)
 
     def __enter__(self) -> Self:
@@ -297,7 +297,7 @@ class Worker:
 
 
 class _Functions:
-    """What the decorators have taken."""
+    """The functions registered by the decorators."""
 
     def __init__(self) -> None:
         self.plan: PlanFunction | None = None
@@ -307,7 +307,7 @@ class _Functions:
         self.replicas = 0
 
     def config(self, kind: type[Connector]) -> Config:
-        """Return what the connector's configuration has besides its class.
+        """Return the connector's configuration without its class.
 
         Raises:
             ConnectorConfigError: there cannot be standbys, or not so many.
@@ -320,7 +320,7 @@ class _Functions:
         return config
 
     def connector(self) -> type[Connector]:
-        """Return the class that these functions make.
+        """Return the connector class for these functions.
 
         Raises:
             ConfigError: one is missing.
@@ -333,7 +333,7 @@ class _Functions:
 
 
 def _method(standby: StandbyFunction) -> Callable[..., Any]:
-    """Return a function of two as a method: a coroutine where it is one."""
+    """Wrap a function of two arguments as a method; a coroutine stays one."""
 
     def wrapped(_: Connector, task: Task, context: Any) -> Awaitable[None] | None:
         return standby(task, context)
@@ -347,7 +347,7 @@ def _method(standby: StandbyFunction) -> Callable[..., Any]:
 
 
 class FunctionConnector(Connector):
-    """The connector of a program in the decorator form."""
+    """The connector of a program that uses decorators."""
 
     functions: tuple[PlanFunction, TaskFunction]
 

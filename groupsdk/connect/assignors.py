@@ -15,7 +15,7 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
 class EagerAssignor:
-    """Deal connectors, then tasks, to the members in turn; keeps nothing between rounds."""
+    """Assigns connectors, then tasks, round-robin to members; keeps no state between rounds."""
 
     def assign(
         self,
@@ -54,7 +54,7 @@ _SOMEBODY: Final = frozenset(("",))  # who is gone, but nobody knows by which id
 
 
 class IncrementalCooperativeAssignor:
-    """The assignor of a leader, which remembers what it gave out; another leader starts without that.
+    """The stateful assignor of a leader; a new leader starts without the previous assignments.
 
     Args:
         max_delay_ms: how long the work of a worker that is gone is held back for it, and how long rounds that
@@ -99,7 +99,7 @@ class IncrementalCooperativeAssignor:
         weights: Mapping[ConnectorTaskId, int] | None = None,
         standbys: Mapping[ConnectorTaskId, Sequence[str]] | None = None,
     ) -> ClusterAssignment:
-        """Decide one round.
+        """Compute the assignment of one round.
 
         Args:
             configured: all there is to do, sorted.
@@ -147,7 +147,7 @@ class IncrementalCooperativeAssignor:
         return bool(self._connectors.active or self._tasks.active)
 
     def _lost_is_due(self, members: Mapping[str, Work], now_ms: int) -> bool:
-        """Decide about work that is lost; return whether it is to be shared out like new work."""
+        """Handle lost work. Return whether to reassign it like new work."""
         lost = bool(self._connectors.lost or self._tasks.lost)
         if not lost and not self._revoked_in_previous:
             self._reset_delay()
@@ -179,7 +179,7 @@ class IncrementalCooperativeAssignor:
         self._delay_ms = 0
 
     def _balance(self, reassigned: bool, member_count: int, now_ms: int) -> None:
-        """Take from those that have too much, unless that happened in the round before as well."""
+        """Revoke from overloaded members, unless the previous round did so as well."""
         shares = (self._connectors, self._tasks)
         anything_held = any(load for share in shares for load in share.next.values())
         anything_configured = any(share.configured for share in shares)
@@ -222,5 +222,5 @@ class IncrementalCooperativeAssignor:
 
 
 def _reported(members: Mapping[str, Work], kind: str) -> dict[str, Sequence[ItemT]]:
-    """Return what each member holds of one kind, each item once."""
+    """Return the items of one kind that each member holds, without duplicates."""
     return {member: tuple(dict.fromkeys(getattr(work, kind))) for member, work in members.items()}

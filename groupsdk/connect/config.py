@@ -1,4 +1,4 @@
-"""Hold a worker's settings, under Kafka Connect's names."""
+"""The settings of a worker, under Kafka Connect's names."""
 
 import logging
 from collections.abc import Mapping
@@ -157,12 +157,12 @@ class ConnectConfig:
 
     @property
     def topic_tracking(self) -> TopicTracking:
-        """Whether to keep which topics tasks use."""
+        """Whether to track the topics that tasks use."""
         return TopicTracking(self.topic_tracking_enable, self.topic_tracking_allow_reset)
 
     @property
     def replication_factors(self) -> dict[str, int]:
-        """How many copies each topic is made with; -1: the brokers' default."""
+        """The replication factor of each topic; -1 for the brokers' default."""
         return {
             getattr(self, f"{kind}_storage_topic"): getattr(
                 self, f"{kind}_storage_replication_factor"
@@ -171,7 +171,7 @@ class ConnectConfig:
         }
 
     def librdkafka(self) -> dict[str, Any]:
-        """Return what clients of confluent-kafka have to be made with; may hold secrets."""
+        """Return the configuration for confluent-kafka clients; may contain secrets."""
         servers = self.member.bootstrap_servers
         return {
             "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
@@ -206,7 +206,7 @@ def _flag(key: str, value: Any) -> bool:
 
 
 def _suggestion(error: ConfigError, given: Mapping[str, Any], names: set[str]) -> str:
-    """Return what a key may have meant that is nothing like a member's."""
+    """Suggest the setting that an unknown key may have meant."""
     from difflib import get_close_matches
 
     known = [each.replace("_", ".") for each in (*names, *_RESTART)]

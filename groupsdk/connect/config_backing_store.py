@@ -25,7 +25,7 @@ Config = Mapping[str, str]
 
 
 class TargetState(Enum):
-    """What a connector is meant to be, whoever owns it."""
+    """The state that a connector should have, whichever worker owns it."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -36,7 +36,7 @@ class TargetState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfigState:
-    """What all workers agree on when they are at the same offset (`ClusterConfigState`)."""
+    """The configurations up to an offset, on which all workers agree (`ClusterConfigState`)."""
 
     offset: int = -1
     """The offset after the last record that counts; -1 before the first."""
@@ -54,7 +54,7 @@ class ClusterConfigState:
     """How many tasks a connector had when the producers of its tasks were last fenced (KIP-618)."""
 
     def task_ids(self, connector: str) -> list[ConnectorTaskId]:
-        """Return a connector's tasks, by number; none where there is no such connector."""
+        """Return a connector's tasks, by number; none for an unknown connector."""
         if connector not in self.connectors or connector in self.inconsistent:
             return []
         return [
@@ -63,17 +63,17 @@ class ClusterConfigState:
         ]
 
     def target_state(self, connector: str) -> TargetState:
-        """Return what a connector is meant to be."""
+        """Return the target state of a connector."""
         return self.target_states.get(connector, TargetState.STARTED)
 
     def work(self) -> Work:
-        """Return all there is to do, sorted."""
+        """Return all connectors and tasks, sorted."""
         connectors = utf16_sorted(self.connectors)
         tasks = [task for name in connectors for task in self.task_ids(name)]
         return Work(tuple(connectors), tuple(tasks))
 
     def weights(self) -> dict[ConnectorTaskId, int]:
-        """Return the weights of all tasks, in thousandths; nothing where all weigh the same."""
+        """Return the weights of all tasks, in thousandths; empty if all weigh the same."""
         found: dict[ConnectorTaskId, int] = {}
         for name, config in self.connectors.items():
             usual = _weight(config) or ONE
@@ -82,7 +82,7 @@ class ClusterConfigState:
         return found if len(set(found.values())) > 1 else {}
 
     def replicas(self) -> dict[str, int]:
-        """Return how many standbys each connector's tasks are to have; connectors without are left out."""
+        """Return the number of standbys for each connector's tasks; connectors without standbys are left out."""
         found = {}
         for name, config in self.connectors.items():
             try:
@@ -101,7 +101,7 @@ class ClusterConfigState:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """Ask for a connector, and its tasks if wanted, to be restarted where they run (KIP-745)."""
+    """A request to restart a connector, and optionally its tasks, on the workers that run them (KIP-745)."""
 
     connector: str
     include_tasks: bool = False
@@ -110,7 +110,7 @@ class RestartRequest:
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """What asks all workers of a group to set a level."""
+    """A request to all workers of a group to set a logger's level."""
 
     logger: str
     level: str
@@ -118,7 +118,7 @@ class LoggerLevel:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanges:
-    """What lies between two states of the configurations."""
+    """The differences between two states of the configurations."""
 
     connectors_changed: frozenset[str]
     """Other configurations of connectors that were there before; weights do not count."""
@@ -193,14 +193,14 @@ _TASK_KEY: Final = re.compile(r"task-(.+)-(\d{1,7})", re.DOTALL)
 
 
 def connector_records(name: str, config: Config | None) -> list[Record]:
-    """Return what sets a connector's configuration, or with None deletes it and its target state."""
+    """Return the records that set a connector's configuration, or with None delete it and its target state."""
     if config is None:
         return [(f"connector-{name}", None), (f"target-state-{name}", None)]
     return [(f"connector-{name}", {"properties": dict(config)})]
 
 
 def task_records(name: str, configs: Sequence[Config]) -> list[Record]:
-    """Return what sets all of a connector's tasks at once."""
+    """Return the records that set all of a connector's tasks at once."""
     records: list[Record] = [
         (f"task-{name}-{number}", {"properties": dict(config)})
         for number, config in enumerate(configs)
@@ -209,24 +209,24 @@ def task_records(name: str, configs: Sequence[Config]) -> list[Record]:
 
 
 def target_state_record(name: str, target: TargetState) -> Record:
-    """Return what sets a target state; workers older than KIP-875 take STOPPED for PAUSED."""
+    """Return the record that sets a target state; workers older than KIP-875 read STOPPED as PAUSED."""
     old = TargetState.PAUSED if target is TargetState.STOPPED else target
     return f"target-state-{name}", {"state": old.value, "state.v2": target.value}
 
 
 def restart_record(request: RestartRequest) -> Record:
-    """Return what asks all workers to restart what they own of a connector."""
+    """Return the record that requests all workers to restart their part of a connector."""
     flags = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
     return f"restart-connector-{request.connector}", flags
 
 
 def fencing_record(name: str, count: int) -> Record:
-    """Return what says that the producers of so many tasks of a connector were fenced (KIP-618)."""
+    """Return the record that the producers of a number of tasks of a connector were fenced (KIP-618)."""
     return f"tasks-fencing-{name}", {"task-count": count}
 
 
 def logger_record(request: LoggerLevel) -> Record:
-    """Return what asks all workers to set a logger's level (KIP-976)."""
+    """Return the record that requests all workers to set a logger's level (KIP-976)."""
     return f"{_LOGGER}{request.logger}", {"level": request.level}
 
 
@@ -236,7 +236,7 @@ def epoch_record(epoch: int) -> Record:
 
 
 def decode_value(key: str, data: bytes | None) -> object | None:
-    """Read a value; one that is not JSON is passed over like an unknown record.
+    """Decode a value; one that is not JSON is skipped like an unknown record.
 
     Kafka's converter wraps values in `{"schema": ..., "payload": ...}` where schemas are enabled.
     """
@@ -253,7 +253,7 @@ def decode_value(key: str, data: bytes | None) -> object | None:
 
 
 class ConfigLog:
-    """The configurations as the records so far make them; not for several threads at a time."""
+    """The configurations resulting from the records so far. Not thread-safe."""
 
     def __init__(self) -> None:
         self._offset = -1
@@ -269,7 +269,7 @@ class ConfigLog:
         self._snapshot: ClusterConfigState | None = None
 
     def apply(self, key: str, value: object | None, offset: int) -> ClusterRequest | None:
-        """Take the next record; returns a request to all workers, which counts only for those who are there."""
+        """Apply the next record. Return a request to all workers, which only running workers follow."""
         self._offset = max(self._offset, offset + 1)
         self._snapshot = None
         for prefix, take in (

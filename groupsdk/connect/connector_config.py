@@ -1,4 +1,4 @@
-"""Read the keys of a connector's configuration that mean the same for every class, under Kafka Connect's names."""
+"""Read the configuration keys common to all connector classes, under Kafka Connect's names."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -30,7 +30,7 @@ TASKS_MAX_ENFORCE_KEY: Final = "tasks.max.enforce"
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """What a connector's configuration says of records that cannot be handled. Build it with `of`."""
+    """The configured handling of records that fail. Build it with `of`."""
 
     tolerate: bool = False
     """Whether such records are skipped; otherwise the task fails: `errors.tolerance`."""
@@ -87,7 +87,7 @@ class ErrorPolicy:
 def check_config(
     kind: type[Connector], config: Config, providers: ConfigProviders = NO_PROVIDERS
 ) -> None:
-    """Refuse a configuration that is wrong, for every class or for this one.
+    """Raise ConnectorConfigError if a configuration is invalid, in general or for this class.
 
     Raises:
         ConnectorConfigError: names the field; the reason holds no secret.
@@ -114,7 +114,7 @@ def check_config(
 
 
 def tasks_max_of(config: Config) -> int | None:
-    """Return how many tasks a connector may have; None: as many as it plans.
+    """Return the maximum number of tasks of a connector; None for no limit.
 
     Raises:
         ConnectorConfigError: it is not a number of 1 or more.
@@ -124,7 +124,7 @@ def tasks_max_of(config: Config) -> int | None:
 
 
 def check_count(name: str, config: Config, count: int) -> str | None:
-    """Return what to log of a connector that has planned so many tasks; None: nothing.
+    """Return the warning to log for a number of planned tasks; None if there is none.
 
     Raises:
         ConnectorConfigError: they are more than `tasks.max`, which is enforced, or than anything can hold.

@@ -1,4 +1,4 @@
-"""Be a member of a group of Connect workers: `ConnectCoordinator` (Kafka's `WorkerCoordinator`)."""
+"""The group membership of a Connect worker: `ConnectCoordinator` (Kafka's `WorkerCoordinator`)."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -42,10 +42,10 @@ _MARGIN_MS = 5_000
 
 
 class RebalanceListener(Protocol):
-    """Does what the group decided. Called within `poll` and `close`, on the thread that calls these."""
+    """Carries out assignments. Called within `poll` and `close`, on the thread that calls these."""
 
     def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
-        """Take note of the whole assignment: what is kept, what is new, what was revoked."""
+        """Receive the whole assignment: kept, new and revoked work."""
         ...
 
     def on_revoked(self, work: Work) -> None:
@@ -54,7 +54,7 @@ class RebalanceListener(Protocol):
 
 
 class ConnectCoordinator(AbstractCoordinator):
-    """One worker's membership: what it joins with, and what it makes of an assignment.
+    """The group membership of one worker: its metadata, and the handling of assignments.
 
     Nothing of the work runs here; the listener does it. Without the group no work runs: when the group's
     coordinator stays unknown for longer than the heartbeat interval, everything is revoked, so that it has
@@ -207,7 +207,7 @@ class ConnectCoordinator(AbstractCoordinator):
 
     @override
     def poll(self, timeout: float = 0.0) -> bool:
-        """Poll the membership; revokes everything when the group's coordinator is lost for too long.
+        """Poll the membership; revoke everything if the group's coordinator is lost for too long.
 
         See `AbstractCoordinator.poll`. Returns early when an assignment came, and after `wakeup`.
         """
@@ -230,11 +230,11 @@ class ConnectCoordinator(AbstractCoordinator):
         return self._member.holds_for(margin_ms)
 
     def held_until_ms(self) -> int | None:
-        """Return until when the group cannot go on without this worker; any thread may ask."""
+        """Return until when the group waits for this worker. May be called from any thread."""
         return self._member.held_until_ms()
 
     def out_of_touch(self) -> str | None:
-        """Return why this worker is not in touch with its group at present; None: it is."""
+        """Return why this worker has lost contact with its group; None if it has not."""
         snapshot = self.snapshot()
         if snapshot.coordinator is None:
             return snapshot.trouble or "the group's coordinator is not known"
@@ -243,7 +243,7 @@ class ConnectCoordinator(AbstractCoordinator):
         return None
 
     def rebalance_metrics(self) -> dict[str, float | str]:
-        """Return `connect-worker-rebalance-metrics` of Kafka Connect, by their names; any thread may ask."""
+        """Return Kafka Connect's `connect-worker-rebalance-metrics`, by name. May be called from any thread."""
         measured, snapshot = self.metrics(), self.snapshot()
         if not measured:
             return {}
@@ -278,7 +278,7 @@ class ConnectCoordinator(AbstractCoordinator):
         self.request_rejoin(why)
 
     def revoke_everything(self, why: str) -> None:
-        """Have the listener stop all work, and forget the assignment."""
+        """Let the listener stop all work, and drop the assignment."""
         held, self._assignment = self._assignment, None
         if held is not None and not held.failed:
             work = Work(held.connectors, held.tasks)
@@ -288,18 +288,18 @@ class ConnectCoordinator(AbstractCoordinator):
 
     @property
     def holds_work(self) -> bool:
-        """Whether it has an assignment with anything in it."""
+        """Whether the current assignment contains any work."""
         held = self._assignment
         return held is not None and bool(held.connectors or held.tasks)
 
     @property
     def shares(self) -> Mapping[str, Work] | None:
-        """What each member has, by its id, as this worker decided when it led the last rebalance; else None."""
+        """The work of each member, by id, if this worker led the last rebalance; else None."""
         return self._shares
 
     @property
     def assignment(self) -> ConnectAssignment | None:
-        """What this worker holds; None for nothing."""
+        """The current assignment of this worker; None if it has none."""
         return self._assignment
 
     @property
@@ -310,12 +310,12 @@ class ConnectCoordinator(AbstractCoordinator):
 
     @property
     def protocol(self) -> str:
-        """The protocol that the group has agreed on last; before that, the one that is offered first."""
+        """The protocol last chosen by the group; before that, the first one offered."""
         return self._chosen
 
     @property
     def leader_url(self) -> str | None:
-        """Where the leader answers to HTTP, "" where it does not; None while the group rebalances."""
+        """The leader's URL; "" if it serves no HTTP, None while the group rebalances."""
         held = self._assignment
         if held is None or self.generation_if_stable() is None:
             return None

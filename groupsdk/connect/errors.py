@@ -1,4 +1,4 @@
-"""Name what can go wrong in distributing tasks."""
+"""The exceptions of task distribution."""
 
 from typing_extensions import override
 
@@ -6,7 +6,7 @@ from groupsdk.errors import ConfigError, GroupSdkError
 
 
 class ConnectError(GroupSdkError):
-    """Root of the errors of task distribution."""
+    """Base class of the errors of task distribution."""
 
 
 class ConnectorConfigError(ConnectError, ConfigError):
@@ -28,15 +28,15 @@ class ConnectorConfigError(ConnectError, ConfigError):
 
 
 class UnknownConnectorError(ConnectError):
-    """There is no such connector or task."""
+    """The connector or task does not exist."""
 
 
 class ConnectorExistsError(ConnectError):
-    """There is a connector of this name already."""
+    """A connector with this name already exists."""
 
 
 class NotLeaderError(ConnectError):
-    """Only the leader writes configurations; `leader_url` says where it is, as far as that is known."""
+    """Only the leader writes configurations; `leader_url` is its URL, if known."""
 
     retriable = True
 
@@ -51,7 +51,7 @@ class NotLeaderError(ConnectError):
 
 
 class RebalancingError(ConnectError):
-    """The group is rebalancing: who leads and who owns what is not known yet."""
+    """The group is rebalancing: leader and owners are not known yet."""
 
     retriable = True
 
@@ -67,17 +67,17 @@ class StoreFencedError(ConnectError):
 
 
 class TaskFencedError(ConnectError):
-    """The task is no longer this worker's: what it commits now is refused."""
+    """The task no longer belongs to this worker: its commits are rejected."""
 
 
 class RetriableError(ConnectError):
-    """Raise it where a record could not be handled for a reason that may pass: it is tried again (KIP-298)."""
+    """Raise it if handling a record failed for a temporary reason: the record is retried (KIP-298)."""
 
     retriable = True
 
 
 class RequestSignatureError(ConnectError):
-    """What was asked as by another worker is not signed as by one (KIP-507).
+    """A request to an internal endpoint lacks a valid signature (KIP-507).
 
     Args:
         code: the HTTP status that Kafka Connect answers: 400, 403 or 503.

@@ -1,4 +1,4 @@
-"""Keep everything in one file, or in memory: for a worker that is alone, and for tests."""
+"""Store everything in one file, or in memory: for standalone workers and for tests."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ _JOURNAL_LIMIT: Final = 1_000
 
 
 def _nothing(*_: object) -> None:
-    """Be a callback that nobody set."""
+    """The default callback, which does nothing."""
 
 
 class FileStore:
@@ -61,7 +61,7 @@ class FileStore:
         self._lines = 0
 
     def start(self) -> None:
-        """Read the file, where there is one.
+        """Read the file if it exists.
 
         Raises:
             StoreError: it cannot be read, or is not one of ours.
@@ -88,18 +88,18 @@ class FileStore:
             return self._configs.snapshot()
 
     def read_configs(self, timeout_ms: int) -> None:
-        """Return at once: nobody else writes."""
+        """Return immediately: there is no other writer."""
 
     def cluster_id(self) -> str:
         """Return "": there is no Kafka."""
         return ""
 
     def failing_ms(self) -> int:
-        """Return 0: nobody else writes."""
+        """Return 0: there is no other writer."""
         return 0
 
     def claim(self) -> None:
-        """Do nothing: nobody else writes."""
+        """Do nothing: there is no other writer."""
 
     def write_configs(self, records: Sequence[Record]) -> None:
         """Write configurations, all of them or none."""
@@ -112,7 +112,7 @@ class FileStore:
                 self.on_request(request)
 
     def fence_producers(self, connector: str, count: int) -> None:
-        """Do nothing: there are no producers where there is no Kafka."""
+        """Do nothing: without Kafka there are no producers."""
 
     def put_status(self, key: str, status: Status | None) -> None:
         """Keep a status, in memory: a standalone worker writes all of them again when it starts."""
@@ -128,23 +128,23 @@ class FileStore:
             return dict(self._statuses)
 
     def put_topic(self, use: TopicUse) -> None:
-        """Keep that a connector uses a topic, in memory."""
+        """Record in memory that a connector uses a topic."""
         with self._lock:
             self._topics.apply(use.key, use.record())
 
     def topics(self, connector: str) -> Sequence[str]:
-        """Return the topics that a connector has used since this worker began."""
+        """Return the topics that a connector has used since this worker started."""
         with self._lock:
             return self._topics.of(connector)
 
     def forget_topics(self, connector: str) -> None:
-        """Forget the topics that a connector has used."""
+        """Reset the topics that a connector has used."""
         with self._lock:
             for topic in self._topics.of(connector):
                 self._topics.apply(topic_key(topic, connector), None)
 
     def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
-        """Refuse to write dead letters.
+        """Raise StoreError: there is no topic for dead letters.
 
         Raises:
             StoreError: there is no Kafka.
@@ -152,19 +152,19 @@ class FileStore:
         raise StoreError(f"a worker without Kafka has no topic {topic} to write dead letters to")
 
     def put_standbys(self, record: StandbyRecord) -> None:
-        """Do nothing: nobody else is there to keep anything warm."""
+        """Do nothing: there are no other workers for standbys."""
 
     def standbys(self) -> StandbyRecord:
-        """Return that nothing is kept warm."""
+        """Return no standbys."""
         return StandbyRecord()
 
     def state(self, key: StateKey) -> TaskState | None:
-        """Return what was last committed for a task."""
+        """Return the last committed state of a task."""
         with self._lock:
             return self._states.get(key, (-1, None))[1]
 
     def states(self, connector: str) -> Mapping[str, TaskState]:
-        """Return what was last committed for a connector's tasks."""
+        """Return the last committed states of a connector's tasks."""
         with self._lock:
             return {
                 task: state
@@ -175,7 +175,7 @@ class FileStore:
     def put_states(
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
     ) -> None:
-        """Own task states, and set what was committed.
+        """Take ownership of task states, and set them.
 
         Raises:
             TaskFencedError: one has been owned under a greater token.
@@ -188,7 +188,7 @@ class FileStore:
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:
-        """Begin to own task states.
+        """Take ownership of task states.
 
         Raises:
             TaskFencedError: one has been owned under a greater token.
@@ -204,7 +204,7 @@ class FileStore:
         return {key: state for key, state in found.items() if state is not None}
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
-        """Keep a task's state.
+        """Store a task's state.
 
         Raises:
             TaskFencedError: it has been owned under a greater token since.
@@ -214,7 +214,7 @@ class FileStore:
             self._keep(key, token, dict(state))
 
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
-        """Begin to keep a task's state, on a thread that may wait for the disk."""
+        """Start storing a task's state, on a thread that may block on the disk."""
         with self._lock:
             if self._committer is None:
                 self._committer = ThreadPoolExecutor(1, "groupsdk-store")
@@ -222,7 +222,7 @@ class FileStore:
             return self._committer.submit(self.commit, key, token, dict(state))
 
     def last_token(self) -> int:
-        """Return the greatest token so far."""
+        """Return the highest token so far."""
         with self._lock:
             return max((token for token, _ in self._states.values()), default=-1)
 

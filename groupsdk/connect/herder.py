@@ -1,4 +1,4 @@
-"""Decide what a worker does next with its assignment and configurations; does nothing itself.
+"""Decide what a worker does next with its assignment and configurations, without I/O.
 
 The rules are those of Kafka's `DistributedHerder`: nothing is started before this worker's configurations are at
 the offset of the assignment, what was revoked is followed by another rebalance at once, and work that was held
@@ -33,7 +33,7 @@ class Rejoin:
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Run exactly this work: stop what is not in it, start what does not run yet."""
+    """Run exactly this work: stop everything else, and start what is not running yet."""
 
     work: Work
     generation: int
@@ -44,7 +44,7 @@ Step = ReadConfigs | Rejoin | Reconcile
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What to do about new configurations at once, besides `Step`."""
+    """The immediate reaction to new configurations, besides `Step`."""
 
     restart_connectors: frozenset[str] = frozenset()
     """Configured otherwise, and owned here."""
@@ -55,7 +55,7 @@ class Reaction:
 
 
 class HerderState(Enum):
-    """Where a worker stands between two rebalances."""
+    """The state of a worker between two rebalances."""
 
     OUTSIDE = "outside"
     """In no group, or in one that has assigned nothing yet.
@@ -103,7 +103,7 @@ class HerderState(Enum):
 
 
 class HerderTrigger(Enum):
-    """What moves a worker to another state."""
+    """The trigger of a state transition of a worker."""
 
     ASSIGNED = "assigned"
     OLDER = "configurations are older"
@@ -153,28 +153,28 @@ class Herder:
 
     @property
     def state(self) -> HerderState:
-        """Where the worker stands."""
+        """The current state."""
         return self._state
 
     @property
     def work(self) -> Work:
-        """What this worker owns."""
+        """The connectors and tasks that this worker owns."""
         return self._work
 
     @property
     def resolved(self) -> bool:
-        """Whether the last assignment is carried out, or given up for the next."""
+        """Whether the last assignment was carried out, or abandoned for the next one."""
         return self._state in _CARRIED_OUT
 
     @property
     def rejoin_at_ms(self) -> int | None:
-        """When the next rebalance is due for work that is held back."""
+        """When the next rebalance for delayed work is due."""
         return self._rejoin_at_ms
 
     # What happens.
 
     def assigned(self, assignment: ConnectAssignment, generation: int, now_ms: int) -> None:
-        """Take note of an assignment, whole: kept and new."""
+        """Handle a complete assignment: kept and new work."""
         self._move(HerderTrigger.ASSIGNED)
         self._assignment = assignment
         self._generation = generation
@@ -185,18 +185,18 @@ class Herder:
         self._rejoin_at_ms = now_ms + delay_ms if delay_ms > 0 else None
 
     def revoked(self, work: Work) -> None:
-        """Take note that this is not owned any more."""
+        """Handle a revocation."""
         self._work = self._work.minus(work)
 
     def lost(self) -> None:
-        """Take note that the worker is out of the group."""
+        """Handle the loss of the group membership."""
         self._move(HerderTrigger.LOST)
         self._assignment = _NOTHING
         self._work = NO_WORK
         self._rejoin_at_ms = None
 
     def configs_read(self, succeeded: bool) -> None:
-        """Take note of an attempt to read to the end.
+        """Handle the result of reading the configurations to their end.
 
         Raises:
             ValueError: `step` has not asked for it.
@@ -208,7 +208,7 @@ class Herder:
             self._move(HerderTrigger.NOT_READ)
 
     def configs_changed(self, old: ClusterConfigState, new: ClusterConfigState) -> Reaction:
-        """Take note of new configurations; returns what to do at once."""
+        """Handle new configurations. Return the immediate reaction."""
         changes = ConfigChanges.between(old, new)
         # before the assignment is carried out, `step` compares it with the newest ones anyway
         if (changes.needs_rebalance or old.epoch != new.epoch) and self.resolved:
@@ -222,13 +222,13 @@ class Herder:
     def changed_tasks(
         self, old: ClusterConfigState, new: ClusterConfigState
     ) -> frozenset[ConnectorTaskId]:
-        """Return the tasks owned here that cannot go on as they are."""
+        """Return the owned tasks that have to be restarted."""
         return self._affected(old, new, ConfigChanges.between(old, new))
 
     # What to do.
 
     def step(self, configs: ClusterConfigState, now_ms: int) -> Step | None:
-        """Return what to do next; None: nothing, until something happens."""
+        """Return the next step; None if there is nothing to do until the next event."""
         if self._state in _UNRESOLVED:
             return self._resolve(configs)
         if self._state is HerderState.READING:

@@ -1,4 +1,4 @@
-"""Take the settings of Kafka Connect's own worker.properties: its keys, and those of Java's clients.
+"""Accept the settings of Kafka Connect's worker.properties: its own keys, and those of Java clients.
 
 What has the same meaning here is translated; what has none, such as converters, is passed over with one warning.
 What secures the worker's own connections is never passed over: it is translated or refused.
@@ -93,7 +93,7 @@ _EVERYWHERE: Final = "0.0.0.0"  # an empty host's meaning in Connect; refused wi
 
 
 def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings, by dotted keys, without those of Java's that mean nothing here, and with others in our words.
+    """Return settings by dotted keys, with Java's settings translated, and dropped if they do not apply.
 
     Raises:
         ConfigError: one about security cannot be translated.
@@ -117,7 +117,7 @@ def take_java(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rest_settings(given: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """Return where Connect's settings have a worker listen, as host:port, and the URL that it is to announce.
+    """Return the address (host:port) on which Connect's settings let a worker listen, and its advertised URL.
 
     None for what they do not say. Only plain HTTP is served here; put TLS in front.
 
@@ -144,7 +144,7 @@ def rest_settings(given: Mapping[str, str]) -> tuple[str | None, str | None]:
 
 
 def _take_login(taken: dict[str, Any]) -> None:
-    """Take user and password, or the client of an identity provider, out of sasl.jaas.config."""
+    """Extract user and password, or the OAuth client, from sasl.jaas.config."""
     handler = taken.get("sasl.login.callback.handler.class")
     if handler is not None and str(handler).rpartition(".")[2] == _OIDC_HANDLER:
         del taken["sasl.login.callback.handler.class"]
@@ -176,7 +176,7 @@ def _take_login(taken: dict[str, Any]) -> None:
 
 
 def _take_client(taken: dict[str, Any], options: Mapping[str, str]) -> bool:
-    """Take what asks an identity provider for tokens (KIP-768); return whether all was understood.
+    """Translate the OAuth client settings (KIP-768). Return whether all of them were understood.
 
     Without options the module only names the mechanism, and the settings say the rest (KIP-1139).
     """
@@ -202,7 +202,7 @@ def _take_client(taken: dict[str, Any], options: Mapping[str, str]) -> bool:
 
 
 def _take_stores(taken: dict[str, Any]) -> None:
-    """Take certificates out of Java's stores, where those are PEM files."""
+    """Translate keystores and truststores that are PEM files."""
     for key, (type_key, names) in _STORES.items():
         kind = taken.pop(type_key, None)
         place = taken.pop(key, None)

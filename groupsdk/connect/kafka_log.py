@@ -51,7 +51,7 @@ _BACKOFF: Final = ExponentialBackoff(100, 5_000)
 
 
 class KafkaLog:
-    """All records of some compacted topics, in order, from the first on.
+    """All records of some compacted topics, in order, from the beginning.
 
     Read errors of librdkafka are logged, and reading resumes at the same offset after a backoff.
 
@@ -102,7 +102,7 @@ class KafkaLog:
         self._thread = threading.Thread(target=self._read, name="groupsdk-store", daemon=True)
 
     def start(self) -> None:
-        """Create what is missing and read all there is.
+        """Create missing topics and read all existing records.
 
         Raises:
             StoreError: that failed, or did not end in time.
@@ -122,16 +122,16 @@ class KafkaLog:
 
     @property
     def failed(self) -> bool:
-        """Whether some topic cannot be read at present."""
+        """Whether a topic cannot be read at present."""
         return bool(self._troubles)
 
     def failing_ms(self, topic: str) -> int:
-        """Return for how long a topic could not be read; 0 while it can."""
+        """Return how long reading has been failing, in milliseconds; 0 if it is not."""
         since_ms, _ = self._troubles.get(topic, (None, ""))
         return 0 if since_ms is None else max(1, self._clock.now_ms() - since_ms)
 
     def read_to_end(self, topics: Sequence[str], timeout_ms: int) -> None:
-        """Return when all records have been handed on that are there now, as far as they are committed.
+        """Wait until all records committed by now have been delivered.
 
         Raises:
             StoreError: they were not read in time.

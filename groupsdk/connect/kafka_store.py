@@ -35,7 +35,7 @@ _FENCED: Final = (
 
 
 def _nothing(*_: object) -> None:
-    """Be a callback that nobody set."""
+    """The default callback, which does nothing."""
 
 
 class KafkaStore:
@@ -61,7 +61,7 @@ class KafkaStore:
         self._started = False
 
     def start(self) -> None:
-        """Make what is missing, and read everything to its end."""
+        """Create what is missing, and read everything to its end."""
         self._state = KafkaState.shared(self._state)
         self._started = True
         # the callbacks that are set by then, or later
@@ -84,7 +84,7 @@ class KafkaStore:
         return self._state.producer if self._started else None
 
     def configs(self) -> ClusterConfigState:
-        """Return the configurations as far as they are read."""
+        """Return the configurations read so far."""
         with self._state.lock:
             return self._state.configs.snapshot()
 
@@ -228,24 +228,24 @@ class KafkaStore:
             self._produce(producer, topic, STANDBYS_KEY.encode(), data)
 
     def standbys(self) -> StandbyRecord:
-        """Return what was last said of that."""
+        """Return the last standby assignment."""
         with self._state.lock:
             return self._state.standbys
 
     def state(self, key: StateKey) -> TaskState | None:
-        """Return what was last committed for a task."""
+        """Return the last committed state of a task."""
         with self._state.lock:
             return self._state.states.get(key)[1]
 
     def states(self, connector: str) -> Mapping[str, TaskState]:
-        """Return what was last committed for a connector's tasks."""
+        """Return the last committed states of a connector's tasks."""
         with self._state.lock:
             return self._state.states.of(connector)
 
     def put_states(
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
     ) -> None:
-        """Own task states, and set what was committed.
+        """Take ownership of task states, and set them.
 
         Raises:
             TaskFencedError: one is owned under a greater token.
@@ -298,7 +298,7 @@ class KafkaStore:
             raise StoreError(f"the state of task {key[1]!r} could not be written in time") from None
 
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
-        """Begin to keep a task's state, without waiting; the future raises what `commit` raises."""
+        """Start storing a task's state without waiting; the future raises what `commit` raises."""
         return self._commit(key, token, state, 0)
 
     def last_token(self) -> int:

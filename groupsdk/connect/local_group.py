@@ -127,6 +127,6 @@ class LocalGroup:
         return "" if self.is_leader else None
 
     def close(self, timeout: float = 30.0) -> None:
-        """Give everything up."""
+        """Give up all work."""
         self.revoke_everything("the worker ends")
         self._generation = -1

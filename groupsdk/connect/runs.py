@@ -73,7 +73,7 @@ class LeasedStop(LeasedSignal[threading.Event]):
         super().__init__(threading.Event(), holds)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for so many seconds, or until told to end; tells whether that was so."""
+        """Wait for a number of seconds, or until told to end. Return whether to end."""
         self._event.wait(timeout)
         return self.is_set()
 
@@ -85,7 +85,7 @@ class AsyncStop(LeasedSignal[asyncio.Event]):
         super().__init__(asyncio.Event(), holds)
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # as threading.Event
-        """Wait for so many seconds, or until told to end; tells whether that was so."""
+        """Wait for a number of seconds, or until told to end. Return whether to end."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), timeout)
         return self.is_set()

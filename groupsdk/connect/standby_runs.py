@@ -1,4 +1,4 @@
-"""Keep tasks warm that other workers run, so that this one can take them over with what it has loaded."""
+"""Run standbys of tasks that other workers run, to take them over with their data already loaded."""
 
 import logging
 import queue
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Standby:
-    """One task that is kept warm here."""
+    """One standby on this worker."""
 
     task_id: ConnectorTaskId
     configs: tuple[Config, Config]
@@ -37,7 +37,7 @@ class _Standby:
 
 
 class StandbyRuns:
-    """The tasks that one worker keeps warm. All methods belong to one thread.
+    """The standbys of one worker. Call all methods from one thread.
 
     What a standby runs is told nothing that it could act with: it has no fencing token, and cannot commit.
 
@@ -75,7 +75,7 @@ class StandbyRuns:
         self._ended: queue.SimpleQueue[tuple[_Standby, Run, str | None]] = queue.SimpleQueue()
 
     def keep(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
-        """Keep exactly these tasks warm, of those whose connectors are started."""
+        """Run standbys of exactly these tasks, if their connectors are started."""
         wanted = {
             each: _configs(each, configs)
             for each in tasks
@@ -92,11 +92,11 @@ class StandbyRuns:
                 self._start(standby)
 
     def kept(self) -> list[ConnectorTaskId]:
-        """Return what is kept warm here."""
+        """Return the tasks with a standby here."""
         return list(self._standbys)
 
     def promote(self, tasks: Iterable[ConnectorTaskId]) -> dict[ConnectorTaskId, Any]:
-        """End the standbys of tasks that are this worker's from now on; returns what they have loaded.
+        """End the standbys of tasks that this worker takes over. Return the data that they have loaded.
 
         Each has ended when this returns, unless it does not obey: then nothing is returned of it, as it may still
         be changing that.
@@ -106,7 +106,7 @@ class StandbyRuns:
         return {each.task_id: each.warm for each in ending if each.task_id in ended}
 
     def tick(self) -> int | None:
-        """Take note of standbys that ended, restart what is due; returns when the next restart is due."""
+        """Handle standbys that ended, and restart those that are due. Return when the next restart is due."""
         now_ms = self._clock.now_ms()
         while not self._ended.empty():
             standby, run, trace = self._ended.get()
@@ -119,7 +119,7 @@ class StandbyRuns:
         return min(waiting, default=None)
 
     def close(self) -> None:
-        """Keep nothing warm any more."""
+        """End all standbys."""
         self._end(list(self._standbys.values()))
         self._loop.close()
 
@@ -183,7 +183,7 @@ class StandbyRuns:
         standby.restart_at_ms = now_ms + wait_ms
 
     def _end(self, standbys: list[_Standby]) -> set[ConnectorTaskId]:
-        """End standbys, all at the same time; returns those that have ended."""
+        """End standbys in parallel. Return those that have ended."""
         for standby in standbys:
             del self._standbys[standby.task_id]
             if standby.run is not None:

@@ -1,4 +1,4 @@
-"""What connectors and tasks are doing, and which topics they use: the records of the status topic (`StatusBackingStore`).
+"""The statuses of connectors and tasks, and the topics they use: the records of the status topic (`StatusBackingStore`).
 
 Every worker reads them, and so can tell what any other does. The topics in use are those of KIP-558.
 """
@@ -22,20 +22,20 @@ MAX_TRACE = 20_000
 
 
 def stack_trace(error: BaseException, secrets: Iterable[str] = ()) -> str:
-    """Return the stack trace of what was raised, as much of it as is kept, without these secrets."""
+    """Return the stack trace of an exception, truncated to the stored length, with secrets masked."""
     # before it is cut, which may cut through one
     return conceal("".join(traceback.format_exception(error)), secrets)[-MAX_TRACE:]
 
 
 def for_log(trace: str) -> str:
-    """Return a stack trace as a log shows it: what was raised first, then the whole."""
+    """Format a stack trace for a log: the exception first, then the whole trace."""
     lines = trace.strip()
     last = lines.rsplit("\n", 1)[-1]
     return last if last == lines else f"{last}\n{lines}"
 
 
 class State(Enum):
-    """The states of connectors and tasks, in Kafka Connect's words."""
+    """The states of connectors and tasks, under Kafka Connect's names."""
 
     UNASSIGNED = "UNASSIGNED"
     """Nobody has it at present, or its worker has halted it.
@@ -69,7 +69,7 @@ class State(Enum):
 
 
 class TaskTrigger(Enum):
-    """What moves a task to another state on the worker that has it."""
+    """The trigger of a task's state transition on its worker."""
 
     STARTED = "started"
     RAISED = "raised, restarts are left"
@@ -101,7 +101,7 @@ TASK_TRANSITIONS: Final[dict[tuple[State, TaskTrigger], State]] = {
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What was last said of a connector or task."""
+    """The last status of a connector or task."""
 
     state: State
     worker_id: str
@@ -120,7 +120,7 @@ class Status:
 
     @classmethod
     def of(cls, value: object) -> Self | None:
-        """Read it; None: it is none that is known here."""
+        """Decode a record; None if it is of an unknown kind."""
         if not isinstance(value, Mapping):
             return None
         generation = value.get("generation")
@@ -142,7 +142,7 @@ class Status:
 
 
 def owned_before(configs: ClusterConfigState, statuses: Mapping[str, Status]) -> Work:
-    """Return what is configured and was given out at some time, as anything was ever said of it."""
+    """Return the configured work that was ever assigned, that is, has a status."""
     work = configs.work()
     return Work(
         tuple(name for name in work.connectors if status_key(name) in statuses),
@@ -163,7 +163,7 @@ _MAX_TOPIC: Final = 249
 
 @dataclass(frozen=True, slots=True)
 class TopicTracking:
-    """Whether a worker keeps which topics connectors use."""
+    """Whether a worker tracks the topics that connectors use."""
 
     enable: bool = True
     """`topic.tracking.enable`."""
@@ -202,7 +202,7 @@ class TopicUse:
 
     @classmethod
     def of(cls, value: object) -> Self | None:
-        """Read the value of a record; None: it is none that is known here."""
+        """Decode the value of a record; None if it is of an unknown kind."""
         fields = value.get("topic") if isinstance(value, dict) else None
         if not isinstance(fields, dict):
             return None
@@ -215,13 +215,13 @@ class TopicUse:
 
 
 class ActiveTopics:
-    """The topics of all connectors as the records so far say; not for several threads at a time."""
+    """The topics of all connectors resulting from the records so far. Not thread-safe."""
 
     def __init__(self) -> None:
         self._uses: dict[str, dict[str, TopicUse]] = {}
 
     def apply(self, key: str, value: object | None) -> None:
-        """Take the next record; one that is not known is passed over."""
+        """Apply the next record; unknown ones are skipped."""
         topic, separator, connector = key.removeprefix(PREFIX).partition(_SEPARATOR)
         if not separator:
             return
@@ -243,7 +243,7 @@ def topic_key(topic: str, connector: str) -> str:
 
 
 def check_topic(topic: object) -> str:
-    """Return the name of a topic.
+    """Return a topic's name if it is valid.
 
     Raises:
         ValueError: no topic can be called so.

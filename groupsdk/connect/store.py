@@ -1,4 +1,4 @@
-"""Define where configurations, task states and statuses are kept."""
+"""The interface of the stores of configurations, task states and statuses."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -16,7 +16,7 @@ StateKey = tuple[str, str]
 
 
 class ConnectStore(Protocol):
-    """Keeps everything that outlives a worker. All but `start` and `close` may be called from any thread.
+    """Stores everything that outlives a worker. All methods but `start` and `close` are thread-safe.
 
     What cannot be done in time raises `StoreError`.
     """
@@ -27,31 +27,31 @@ class ConnectStore(Protocol):
     """Called, from any thread, when all workers are asked for something; never for what was asked before `start`."""
 
     def start(self) -> None:
-        """Make what is missing, and read everything to its end."""
+        """Create what is missing, and read everything to its end."""
         ...
 
     def close(self) -> None:
-        """End; harmless when repeated."""
+        """Close the store. May be repeated."""
         ...
 
     def configs(self) -> ClusterConfigState:
-        """Return the configurations as far as they are read."""
+        """Return the configurations read so far."""
         ...
 
     def read_configs(self, timeout_ms: int) -> None:
-        """Return when all configurations are read that were there at the time of the call."""
+        """Wait until all configurations written before the call are read."""
         ...
 
     def cluster_id(self) -> str:
-        """Return the id of the Kafka cluster; "" where there is none, or it is not known yet."""
+        """Return the id of the Kafka cluster; "" without Kafka, or if it is not known yet."""
         ...
 
     def failing_ms(self) -> int:
-        """Return for how long configurations could not be read, as an error says; 0 while they can."""
+        """Return how long reading configurations has been failing, in milliseconds; 0 if it is not."""
         ...
 
     def claim(self) -> None:
-        """Become the only writer of configurations: whoever was so before can write no more."""
+        """Become the only writer of configurations, and fence the previous one."""
         ...
 
     def write_configs(self, records: Sequence[Record]) -> None:
@@ -63,31 +63,31 @@ class ConnectStore(Protocol):
         ...
 
     def fence_producers(self, connector: str, count: int) -> None:
-        """Shut out the producers that so many tasks of a connector in Kafka Connect write with."""
+        """Fence the producers of a number of tasks of a connector, as Kafka Connect names them."""
         ...
 
     def put_status(self, key: str, status: Status | None) -> None:
-        """Say what a connector or task is doing; None: there is no such any more. Does not wait."""
+        """Write the status of a connector or task; None removes it. Does not wait."""
         ...
 
     def statuses(self) -> Mapping[str, Status]:
-        """Return what was last said of each, by all workers."""
+        """Return the last status of each connector and task, from all workers."""
         ...
 
     def put_topic(self, use: TopicUse) -> None:
-        """Say that a connector uses a topic. Does not wait."""
+        """Record that a connector uses a topic. Does not wait."""
         ...
 
     def topics(self, connector: str) -> Sequence[str]:
-        """Return the topics that a connector has used, by all workers, sorted."""
+        """Return the topics that a connector has used on any worker, sorted."""
         ...
 
     def forget_topics(self, connector: str) -> None:
-        """Forget the topics that a connector has used. Does not wait."""
+        """Reset the topics that a connector has used. Does not wait."""
         ...
 
     def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
-        """Write a record that could not be handled to a topic, and return when it is kept.
+        """Write a record that could not be handled to a topic, and wait until it is stored.
 
         Args:
             topic: the topic, which is made where it is missing.
@@ -97,31 +97,31 @@ class ConnectStore(Protocol):
         ...
 
     def put_standbys(self, record: StandbyRecord) -> None:
-        """Say who keeps which task warm; a record of a smaller generation does not count. Does not wait."""
+        """Write the standby assignment; one of a lower generation is ignored. Does not wait."""
         ...
 
     def standbys(self) -> StandbyRecord:
-        """Return what was last said of that."""
+        """Return the last standby assignment."""
         ...
 
     def state(self, key: StateKey) -> TaskState | None:
-        """Return what was last committed for a task, as far as it is read; None for nothing."""
+        """Return the last committed state of a task that was read; None if there is none."""
         ...
 
     def states(self, connector: str) -> Mapping[str, TaskState]:
-        """Return what was last committed for a connector's tasks, by their ids, planned or not."""
+        """Return the last committed states of a connector's tasks by id, planned or not."""
         ...
 
     def put_states(
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
     ) -> None:
-        """Own task states, and set what was committed, in place of an owner; None: nothing was."""
+        """Take ownership of task states from their owner, and set them; None removes a state."""
         ...
 
     def fence(
         self, keys: Iterable[StateKey], token: int, timeout_ms: int
     ) -> Mapping[StateKey, TaskState]:
-        """Begin to own task states: what smaller tokens commit from now on is void.
+        """Take ownership of task states: later commits with lower tokens are void.
 
         Returns:
             What was committed before, where anything was.
@@ -129,7 +129,7 @@ class ConnectStore(Protocol):
         ...
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
-        """Keep a task's state, and return when it is kept, before anything of a later owner.
+        """Store a task's state, and wait until it is stored, ahead of anything from a later owner.
 
         Raises:
             TaskFencedError: the task has a later owner; perhaps only since this call began.
@@ -137,7 +137,7 @@ class ConnectStore(Protocol):
         ...
 
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
-        """Begin to keep a task's state, without waiting; the future raises what `commit` raises.
+        """Start storing a task's state without waiting; the future raises what `commit` raises.
 
         What is known to be wrong beforehand is raised at once. States of one task are kept in the order of the
         calls.
@@ -145,5 +145,5 @@ class ConnectStore(Protocol):
         ...
 
     def last_token(self) -> int:
-        """Return the greatest token that a task's state was fenced with; -1 for none."""
+        """Return the highest token that fenced a task's state; -1 if there is none."""
         ...

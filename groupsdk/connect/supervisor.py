@@ -1,4 +1,4 @@
-"""Keep this worker's connectors and tasks as they are meant to be: start, stop, restart, and say so."""
+"""Start, stop and restart this worker's connectors and tasks, and report their statuses."""
 
 import logging
 import queue
@@ -93,7 +93,7 @@ class _Slot:
 
 
 class Supervisor:
-    """The tasks of one worker. All methods but `halt` belong to one thread.
+    """The tasks of one worker. Call all methods but `halt` from one thread.
 
     Args:
         store: where states and statuses are kept.
@@ -163,7 +163,7 @@ class Supervisor:
     # What is owned.
 
     def reconcile(self, work: Work, configs: ClusterConfigState, token: int) -> None:
-        """Own exactly this work: stop what is not in it, start what does not run.
+        """Own exactly this work: stop everything else, and start what is not running.
 
         What is not configured is not run, whoever says so.
         """
@@ -189,24 +189,24 @@ class Supervisor:
         self._start([slot for slot in new if self._may_run(slot, configs)], configs)
 
     def keep_warm(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
-        """Be a standby of exactly these tasks, but of none that is owned."""
+        """Run standbys of exactly these tasks, except those owned."""
         self._standbys.keep([each for each in tasks if each not in self._slots], configs)
 
     def kept_warm(self) -> list[ConnectorTaskId]:
-        """Return of what this worker is a standby."""
+        """Return the tasks of which this worker is a standby."""
         return self._standbys.kept()
 
     def owned(self) -> Work:
-        """Return what this worker owns, whatever state it is in."""
+        """Return the owned work, whatever its state."""
         return Work(tuple(self._connectors), tuple(self._slots))
 
     def error_counts(self) -> dict[ConnectorTaskId, ErrorCounts]:
-        """Return what was counted of the records of each task that is owned; any thread may ask."""
+        """Return the record error counts of each owned task. May be called from any thread."""
         with self._counting:
             return {slot.task_id: replace(slot.errors) for slot in list(self._slots.values())}
 
     def metrics(self) -> list[Metric]:
-        """Return what is measured of what is owned, and of what was started; any thread may ask."""
+        """Return the metrics of owned work and of startups. May be called from any thread."""
         with self._counting:
             tasks = [
                 TaskView(each.task_id, each.state, replace(each.commits), replace(each.errors))
@@ -229,7 +229,7 @@ class Supervisor:
         return ConnectorView(name, state, class_name, kind.kind, kind.version)
 
     def stop(self, work: Work, *, unassigned: bool = True) -> None:
-        """Own this no more, and return when its tasks have ended, or are fenced and abandoned.
+        """Give up this work, and wait until its tasks have ended, or are fenced and abandoned.
 
         Args:
             work: what to give up.
@@ -252,7 +252,7 @@ class Supervisor:
                 self._put(status_key(name), State.UNASSIGNED, self._token, name=name)
 
     def halt(self) -> None:
-        """Tell all tasks to end, and keep nothing more of them; at once, from any thread."""
+        """Tell all tasks to end, and discard their later commits. Returns immediately; thread-safe."""
         for slot in list(self._slots.values()):
             slot.open = False
             run = slot.run
@@ -261,12 +261,12 @@ class Supervisor:
                 run.stop()
 
     def renew_lease(self) -> None:
-        """Say to processes until when they may go on; from any thread, and often."""
+        """Extend the time for which task processes may continue. Called often, from any thread."""
         if self._lease is not None:
             self._lease.renew(*self._lease_times())
 
     def close(self) -> None:
-        """Give everything up."""
+        """Give up all work."""
         self.stop(self.owned())
         self._standbys.close()
         self._loop.close()
@@ -274,7 +274,7 @@ class Supervisor:
     # What changes.
 
     def retarget(self, names: Iterable[str], configs: ClusterConfigState) -> None:
-        """Pause, stop or resume connectors as the configurations say."""
+        """Pause, stop or resume connectors according to the configurations."""
         for name in names:
             if name in self._connectors:
                 self._own_connector(name, configs)
@@ -288,7 +288,7 @@ class Supervisor:
                     self._say(slot, TaskTrigger.PAUSED)
 
     def restart(self, request: RestartRequest, configs: ClusterConfigState) -> None:
-        """Restart what is owned of a connector."""
+        """Restart the owned part of a connector."""
         name = request.connector
         if name in self._connectors:
             self._own_connector(name, configs)
@@ -304,7 +304,7 @@ class Supervisor:
             )
 
     def restart_tasks(self, tasks: Iterable[ConnectorTaskId], configs: ClusterConfigState) -> None:
-        """Restart tasks, with their failures forgotten; only those that are owned."""
+        """Restart the owned ones among some tasks, and reset their failure counts."""
         slots = [self._slots[each] for each in tasks if each in self._slots]
         self._end_runs(slots)
         for slot in slots:
@@ -315,7 +315,7 @@ class Supervisor:
     # What time brings.
 
     def tick(self, configs: ClusterConfigState) -> int | None:
-        """Take note of runs that ended, restart what is due; returns when the next restart is due."""
+        """Handle runs that ended, and restart those that are due. Return when the next restart is due."""
         now_ms = self._clock.now_ms()
         while not self._ended.empty():
             slot, run, trace = self._ended.get()
@@ -362,7 +362,7 @@ class Supervisor:
         return f"{CLASS_KEY}: this worker knows no {kind!r}, only: {known}"
 
     def _start(self, slots: list[_Slot], configs: ClusterConfigState) -> None:
-        """Start runs; what others committed before is read first, and what they commit later is void."""
+        """Start runs, after reading the states committed by former owners and fencing them."""
         by_token: dict[int, list[_Slot]] = {}
         for slot in slots:
             slot.restart_at_ms = None
@@ -416,7 +416,7 @@ class Supervisor:
         self._say(slot, TaskTrigger.STARTED)
 
     def _commits(self, slot: _Slot, made: list[Run]) -> tuple[Commit, BeginCommit]:
-        """Return how the run that will be in `made` keeps states: with and without waiting."""
+        """Return the functions with which the run in `made` commits states: waiting and not waiting."""
 
         def check(state: TaskState) -> None:
             if not slot.open or slot.run is not made[0]:
@@ -452,7 +452,7 @@ class Supervisor:
         return commit, begin_commit
 
     def _links(self, slot: _Slot, made: list[Run], job: TaskJob) -> TaskLinks:
-        """Return what the run that will be in `made` may tell, for as long as the task is its own."""
+        """Return the callbacks for the run in `made`, valid as long as it owns the task."""
 
         def uses_topic(topic: str) -> None:
             if slot.open and slot.run is made[0]:
@@ -492,7 +492,7 @@ class Supervisor:
         return run
 
     def _uses_topic(self, task: ConnectorTaskId, topic: str) -> None:
-        """Say that a task uses a topic, unless that has been said."""
+        """Record that a task uses a topic, unless it is recorded already."""
         name = task.connector
         if self._tracks_topics and topic not in self._store.topics(name):
             try:
@@ -502,7 +502,7 @@ class Supervisor:
                 logger.warning("recording that %s uses topic %s failed: %s", task, topic, error)
 
     def _reported(self, slot: _Slot, job: TaskJob, failure: RecordFailure) -> None:
-        """Do with a record that could not be handled what its connector's configuration says; on any thread."""
+        """Handle a failed record as its connector's configuration says. Called on any thread."""
         policy, counts, number = ErrorPolicy.of(job.config), slot.errors, slot.task_id.task
         with self._counting:
             counts.count(failure, self._date.now_ms())
@@ -560,7 +560,7 @@ class Supervisor:
         self._say(slot, TaskTrigger.RAISED, trace)
 
     def _end_runs(self, slots: Iterable[_Slot]) -> None:
-        """End runs, all at the same time; those that do not obey are ended by force, or fenced."""
+        """End runs in parallel; those that do not respond are killed, or fenced."""
         ending = [(slot, slot.run) for slot in slots if slot.run is not None]
         for slot, run in ending:
             slot.stopping = True
@@ -591,7 +591,7 @@ class Supervisor:
 
 
 def _log_end(slot: _Slot, trace: str | None) -> None:
-    """Log what a task raised when it was told to end; nothing else tells of it."""
+    """Log an exception that a task raised while ending; it is reported nowhere else."""
     if trace is not None:
         logger.info("task %s raised while ending: %s", slot.task_id, for_log(trace))
 

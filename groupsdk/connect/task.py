@@ -1,4 +1,4 @@
-"""Say what users write: a `Connector` that knows what there is to do, and how one task of it is done."""
+"""The user's interface: a `Connector` plans tasks, and runs one task at a time."""
 
 import inspect
 import json
@@ -45,7 +45,7 @@ class Task:
     weight: float | None = None
 
     def config(self) -> Config:
-        """Return it as it is stored.
+        """Return the configuration as it is stored.
 
         Raises:
             ConnectorConfigError: the id is no text, the payload is not for JSON, or the weight is none.
@@ -67,7 +67,7 @@ class Task:
 
     @classmethod
     def of(cls, config: Config, number: int) -> "Task":
-        """Read it; a configuration that others wrote is a payload as it is, under its number."""
+        """Decode a stored configuration; one written by other software becomes the payload as it is, under its number."""
         if _ID not in config:
             return cls(str(number), dict(config))
         try:
@@ -82,28 +82,28 @@ class Task:
 
 
 class StopSignal(Protocol):
-    """Tells a task to end: `threading.Event` and the like."""
+    """Tells a task to end, in the manner of `threading.Event`."""
 
     def is_set(self) -> bool:
         """Return whether to end."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for so many seconds, or until told to end; tells whether that was so."""
+        """Wait for a number of seconds, or until told to end. Return whether to end."""
         ...
 
 
 class TaskContext(Protocol):
-    """What a running task has."""
+    """The context of a running task."""
 
     @property
     def stop(self) -> StopSignal:
-        """Set when the task has to end: it is revoked, lost, paused or restarted, or the worker ends."""
+        """Set when the task has to end: it was revoked, lost, paused or restarted, or the worker is stopping."""
         ...
 
     @property
     def generation(self) -> int:
-        """The fencing token: greater than that of whoever had the task before, for as long as the group exists.
+        """The fencing token: higher than that of every former owner of the task, as long as the group exists.
 
         Write it with each result, and have the storage refuse a smaller one after a greater one.
 
@@ -114,12 +114,12 @@ class TaskContext(Protocol):
 
     @property
     def state(self) -> TaskState | None:
-        """What was committed last, by whoever ran the task; None: nothing yet."""
+        """The last committed state, whoever ran the task; None if there is none yet."""
         ...
 
     @property
     def warm(self) -> Any:
-        """What this worker's standby of the task kept last; None where it was no standby of it."""
+        """The data last kept by this worker's standby of the task; None if it had no standby."""
         ...
 
     def attempt(self, record: R, act: Callable[[R], object]) -> bool:
@@ -144,7 +144,7 @@ class TaskContext(Protocol):
         ...
 
     def uses_topic(self, topic: str) -> None:
-        """Say that the task reads or writes a topic, which `/connectors/NAME/topics` lists (KIP-558).
+        """Record that the task reads or writes a topic, which `/connectors/NAME/topics` lists (KIP-558).
 
         Returns at once; cheap enough to be called for each record.
 
@@ -154,7 +154,7 @@ class TaskContext(Protocol):
         ...
 
     def commit(self, state: TaskState) -> None:
-        """Keep a state, and return when it is kept.
+        """Commit a state, and wait until it is stored.
 
         Raises:
             TaskFencedError: the task is no longer this worker's.
@@ -164,19 +164,19 @@ class TaskContext(Protocol):
 
 
 class AsyncStopSignal(Protocol):
-    """Tells a coroutine to end: `asyncio.Event` with a timeout."""
+    """Tells a coroutine to end, in the manner of `asyncio.Event` but with a timeout."""
 
     def is_set(self) -> bool:
         """Return whether to end."""
         ...
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # as threading.Event
-        """Wait for so many seconds, or until told to end; tells whether that was so."""
+        """Wait for a number of seconds, or until told to end. Return whether to end."""
         ...
 
 
 class AsyncTaskContext(Protocol):
-    """What a running `async def` task has: as `TaskContext`, with `stop.wait` and `commit` to be awaited.
+    """The context of a running `async def` task: `TaskContext` with `stop.wait` and `commit` as coroutines.
 
     All coroutines of a worker share one event loop; nothing here holds it up.
     """
@@ -197,12 +197,12 @@ class AsyncTaskContext(Protocol):
 
     @property
     def state(self) -> TaskState | None:
-        """What was committed last, by whoever ran the task; None: nothing yet."""
+        """The last committed state, whoever ran the task; None if there is none yet."""
         ...
 
     @property
     def warm(self) -> Any:
-        """What this worker's standby of the task kept last; None where it was no standby of it."""
+        """The data last kept by this worker's standby of the task; None if it had no standby."""
         ...
 
     async def attempt(self, record: R, act: Callable[[R], object]) -> bool:
@@ -227,7 +227,7 @@ class AsyncTaskContext(Protocol):
         ...
 
     def uses_topic(self, topic: str) -> None:
-        """Say that the task reads or writes a topic, which `/connectors/NAME/topics` lists (KIP-558).
+        """Record that the task reads or writes a topic, which `/connectors/NAME/topics` lists (KIP-558).
 
         Returns at once; cheap enough to be called for each record.
 
@@ -237,7 +237,7 @@ class AsyncTaskContext(Protocol):
         ...
 
     def commit(self, state: TaskState) -> Awaitable[None]:
-        """Begin to keep a state; it is kept when this has been awaited.
+        """Commit a state; it is stored once this has been awaited.
 
         States are kept in the order of the calls, awaited or not.
 
@@ -249,25 +249,25 @@ class AsyncTaskContext(Protocol):
 
 
 class StandbyContext(Protocol):
-    """What a standby has: enough to prepare, and nothing to act with. Another worker runs the task meanwhile."""
+    """The context of a standby. It allows preparing but not acting, as another worker runs the task."""
 
     @property
     def stop(self) -> StopSignal:
-        """Set when the standby has to end: this worker is to run the task, or to keep it warm no more."""
+        """Set when the standby has to end: this worker takes the task over, or no longer needs the standby."""
         ...
 
     @property
     def state(self) -> TaskState | None:
-        """What the task has committed last, as far as this worker has read; None: nothing yet."""
+        """The last committed state of the task that this worker has read; None if there is none yet."""
         ...
 
     def keep(self, warm: Any) -> None:
-        """Keep something in this process, in place of what was kept before: `TaskContext.warm` if it is promoted."""
+        """Keep data in this process, replacing earlier data; it becomes `TaskContext.warm` on promotion."""
         ...
 
 
 class AsyncStandbyContext(Protocol):
-    """What an `async def` standby has: as `StandbyContext`, with `stop.wait` to be awaited."""
+    """The context of an `async def` standby: `StandbyContext` with `stop.wait` as a coroutine."""
 
     @property
     def stop(self) -> AsyncStopSignal:
@@ -276,11 +276,11 @@ class AsyncStandbyContext(Protocol):
 
     @property
     def state(self) -> TaskState | None:
-        """What the task has committed last, as far as this worker has read; None: nothing yet."""
+        """The last committed state of the task that this worker has read; None if there is none yet."""
         ...
 
     def keep(self, warm: Any) -> None:
-        """Keep something in this process; see `StandbyContext.keep`."""
+        """Keep data in this process; see `StandbyContext.keep`."""
         ...
 
 
@@ -311,7 +311,7 @@ class Connector(ABC):
 
     @classmethod
     def validate(cls, config: Config) -> None:
-        """Refuse a configuration that is wrong.
+        """Raise ConnectorConfigError if a configuration is invalid.
 
         Raises:
             ConnectorConfigError: names the field.
@@ -322,16 +322,16 @@ class Connector(ABC):
 
     @classmethod
     def recipe(cls) -> tuple[Callable[..., type["Connector"]], tuple[Any, ...]]:
-        """Return what makes this class in another process: something that can be pickled, and its arguments."""
+        """Return a picklable callable and its arguments that recreate this class in another process."""
         return _itself, (cls,)
 
     @abstractmethod
     def plan(self) -> Iterable[Task]:
-        """Return what there is to do; asked of the leader, at each rebalance and each `reconfigure`."""
+        """Return the tasks; called on the leader, at each rebalance and each `reconfigure`."""
 
     @abstractmethod
     def run(self, task: Task, context: Any) -> Awaitable[None] | None:
-        """Do one task until `context.stop` is set; a `def`, or an `async def`.
+        """Run one task until `context.stop` is set; a `def`, or an `async def`.
 
         A `def` is given a `TaskContext`, an `async def` an `AsyncTaskContext`.
 
@@ -339,7 +339,7 @@ class Connector(ABC):
         """
 
     def standby(self, task: Task, context: Any) -> Awaitable[None] | None:
-        """Prepare for a task that another worker runs; a `def` or an `async def`, like `run`. Not needed.
+        """Prepare for a task that another worker runs; a `def` or an `async def`, like `run`. Optional.
 
         Called where the configuration has `standby.replicas`. It loads what it takes long to load, gives it to
         `context.keep`, and returns, or follows the task until `context.stop` is set. It must have no effect that
@@ -359,7 +359,7 @@ def is_async(function: Callable[..., object]) -> bool:
 
 
 def check_standby(connector: type[Connector]) -> None:
-    """Refuse standbys of what cannot have any.
+    """Raise ConnectorConfigError if a connector cannot have standbys.
 
     Raises:
         ConnectorConfigError: there is no `standby`, or its tasks run where what it keeps cannot go.
@@ -374,7 +374,7 @@ def check_standby(connector: type[Connector]) -> None:
 
 
 def numbered(before: Sequence[Config], tasks: Iterable[Task]) -> list[Config]:
-    """Return the configurations of tasks by their numbers, with as few as may be under another number.
+    """Number the configurations of tasks, changing as few numbers as possible.
 
     Raises:
         ConnectorConfigError: two have the same id.

@@ -1,4 +1,4 @@
-"""Decide what becomes of failures: of records, by retries, tolerance and dead letters (KIP-298); of tasks, by restarts."""
+"""Handle failures: of records, by retries, tolerance and dead letters (KIP-298); of tasks, by restarts."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class ErrantRecord:
-    """A record that cannot be handled, as it goes to the dead letters."""
+    """A record that cannot be handled, in the form written to the dead letter topic."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -36,7 +36,7 @@ class ErrantRecord:
 
     @classmethod
     def of(cls, record: object) -> Self:
-        """Take a record of confluent-kafka's, bytes, a string, or anything that JSON can carry or Python can show."""
+        """Convert a record of confluent-kafka, bytes, a string, or any value, by JSON or its repr."""
         if isinstance(record, cls):
             return record
         if callable(getattr(record, "topic", None)) and callable(getattr(record, "offset", None)):
@@ -56,7 +56,7 @@ class ErrantRecord:
 
     @property
     def place(self) -> str:
-        """Where it is from, for logs."""
+        """The origin of the record, for logs."""
         if self.topic is None:
             return f"key={_shown(self.key)} value={_shown(self.value)}"
         return f"topic={self.topic} partition={self.partition} offset={self.offset}"
@@ -64,7 +64,7 @@ class ErrantRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordFailure:
-    """What became of a record that could not be handled at first."""
+    """The outcome of a record whose first attempt failed."""
 
     record: ErrantRecord
     outcome: Outcome
@@ -78,7 +78,7 @@ class RecordFailure:
 
 @dataclass(slots=True)
 class ErrorCounts:
-    """What was counted of one task, under the names of `task-error-metrics`."""
+    """The error counts of one task, under the names of `task-error-metrics`."""
 
     total_record_failures: int = 0
     total_record_errors: int = 0
@@ -90,7 +90,7 @@ class ErrorCounts:
     last_error_timestamp: int = 0
 
     def count(self, failure: RecordFailure, date_ms: int) -> None:
-        """Count what became of a record."""
+        """Count the outcome of a record."""
         self.total_record_errors += failure.errors
         self.last_error_timestamp = date_ms
         if failure.outcome == "recovered":
@@ -131,7 +131,7 @@ class Attempts:
         self._until_ms = None if timeout_ms < 0 else now_ms + timeout_ms
 
     def failed(self, error: Exception, now_ms: int) -> int | None:
-        """Take note of an error; returns in how many milliseconds to try again, or None: not at all.
+        """Record an error. Return the delay before the next attempt in milliseconds; None for no further attempt.
 
         Raises:
             ConnectError: the error says nothing of the record: the task is fenced, for example.
@@ -153,7 +153,7 @@ class Attempts:
         return min(delay_ms, left_ms) if left_ms > 0 else None
 
     def outcome(self, *, recovered: bool = False) -> RecordFailure | None:
-        """Return what became of the record; None where there was no error."""
+        """Return the outcome of the record; None if there was no error."""
         error = self._last
         if error is None:
             return None
@@ -170,7 +170,7 @@ class Attempts:
 
 
 def is_retriable(error: Exception) -> bool:
-    """Return whether an error may pass: those that say so, of connections, of time, and librdkafka's."""
+    """Return whether an error is temporary: RetriableError, connection errors, timeouts, and librdkafka's retriable errors."""
     if getattr(error, "retriable", None) is True:
         return True
     if isinstance(error, (ConnectionError, TimeoutError)):
@@ -183,7 +183,7 @@ def is_retriable(error: Exception) -> bool:
 def context_headers(
     failure: RecordFailure, connector: str, task: int, stage: str, kind: str
 ) -> Headers:
-    """Return the headers that say what went wrong, under Kafka Connect's names."""
+    """Return the headers that describe the failure, under Kafka Connect's names."""
     record = failure.record
     told: dict[str, object | None] = {
         "topic": record.topic,
@@ -263,7 +263,7 @@ class RestartTracker:
         self.failures = 0
 
     def failed(self, ran_ms: int) -> int | None:
-        """Return in how many milliseconds to start again; None: not at all.
+        """Return the delay before the restart in milliseconds; None for no restart.
 
         Args:
             ran_ms: how long it ran before.

@@ -1,4 +1,4 @@
-"""What workers share out: connectors and tasks, what each task weighs, and who keeps it warm while another runs it.
+"""The work that workers share: connectors and tasks, their weights, and their standbys.
 
 The group's protocol knows nothing of standbys, so its bytes stay Connect's. The leader decides about them after
 each round, from what it gave to whom, and says so in one record of the status topic, which Kafka Connect's own
@@ -18,7 +18,7 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Connectors and tasks, each in an order that means something to who made it."""
+    """Connectors and tasks, each in an order that its creator chose."""
 
     connectors: Sequence[str] = ()
     tasks: Sequence[ConnectorTaskId] = ()
@@ -38,7 +38,7 @@ class Work:
         )
 
     def plus(self, other: "Work") -> "Work":
-        """Return this and what of `other` is not in it, behind."""
+        """Return this, followed by what only `other` contains."""
         return Work(
             tuple(dict.fromkeys((*self.connectors, *other.connectors))),
             tuple(dict.fromkeys((*self.tasks, *other.tasks))),
@@ -51,7 +51,7 @@ NO_WORK: Final = Work()
 
 @dataclass(frozen=True, slots=True)
 class ClusterAssignment:
-    """What a round of an assignor gives and takes, by member id."""
+    """The result of a round of an assignor, by member id: assigned and revoked work."""
 
     assigned: Mapping[str, Work]
     """What each member gets besides what it has; with the eager assignor all that it has."""
@@ -81,7 +81,7 @@ GREATEST: Final = 1_000_000
 
 
 def weight_of(config: Mapping[str, str]) -> int | None:
-    """Return the weight that a configuration names, in thousandths; None where it names none.
+    """Return the weight in a configuration, in thousandths; None if there is none.
 
     Raises:
         ConnectorConfigError: it is no weight.
@@ -119,14 +119,14 @@ Standbys = Mapping[ConnectorTaskId, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class StandbyRecord:
-    """Who keeps what warm, as the leader of a generation decided."""
+    """The standby assignment, as decided by the leader of a generation."""
 
     generation: int = -1
     """The leader's fencing token; the greater one is right."""
     standbys: Standbys = field(default_factory=dict)
 
     def value(self) -> dict[str, Any]:
-        """Return what is kept of it; member ids, which are long, stand there once."""
+        """Return the stored form; member ids, which are long, appear once."""
         members = utf16_sorted({each for ids in self.standbys.values() for each in ids})
         places = {member: place for place, member in enumerate(members)}
         connectors: dict[str, dict[str, list[int]]] = {}
@@ -136,7 +136,7 @@ class StandbyRecord:
 
     @classmethod
     def of(cls, value: object) -> "StandbyRecord | None":
-        """Read it; None: it is none."""
+        """Decode the stored form; None if it is invalid."""
         try:
             return cls._read(value) if isinstance(value, Mapping) else None
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
@@ -159,7 +159,7 @@ class StandbyRecord:
 
 
 def replicas_of(config: Mapping[str, str]) -> int:
-    """Return how many standbys a connector's tasks are to have.
+    """Return the number of standbys for a connector's tasks.
 
     Raises:
         ConnectorConfigError: it is no such number.
@@ -175,7 +175,7 @@ def replicas_of(config: Mapping[str, str]) -> int:
 def choose_standbys(
     held: Mapping[str, Work], replicas: Mapping[str, int], before: Standbys
 ) -> dict[ConnectorTaskId, tuple[str, ...]]:
-    """Choose members to keep tasks warm: never a task's owner, each about as many, and those of before if they can.
+    """Choose the members for standbys: never a task's owner, balanced, and the previous ones if possible.
 
     Args:
         held: what each member owns.
@@ -216,7 +216,7 @@ def _level(
     loads: dict[str, int],
     owners: Mapping[ConnectorTaskId, str],
 ) -> None:
-    """Move standbys from members with many to those with few, where that is two less at least.
+    """Move standbys from members with many to members with at least two fewer.
 
     Ends, as each move lowers the sum of the squares of the loads.
     """

@@ -1,4 +1,4 @@
-"""Run one worker: carry out what herder and coordinator decide, on one thread."""
+"""Run one worker: carry out the decisions of herder and coordinator, on one thread."""
 
 import logging
 import os
@@ -45,7 +45,7 @@ _STUCK_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a worker is (KIP-1017).
+    """The health of a worker (KIP-1017).
 
     Attributes:
         status: "starting", "healthy" or "unhealthy".
@@ -154,7 +154,7 @@ class ConnectWorker:
     # For the user.
 
     def start(self) -> None:
-        """Begin to take part; returns when what is stored has been read.
+        """Start the worker. Return when the stored data has been read.
 
         Raises:
             StoreError: it could not be read.
@@ -165,7 +165,7 @@ class ConnectWorker:
         threading.Thread(target=self._guard, name="groupsdk-worker-guard", daemon=True).start()
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Give all work up, leave the group and end; tells whether that was done in time."""
+        """Give up all work, leave the group and end. Return whether that finished in time."""
         self._stopping.set()
         self._wake()
         if self._thread.ident is None:
@@ -174,7 +174,7 @@ class ConnectWorker:
         return self._stopped.wait(timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the worker has ended; tells whether it has."""
+        """Wait until the worker has ended. Return whether it has."""
         return self._stopped.wait(timeout)
 
     @property
@@ -184,11 +184,11 @@ class ConnectWorker:
 
     @property
     def leader_url(self) -> str | None:
-        """Where the leader answers to HTTP; None while that is not known, "" where it does not."""
+        """The leader's URL; None while it is unknown, "" if the leader serves no HTTP."""
         return self._group.leader_url
 
     def health(self) -> Health:
-        """Return whether this worker is ready: takes part in the group, and is in touch with it."""
+        """Return whether this worker is ready: a member of its group and in contact with it."""
         if self._stopped.is_set():
             why = "" if self.error is None else f": {type(self.error).__name__}: {self.error}"
             return Health("unhealthy", f"the worker has ended{why}")
@@ -212,7 +212,7 @@ class ConnectWorker:
         return Health("healthy", "the worker runs")
 
     def metrics(self) -> list[Metric]:
-        """Return what is measured of this worker, under the names of Kafka Connect's metrics (KIP-475).
+        """Return the metrics of this worker, under Kafka Connect's names (KIP-475).
 
         Rebalances are left out where there is no group.
         """
@@ -223,33 +223,33 @@ class ConnectWorker:
 
     @property
     def owned(self) -> Work:
-        """What this worker runs."""
+        """The work that this worker runs."""
         return self._supervisor.owned()
 
     @property
     def kept_warm(self) -> list[ConnectorTaskId]:
-        """Of which tasks this worker is a standby."""
+        """The tasks of which this worker is a standby."""
         return self._supervisor.kept_warm()
 
     @property
     def member_id(self) -> str:
-        """This worker's id in the group, as `ConnectorAdmin.standbys` names it; "" while it has none."""
+        """This worker's member id, as in `ConnectorAdmin.standbys`; "" while it has none."""
         stable = self._group.generation_if_stable()
         return "" if stable is None else stable.member_id
 
     @property
     def state(self) -> HerderState:
-        """Where this worker stands between two rebalances."""
+        """The state of this worker between two rebalances."""
         return self._herder.state
 
     @property
     def rebalance_at_ms(self) -> int | None:
-        """When work that the leader holds back is shared out, in milliseconds since 1970; None: nothing is held back."""
+        """When delayed work will be assigned, in milliseconds since 1970; None if no work is delayed."""
         at_ms = self._herder.rejoin_at_ms
         return None if at_ms is None else at_ms - self._clock.now_ms() + self._date.now_ms()
 
     def reconfigure(self) -> None:
-        """Have the leader ask all connectors for their tasks again."""
+        """Have the leader plan the tasks of all connectors again."""
 
         def again() -> None:
             if self._group.is_leader:
@@ -260,7 +260,7 @@ class ConnectWorker:
         self.requests.post(again)
 
     def token_after(self, name: str) -> int | None:
-        """Return the fencing token of a generation in which nobody has a connector's tasks; None: not yet."""
+        """Return the fencing token of a generation in which a connector's tasks have no owner; None if not reached yet."""
         stable = self._group.generation_if_stable()
         if stable is None or not self._herder.resolved:
             return None
@@ -272,7 +272,7 @@ class ConnectWorker:
     # What the coordinator says; on the worker's thread.
 
     def on_assigned(self, assignment: ConnectAssignment, generation: int) -> None:
-        """Take note of an assignment (`RebalanceListener`)."""
+        """Handle an assignment (`RebalanceListener`)."""
         self._herder.assigned(assignment, generation, self._clock.now_ms())
 
     def on_revoked(self, work: Work) -> None:
@@ -301,7 +301,7 @@ class ConnectWorker:
             self._end()
 
     def _stays_away(self) -> bool:
-        """Be out of the group while configurations cannot be read: nobody knows what they are by now.
+        """Stay out of the group while configurations cannot be read, as they may be outdated.
 
         As Kafka Connect's workers leave after `worker.sync.timeout.ms`; those that can read take the work over.
         """
@@ -339,7 +339,7 @@ class ConnectWorker:
         self.requests.close()
 
     def _tick(self) -> float:
-        """Do what is due; returns for how many seconds there is nothing more."""
+        """Run what is due. Return the seconds until the next step."""
         if self._halted:
             self._group.revoke_everything("work was halted, as the session was nearly over")
             self._group.request_rejoin("work was halted")
@@ -419,7 +419,7 @@ class ConnectWorker:
             self._apply_configs()
 
     def _keep_warm(self) -> None:
-        """Be a standby of what the leader says; while the group rebalances, of what it said before."""
+        """Run the standbys chosen by the leader; during a rebalance, those chosen before it."""
         record, stable = self._store.standbys(), self._group.generation_if_stable()
         if not self._herder.resolved or stable is None:
             return
@@ -441,7 +441,7 @@ class ConnectWorker:
                 self._supervisor.renew_lease()
 
     def _lease(self) -> tuple[int, int]:
-        """Return until when processes of tasks may go on, and until when they must have ended."""
+        """Return until when task processes may continue, and by when they must have ended."""
         until_ms = self._group.held_until_ms()
         return (0, 0) if until_ms is None else (until_ms - self._margin_ms, until_ms)
 
@@ -450,7 +450,7 @@ class ConnectWorker:
         return self._group.margin_ms // 2
 
     def _may_go_on(self) -> bool:
-        """Tell tasks, from their threads, whether they may go on; halts all of them where not."""
+        """Return whether tasks may continue, called from their threads; halts all of them if not."""
         if self._halted:
             return False
         if not self._group.holds_for(0):

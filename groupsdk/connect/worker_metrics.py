@@ -1,4 +1,4 @@
-"""Measure a worker under the names of Kafka Connect's metrics (KIP-196, KIP-475)."""
+"""The metrics of a worker, under Kafka Connect's names (KIP-196, KIP-475)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,7 +20,7 @@ _COUNTED: Final = ("running", "paused", "failed", "unassigned", "destroyed", "re
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One value, as JMX shows it of a worker in Java."""
+    """One metric, as shown by JMX for a Java worker."""
 
     group: str
     """The group of metrics: "connect-worker-metrics" and the like."""
@@ -32,13 +32,13 @@ class Metric:
 
 @dataclass(slots=True)
 class Startups:
-    """How often something was started."""
+    """Counts of startups and their failures."""
 
     attempts: int = 0
     failures: int = 0
 
     def metrics(self, kind: Literal["connector", "task"]) -> list[Metric]:
-        """Return them under Connect's names; percentages are those since the worker began."""
+        """Return the metrics under Connect's names; percentages cover the time since the worker started."""
         succeeded = self.attempts - self.failures
         share = 1 / self.attempts if self.attempts else 0.0
         values = {
@@ -53,7 +53,7 @@ class Startups:
 
 @dataclass(slots=True)
 class CommitTimes:
-    """How long a task's commits took, and how many failed."""
+    """The durations of a task's commits, and the number of failures."""
 
     attempts: int = 0
     failures: int = 0
@@ -68,7 +68,7 @@ class CommitTimes:
         self.longest_ms = max(self.longest_ms, took_ms)
 
     def values(self) -> dict[str, float]:
-        """Return them under Connect's names."""
+        """Return the metrics under Connect's names."""
         count = max(1, self.attempts)
         return {
             "offset-commit-max-time-ms": self.longest_ms,
@@ -101,7 +101,7 @@ class TaskView:
 
 
 def work_metrics(connectors: Iterable[ConnectorView], tasks: Sequence[TaskView]) -> list[Metric]:
-    """Return the metrics of what a worker owns."""
+    """Return the metrics of the work that a worker owns."""
     found = []
     shown = list(connectors)
     owned = sum(each.state is not None for each in shown)

@@ -1,4 +1,4 @@
-"""Answer what workers ask of the leader, as Kafka Connect's do, and nobody else may (`InternalClusterResource`).
+"""Serve the internal endpoints that workers call on the leader, as in Kafka Connect (`InternalClusterResource`).
 
 With the protocol `sessioned` these requests are signed with the group's session key (KIP-507); with older ones
 Connect does not sign them, and neither is a signature asked for here.
@@ -40,7 +40,7 @@ class InternalRequests:
         ]
 
     def are_signed(self, request: Request) -> bool:
-        """Return whether a signature has to prove who a request is from, and so no password."""
+        """Return whether a request must be authenticated by a signature rather than a password."""
         if not self._worker.signs_requests:
             return False
         # not `url`, which is made of what the request says of the host as well
@@ -51,14 +51,14 @@ class InternalRequests:
         return True
 
     async def put_task_configs(self, request: Request) -> Response:
-        """Set the tasks of a connector that another worker has planned."""
+        """Set the task configurations of a connector that another worker has planned."""
         body = await self._verified(request)
         configs = _configs(parsed(body))
         await self._done(self._worker.put_task_configs(request.path_params["name"], configs))
         return Response(status_code=204)
 
     async def fence(self, request: Request) -> Response:
-        """Shut out the producers of a connector's former tasks."""
+        """Fence the producers of a connector's former tasks."""
         await self._verified(request)
         await self._done(self._worker.fence_tasks(request.path_params["name"]))
         return Response(status_code=204)

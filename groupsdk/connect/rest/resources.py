@@ -1,4 +1,4 @@
-"""Answer what is asked besides connectors: levels of loggers, states of tasks, classes of connectors.
+"""Serve the REST resources besides connectors: logger levels, task states and connector classes.
 
 Loggers have the paths and shapes of KIP-495 and KIP-976. States have those of KIP-875: what Connect calls a partition
 is a task here, `{"task": "its id"}`, and what it calls an offset is the task's state. Classes are described in the
@@ -86,18 +86,18 @@ class OffsetRequests:
         ]
 
     async def show(self, request: Request) -> Response:
-        """Show what a connector's tasks have committed, those that are not planned any more as well."""
+        """Show the committed states of a connector's tasks, including tasks that are no longer planned."""
         states = self._worker.task_states(request.path_params["name"])
         offsets = [{"partition": {"task": task}, "offset": states[task]} for task in sorted(states)]
         return JSONResponse({"offsets": offsets})
 
     async def alter(self, request: Request) -> Response:
-        """Set what some tasks of a stopped connector have committed; null forgets it."""
+        """Set the committed states of some tasks of a stopped connector; null removes a state."""
         states = _states((await json_object(request)).get("offsets"))
         return await self._set(request, states)
 
     async def reset(self, request: Request) -> Response:
-        """Forget what the tasks of a stopped connector have committed."""
+        """Remove the committed states of a stopped connector's tasks."""
         return await self._set(request, None)
 
     async def _set(self, request: Request, states: dict[str, TaskState | None] | None) -> Response:
@@ -153,7 +153,7 @@ def validated(
     config: Mapping[str, str],
     providers: ConfigProviders = NO_PROVIDERS,
 ) -> dict[str, Any]:
-    """Return what a class says of a configuration, key by key.
+    """Validate a configuration with its class, key by key.
 
     Raises:
         UnknownConnectorError: there is no such class.
