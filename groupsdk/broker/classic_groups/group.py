@@ -340,7 +340,7 @@ class ClassicGroup(Deadline):
             self.awaiting_joins += 1
 
     def remove(self, member: GroupMember) -> None:
-        """Let a member go; where it led, any other one does."""
+        """Remove a member; if it was the leader, another one leads."""
         del self.members[member.member_id]
         self._let_go(member)
         instance_id = member.instance_id
@@ -364,7 +364,7 @@ class ClassicGroup(Deadline):
             self.awaiting_joins -= 1
 
     def rename(self, member: GroupMember, member_id: str) -> None:
-        """Give a static member another id, with all that it has."""
+        """Give a static member another id, keeping its state."""
         old = member.member_id
         del self.members[old]
         self.members[member_id] = member
@@ -378,7 +378,7 @@ class ClassicGroup(Deadline):
             self.pending_syncs.add(member_id)
 
     def elect_joined_leader(self) -> bool:
-        """Have a leader that has joined; False if no member has."""
+        """Choose a leader among the joined members; False if no member has joined."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.join is not None:
             return True
@@ -389,7 +389,7 @@ class ClassicGroup(Deadline):
         return True
 
     def park_join(self, member: GroupMember, parked: Parked) -> Parked | None:
-        """Park a join; return the one that it takes the place of."""
+        """Park a join. Return the one that it replaces."""
         old = member.join
         if old is None:
             self.awaiting_joins += 1
@@ -397,7 +397,7 @@ class ClassicGroup(Deadline):
         return old
 
     def take_join(self, member: GroupMember) -> Parked | None:
-        """Take a parked join to answer it."""
+        """Remove a parked join to answer it."""
         parked = member.join
         if parked is not None:
             member.join = None
@@ -405,7 +405,7 @@ class ClassicGroup(Deadline):
         return parked
 
     def discard_pending_sync(self, member_id: str) -> bool:
-        """Note that a member has synced, or will not; True if it was the last one."""
+        """Record that a member has synced, or will not. Return True if it was the last one."""
         if self.pending_syncs is None:
             return False
         self.pending_syncs.discard(member_id)
@@ -429,23 +429,23 @@ class ClassicGroup(Deadline):
         return False
 
     def record_bytes_with(self, member_id: str | None, metadata_bytes: int) -> int:
-        """Return how many bytes a record of the group takes at the least if a member has metadata of this size."""
+        """Return the minimum size of the group's record in bytes if a member has metadata of this size."""
         old = None if member_id is None else self.members.get(member_id)
         kept = self.metadata_bytes - (0 if old is None else largest_metadata(old.protocols))
         return kept + metadata_bytes + _MEMBER_BYTES * (len(self.members) + (old is None))
 
     def set_protocols(self, member: GroupMember, protocols: Protocols) -> None:
-        """Take note of what a member offers now."""
+        """Set the protocols that a member offers."""
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, 1)
 
     def select_protocol(self) -> str | None:
-        """Return the protocol that the members would have if a generation began now."""
+        """Return the protocol that a generation would have if it started now."""
         return choose_protocol((each.protocols for each in self.members.values()), self.supported)
 
     def select_protocol_with(self, member: GroupMember, protocols: Protocols) -> str | None:
-        """Return the protocol that a generation would have if one of the members offered these."""
+        """Return the protocol that a generation would have if one member offered these protocols."""
         if protocols == member.protocols:
             return self.select_protocol()
         offers = [protocols if each is member else each.protocols for each in self.members.values()]

@@ -1,4 +1,4 @@
-"""Take JoinGroup: hand out member ids, take members in, and let members come back, static ones included."""
+"""Handle JoinGroup: assign member ids, admit members, and let members rejoin, including static ones."""
 
 import logging
 import sys
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def offered_protocols(request: JoinGroupRequest) -> Protocols:
-    """Return what a join offers; of a name given twice the first counts."""
+    """Return the protocols of a join; of a duplicate name the first counts."""
     protocols = request.protocols
     offered = tuple([(sys.intern(each.name), each.metadata) for each in protocols])
     if len(offered) == 1:
@@ -40,14 +40,14 @@ def offered_protocols(request: JoinGroupRequest) -> Protocols:
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    """Return how long the group is to wait for a member; version 0 has the session timeout only."""
+    """Return the rebalance timeout of a member; version 0 has only a session timeout."""
     if request.rebalance_timeout_ms < 0:
         return request.session_timeout_ms
     return request.rebalance_timeout_ms
 
 
 def update_member(group: ClassicGroup, member: GroupMember, request: JoinGroupRequest) -> None:
-    """Take note of what a member says of itself when it joins again."""
+    """Update a member from its new join request."""
     group.set_protocols(member, offered_protocols(request))
     member.rebalance_timeout_ms = rebalance_timeout_ms(request)
     member.session_timeout_ms = request.session_timeout_ms
@@ -56,7 +56,7 @@ def update_member(group: ClassicGroup, member: GroupMember, request: JoinGroupRe
 def park_join(
     group: ClassicGroup, member: GroupMember, context: RequestContext, builder: ResultBuilder
 ) -> None:
-    """Park a join; one that is parked already is not waited for any more, and told to come again."""
+    """Park a join; one that is parked already is answered REBALANCE_IN_PROGRESS."""
     old = group.park_join(member, Parked(context.token, context.api_version))
     if old is not None:
         builder.reply(
@@ -66,7 +66,7 @@ def park_join(
 
 
 def with_reason(reason: str, request: JoinGroupRequest) -> str:
-    """Add the reason that the client gave to ours (KIP-800)."""
+    """Append the client's reason to ours (KIP-800)."""
     return f"{reason} ({request.reason})" if request.reason else reason
 
 
@@ -74,7 +74,7 @@ _SKIPS_ASSIGNMENT_FROM = 9
 
 
 class StaticMembers:
-    """Replace static members that join without a member id: the process restarted, or there are two."""
+    """Replaces static members that join without a member id: the process restarted, or there are two."""
 
     __slots__ = ("_rebalances", "_registry")
 
@@ -92,7 +92,7 @@ class StaticMembers:
         context: RequestContext,
         builder: ResultBuilder,
     ) -> None:
-        """Give a member a new id, and fence whoever had the old one.
+        """Give a member a new id, and fence the process with the old one.
 
         In a stable group that would choose its protocol again, nothing else happens: the member keeps
         its assignment and its leadership, and nobody rebalances.
@@ -160,7 +160,7 @@ class StaticMembers:
         context: RequestContext,
         builder: ResultBuilder,
     ) -> None:
-        """Write that the member goes on under another id; all that it offers besides is in no record."""
+        """Write the record of the member under its new id; other offered protocols are in no record."""
         old_id, old_leader = member.member_id, group.leader_id or ""
         version = context.api_version
         value = MemberMetadata(
@@ -213,7 +213,7 @@ _MAX_ID_START_BYTES = MAX_STRING_BYTES - 37  # a hyphen and a UUID follow
 
 
 class Joins:
-    """Handle JoinGroup (Kafka: GroupMetadataManager.classicGroupJoin)."""
+    """Handles JoinGroup (Kafka: GroupMetadataManager.classicGroupJoin)."""
 
     __slots__ = ("_new_uuid", "_rebalances", "_registry", "_static_members")
 
@@ -229,7 +229,7 @@ class Joins:
     def handle(
         self, request: JoinGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Answer the join, park it, or refuse it."""
+        """Answer the join, park it, or reject it."""
         builder = ResultBuilder(now_ms)
         config = self._registry.config
         group = self._registry.groups.get(request.group_id)

@@ -1,4 +1,4 @@
-"""Hold what a coordinator knows of one member, and of one that has only been given its id."""
+"""The members of a classic group, and member ids that were assigned but have not joined yet."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Parked(NamedTuple):
-    """A request that waits for its answer."""
+    """A request waiting for its response."""
 
     token: int
     api_version: int
 
 
 class GroupMember(Deadline):
-    """One member of a group as the coordinator serves it; its deadline is the end of its session.
+    """One member of a group; its deadline is the end of its session.
 
     What lasts of it is its entry in the group's last record (`ClassicGroup.recorded`), which `replay` copies to
     here. The rest is in no record: what it has parked, when its session ends, what else it offers, and all that
@@ -62,7 +62,7 @@ class GroupMember(Deadline):
         protocols: Protocols,
         assignment: bytes = b"",
     ) -> None:
-        """Create a member as its record, or its first join, describes it."""
+        """Create a member from its record or its first join."""
         super().__init__()
         self.group = group
         self.member_id = member_id
@@ -79,7 +79,7 @@ class GroupMember(Deadline):
         self.joined_ms: int | None = None
 
     def replay(self, value: MemberMetadata) -> None:
-        """Take over all that a record says of it but the metadata for the group's protocol."""
+        """Apply a record of the member, except the metadata for the group's protocol."""
         self.member_id = value.member_id
         self.instance_id = value.group_instance_id
         self.client_id = value.client_id
@@ -91,12 +91,12 @@ class GroupMember(Deadline):
 
 
 class PendingMember(Deadline):
-    """An id that was handed out and is to come back with a JoinGroup (KIP-394), before its deadline."""
+    """An assigned member id that has to join before its deadline (KIP-394)."""
 
     __slots__ = ("group", "member_id")
 
     def __init__(self, group: "ClassicGroup", member_id: str) -> None:
-        """Create it for an id of a group."""
+        """Create it for a member id of a group."""
         super().__init__()
         self.group = group
         self.member_id = member_id

@@ -1,4 +1,4 @@
-"""Take Heartbeat, SyncGroup and LeaveGroup of the members of classic groups."""
+"""Handle Heartbeat, SyncGroup and LeaveGroup of the members of classic groups."""
 
 import logging
 
@@ -30,7 +30,7 @@ _REBALANCE = heartbeat_answer(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 class Heartbeats:
-    """Handle Heartbeat (Kafka: GroupMetadataManager.classicGroupHeartbeat)."""
+    """Handles Heartbeat (Kafka: GroupMetadataManager.classicGroupHeartbeat)."""
 
     __slots__ = ("_registry",)
 
@@ -67,7 +67,7 @@ _NAMES_PROTOCOL_FROM = 5
 
 
 class Syncs:
-    """Handle SyncGroup (Kafka: GroupMetadataManager.classicGroupSync)."""
+    """Handles SyncGroup (Kafka: GroupMetadataManager.classicGroupSync)."""
 
     __slots__ = ("_rebalances", "_registry")
 
@@ -79,7 +79,7 @@ class Syncs:
     def handle(
         self, request: SyncGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Answer the sync, park it, or refuse it."""
+        """Answer the sync, park it, or reject it."""
         builder = ResultBuilder(now_ms)
         group = self._registry.groups.get(request.group_id)
         error = self._check(request, context, group)
@@ -160,7 +160,7 @@ class Syncs:
         builder.if_failed(failed)
 
     def _answer_syncs(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        """Give everyone who waits the assignment that is in the log."""
+        """Answer all parked syncs with the logged assignment."""
         for member in group.members.values():
             sync = member.sync
             if sync is not None:
@@ -184,7 +184,7 @@ _STABLE_OR_COMPLETING = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
 
 
 class Leaves:
-    """Handle LeaveGroup (Kafka: GroupMetadataManager.classicGroupLeave)."""
+    """Handles LeaveGroup (Kafka: GroupMetadataManager.classicGroupLeave)."""
 
     __slots__ = ("_rebalances", "_registry")
 
@@ -196,7 +196,7 @@ class Leaves:
     def handle(
         self, request: LeaveGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Let the members go; those that remain rebalance once."""
+        """Remove the members; the remaining ones rebalance once."""
         builder = ResultBuilder(now_ms)
         group = self._registry.groups.get(request.group_id)
         leaving = leaving_members(request, context)
@@ -266,7 +266,7 @@ class Leaves:
 def leaving_members(
     request: LeaveGroupRequest, context: RequestContext
 ) -> tuple[MemberIdentity, ...]:
-    """Return whom a request names; up to version 2 that is one member."""
+    """Return the members named in a request; exactly one up to version 2."""
     if context.api_version >= _PER_MEMBER_FROM:
         return request.members
     return (MemberIdentity(member_id=request.member_id),)

@@ -16,7 +16,7 @@ _WORD = 0xFFFFFFFF
 
 
 def metadata_of(protocols: Protocols, name: str | None) -> bytes:
-    """Return a member's metadata for a protocol, empty where it does not offer it."""
+    """Return a member's metadata for a protocol; empty if it does not offer it."""
     for offered, metadata in protocols:
         if offered == name:
             return metadata
@@ -56,7 +56,7 @@ def choose_protocol(offers: Iterable[Protocols], supported: Mapping[str, int]) -
 
 
 def hash_map_order(names: Iterable[str]) -> list[str]:
-    """List names as a Java HashMap iterates them, put in one by one in this order."""
+    """List names in the iteration order of a Java HashMap into which they were put in this order."""
     listed = list(names)
     size = _FIRST_BUCKETS
     while len(listed) * 4 > size * 3:
@@ -71,7 +71,7 @@ def _spread(value: int) -> int:
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Return the topics of all subscriptions; None where one of them cannot be read.
+    """Return the topics of all subscriptions; None if one of them cannot be parsed.
 
     Members of one program mostly subscribe alike: equal subscriptions are read once, and one set of
     topics is kept for them.

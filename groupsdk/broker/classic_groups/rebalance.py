@@ -1,4 +1,4 @@
-"""Take a group from one generation to the next, and members out of it."""
+"""Move a group from one generation to the next, and remove members from it."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ _REBALANCES_FROM = frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE
 
 
 class Rebalances:
-    """Begin, complete and end the rebalances of groups.
+    """Starts, completes and ends the rebalances of groups.
 
     A rebalance always ends: the join phase by its deadline, which leaves out who has not joined, the
     sync phase by its own, which expels who has not synced, and what is left begins anew without them.
@@ -32,14 +32,14 @@ class Rebalances:
         self._registry = registry
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str, builder: ResultBuilder) -> None:
-        """Begin a rebalance; or, in one, end the join phase if nobody is missing."""
+        """Start a rebalance; if one is in progress, end its join phase if nobody is missing."""
         if group.state in _REBALANCES_FROM:
             self.prepare(group, reason, builder)
         else:
             self.try_complete(group, builder)
 
     def prepare(self, group: ClassicGroup, reason: str, builder: ResultBuilder) -> None:
-        """Begin a rebalance, for a reason that goes into the log."""
+        """Start a rebalance, with a reason for the log."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.take_assignments_back(group, ErrorCode.REBALANCE_IN_PROGRESS, builder)
         group.pending_syncs = None
@@ -65,7 +65,7 @@ class Rebalances:
             self._registry.phases.set(group, builder.now_ms + group.rebalance_timeout_ms)
 
     def try_complete(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        """End the join phase if nobody is missing; the initial one has to run its time."""
+        """End the join phase if nobody is missing; the initial delay always runs its full time."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and not group.is_in_initial_rebalance
@@ -101,7 +101,7 @@ class Rebalances:
             self._write_empty(group, builder)
 
     def phase_ended(self, group: ClassicGroup, builder: ResultBuilder) -> None:
-        """Do what is due when the time of a phase is over."""
+        """Handle the timeout of a phase."""
         if group.state is GroupState.PREPARING_REBALANCE:
             if group.is_in_initial_rebalance and self._extended(group, builder):
                 return
@@ -113,7 +113,7 @@ class Rebalances:
             self.prepare(group, f"no sync in time from {_names(missing)}", builder)
 
     def session_ended(self, session: Session, builder: ResultBuilder) -> None:
-        """Expel a member that was not heard of, or forget an id that did not come back."""
+        """Expel a member whose session timed out, or drop an assigned id that did not join."""
         group = session.group
         if isinstance(session, PendingMember):
             self._registry.drop_pending(group, session.member_id)
@@ -142,14 +142,14 @@ class Rebalances:
             self.prepare_or_complete(group, f"the session of {session.member_id} ended", builder)
 
     def discard(self, group: ClassicGroup, member: GroupMember, builder: ResultBuilder) -> None:
-        """Take a member out of its group, and answer what it has parked."""
+        """Remove a member from its group, and answer its parked requests."""
         self.answer_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, builder)
         group.remove(member)
 
     def answer_parked(
         self, group: ClassicGroup, member: GroupMember, error: ErrorCode, builder: ResultBuilder
     ) -> None:
-        """Answer what a member has parked with an error."""
+        """Answer the parked requests of a member with an error."""
         join, sync = group.take_join(member), member.sync
         if join is not None:
             member_id = "" if error is ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
@@ -176,7 +176,7 @@ class Rebalances:
             self.complete(group, builder)
 
     def _extended(self, group: ClassicGroup, builder: ResultBuilder) -> bool:
-        """Wait on for more first members, if some came while waiting."""
+        """Extend the initial delay if members joined during it."""
         if not group.new_member_added or group.initial_remaining_ms == 0:
             return False
         delay_ms = min(self._initial_delay_ms(group), group.initial_remaining_ms)

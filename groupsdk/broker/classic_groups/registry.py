@@ -1,4 +1,4 @@
-"""Hold the groups of one partition of the log, and the deadlines of all of them."""
+"""The groups of one partition of the log, and all their deadlines."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ class GroupRegistry:
     )
 
     def __init__(self, config: GroupConfig) -> None:
-        """Create it without groups."""
+        """Create an empty registry."""
         self.config = config
         self.groups: dict[str, ClassicGroup] = {}
         self.sessions: DeadlineBuckets[Session] = DeadlineBuckets(config.session_bucket_ms)
@@ -42,7 +42,7 @@ class GroupRegistry:
         self._pending_bytes = 0
 
     def replay(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        """Make a classic group what its record says; None removes it."""
+        """Apply the record of a classic group; None removes it."""
         if value is None:
             self.remove(group_id)
             return
@@ -53,12 +53,12 @@ class GroupRegistry:
             self.sessions.clear(gone)
 
     def replay_offset(self, group_id: str) -> None:
-        """Make a group without members of an id of which there is no group and that commits offsets."""
+        """Create a group without members for an unknown id that commits offsets."""
         # since when is in no record: compaction removes the first commit
         self.groups.setdefault(group_id, ClassicGroup(group_id, NO_TIMESTAMP))
 
     def remove(self, group_id: str) -> None:
-        """Forget a group, with all its deadlines."""
+        """Remove a group with all its deadlines."""
         group = self.groups.pop(group_id, None)
         if group is None:
             return
@@ -73,7 +73,7 @@ class GroupRegistry:
         self.sessions.set(member, now_ms + member.session_timeout_ms)
 
     def add_pending(self, group: ClassicGroup, member_id: str, until_ms: int, now_ms: int) -> None:
-        """Note an id that was handed out, until some time.
+        """Register an assigned member id with a deadline.
 
         Clients come back with it at once. Where those that do not hold too much memory, the time of the oldest
         ids ends now. A client that comes back with such an id is told to ask for another one.
@@ -89,14 +89,14 @@ class GroupRegistry:
             self.sessions.set(oldest, now_ms)
 
     def drop_pending(self, group: ClassicGroup, member_id: str) -> bool:
-        """Forget an id that was handed out; False if there is none such."""
+        """Drop an assigned member id; False if it is unknown."""
         pending = group.drop_pending(member_id)
         if pending is not None:
             self.forget(pending)
         return pending is not None
 
     def forget(self, pending: PendingMember) -> None:
-        """Let go of an id that its group has no more."""
+        """Drop the deadline of an id that its group no longer has."""
         self.sessions.clear(pending)
         self._uncount(pending)
 

@@ -1,4 +1,4 @@
-"""Build the responses to the requests of members, as each version has them."""
+"""Build the responses to members' requests, for each API version."""
 
 from groupsdk.broker.classic_groups.group import ClassicGroup
 from groupsdk.broker.classic_groups.protocols import metadata_of
@@ -27,7 +27,7 @@ def heartbeat_answer(error: ErrorCode) -> HeartbeatResponse:
 
 
 def join_error(error: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
-    """Refuse a join."""
+    """Reject a join."""
     return _new_join(
         error_code=error,
         protocol_name=_protocol_name(None, api_version),
@@ -44,7 +44,7 @@ def join_answer(
     members: bool = False,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """Tell a member its generation.
+    """Answer a join with the generation.
 
     Args:
         group: its group, which has a generation.
@@ -66,12 +66,12 @@ def join_answer(
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """Refuse a sync."""
+    """Reject a sync."""
     return _new_sync(error_code=error)
 
 
 def sync_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
-    """Give a member its assignment."""
+    """Answer a sync with the assignment."""
     return _new_sync(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
@@ -82,7 +82,7 @@ def sync_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 def leave_answer(
     error: ErrorCode, members: tuple[MemberResponse, ...], api_version: int
 ) -> LeaveGroupResponse:
-    """Answer a leave: up to version 2 the one member's error stands for the whole."""
+    """Answer a leave; up to version 2 the single member's error is the error of the response."""
     if api_version >= _PER_MEMBER_LEAVE:
         return LeaveGroupResponse(error_code=error, members=members)
     if error is ErrorCode.NONE and members:
@@ -107,7 +107,7 @@ def _protocol_name(name: str | None, api_version: int) -> str | None:
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """Return what a client is told when a write to the log failed with this error (Kafka: CoordinatorOperationExceptionHelper)."""
+    """Map the error of a failed log write to the one answered to clients (Kafka: CoordinatorOperationExceptionHelper)."""
     return _APPEND_ERRORS.get(error, error)
 
 

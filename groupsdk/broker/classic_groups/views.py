@@ -1,4 +1,4 @@
-"""Show groups as they are at a moment: values that stay as they were."""
+"""Immutable snapshots of classic groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class GroupView:
 
 
 def group_view(group: ClassicGroup) -> GroupView:
-    """Show a group."""
+    """Return a snapshot of a group."""
     return GroupView(
         group_id=group.group_id,
         state=group.state,
@@ -76,7 +76,7 @@ def group_view(group: ClassicGroup) -> GroupView:
 
 
 def group_status(group: ClassicGroup) -> GroupStatus:
-    """Say how far a group is."""
+    """Return the status of a group."""
     waiting: tuple[str, ...] = ()
     if group.state is GroupState.PREPARING_REBALANCE:
         absent = [each.member_id for each in group.members.values() if each.join is None]

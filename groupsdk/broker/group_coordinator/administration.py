@@ -1,4 +1,4 @@
-"""Take what administrators ask: DescribeGroups, ListGroups, DeleteGroups, OffsetDelete."""
+"""Handle administrative requests: DescribeGroups, ListGroups, DeleteGroups, OffsetDelete."""
 
 import logging
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ _NOT_FOUND_IS_AN_ERROR_FROM = 6
 
 @dataclass(frozen=True, slots=True)
 class Administration:
-    """Handle the requests about groups that members do not send."""
+    """Handles the requests about groups that members do not send."""
 
     registry: GroupRegistry
     offsets: OffsetStore
@@ -63,19 +63,19 @@ class Administration:
     def describe(
         self, request: DescribeGroupsRequest, context: RequestContext
     ) -> DescribeGroupsResponse:
-        """Describe groups; one that is not there is Dead, and an error from version 6 on."""
+        """Describe groups; an unknown one is Dead, and an error from version 6 on."""
         version = context.api_version
         return DescribeGroupsResponse(
             groups=tuple(self._described(group_id, version) for group_id in request.groups)
         )
 
     def list(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        """List groups of these states and types; upper and lower case are one, no filter lets all pass."""
+        """List groups with these states and types, ignoring case; an empty filter matches all."""
         groups = tuple(each for each in self.listed(request) if each is not None)
         return ListGroupsResponse(groups=groups)
 
     def listed(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
-        """List groups one by one as `list` does; None stands for one that the filters do not let pass.
+        """Yield groups as `list` does; None for each one that the filters exclude.
 
         Groups may come and go meanwhile: those are given that were there when it began with their kind.
         """

@@ -1,4 +1,4 @@
-"""Let offsets go that nobody needs any more (KIP-211), and groups that have nothing left."""
+"""Expire unused offsets (KIP-211), and remove groups without members and offsets."""
 
 import logging
 
@@ -20,7 +20,7 @@ _MAX_RECORDS = 5_000
 
 
 class Expiry:
-    """Look through all groups every offsets.retention.check.interval.ms."""
+    """Checks all groups every offsets.retention.check.interval.ms."""
 
     __slots__ = ("_consumer_groups", "_offsets", "_registry", "_to_check", "next_ms")
 
@@ -30,7 +30,7 @@ class Expiry:
         offsets: OffsetStore,
         consumer_groups: ConsumerGroupCoordinator,
     ) -> None:
-        """Create it for classic and consumer groups and their offsets; it starts with `start`."""
+        """Create it for classic and consumer groups and their offsets; `start` starts it."""
         self._registry = registry
         self._consumer_groups = consumer_groups
         self._offsets = offsets
@@ -39,16 +39,16 @@ class Expiry:
         self._to_check: list[str] = []
 
     def start(self, now_ms: int) -> None:
-        """Begin to look, after the first interval."""
+        """Start checking, after the first interval."""
         self.next_ms = now_ms + self._registry.config.offsets_retention_check_interval_ms
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self.next_ms = None
         self._to_check = []
 
     def advance(self, builder: ResultBuilder) -> None:
-        """Write tombstones for what may go, so many at a time."""
+        """Write tombstones for expired offsets and groups, in limited batches."""
         if self.next_ms is None or builder.now_ms < self.next_ms:
             return
         if not self._to_check:
@@ -140,7 +140,7 @@ class Expiry:
 
 
 def _unused_since_ms(group: ClassicGroup, stored: CommittedOffset) -> int | None:
-    """Tell since when an offset can be taken for unused; None: it is in use."""
+    """Return since when an offset is unused; None if it is in use."""
     if group.protocol_type is None:
         return stored.commit_timestamp_ms
     if group.state is GroupState.EMPTY:

@@ -1,4 +1,4 @@
-"""Take OffsetFetch: tell what is committed."""
+"""Handle OffsetFetch: return committed offsets."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _Asked = Iterable[tuple[str, UUID, Iterable[int]]]
 
 @dataclass(frozen=True, slots=True)
 class Fetches:
-    """Handle OffsetFetch (Kafka: OffsetMetadataManager.fetchOffsets)."""
+    """Handles OffsetFetch (Kafka: OffsetMetadataManager.fetchOffsets)."""
 
     registry: GroupRegistry
     offsets: OffsetStore
@@ -111,7 +111,7 @@ class Fetches:
             yield topic, topic_id, found
 
     def _topic_id(self, name: str, stored: Mapping[int, CommittedOffset]) -> UUID:
-        """Return the id of a topic with committed offsets: as it is stored, else as it is now."""
+        """Return the id of a topic with committed offsets: the stored one, else the current one."""
         for offset in stored.values():
             if offset.topic_id is not NO_UUID:
                 return offset.topic_id
@@ -120,7 +120,7 @@ class Fetches:
 
 
 def _is_of_another_topic(offset: CommittedOffset, topic_id: UUID) -> bool:
-    """Return whether an offset was committed for an earlier topic of the name; without an id it is of any."""
+    """Return whether an offset was committed for an earlier topic of the same name; False if it has no id."""
     stored = offset.topic_id
     return topic_id is not NO_UUID and stored is not NO_UUID and topic_id != stored
 

@@ -1,4 +1,4 @@
-"""Commit offsets and keep them: who may commit, what is written, what is replayed (Kafka: OffsetMetadataManager)."""
+"""Commit and store offsets: fencing, records and replay (Kafka: OffsetMetadataManager)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -59,7 +59,7 @@ class TopicIdentity(Protocol):
 
     @property
     def topic_id(self) -> UUID:
-        """Another one for each topic, also for one of the same name."""
+        """The topic id; a recreated topic of the same name has another one."""
 
 
 class PendingOffset(NamedTuple):
@@ -76,7 +76,7 @@ Topics = dict[str, dict[int, V]]
 
 
 class OffsetStore:
-    """What has been committed, by group, topic and partition (Kafka: OffsetMetadataManager).
+    """The committed offsets by group, topic and partition (Kafka: OffsetMetadataManager).
 
     The replay of records and markers changes it, and nothing else.
     """
@@ -84,14 +84,14 @@ class OffsetStore:
     __slots__ = ("_by_group", "_open", "_pending", "_pending_count")
 
     def __init__(self) -> None:
-        """Create it without offsets."""
+        """Create an empty store."""
         self._by_group: dict[str, Topics[CommittedOffset]] = {}
         self._pending: dict[int, dict[str, Topics[PendingOffset]]] = {}  # by producer id
         self._open: dict[str, set[int]] = {}  # producers with pending offsets, by group
         self._pending_count = 0
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        """Return what is committed for a partition."""
+        """Return the committed offset of a partition."""
         topics = self._by_group.get(group_id)
         if topics is None:
             return None
@@ -99,15 +99,15 @@ class OffsetStore:
         return None if partitions is None else partitions.get(partition)
 
     def topics(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """Return all that a group has committed; not to be kept."""
+        """Return all committed offsets of a group; do not keep a reference."""
         return self._by_group.get(group_id, {})
 
     def group_ids(self) -> tuple[str, ...]:
-        """Name the groups that have committed something."""
+        """Return the ids of groups with committed offsets."""
         return tuple(self._by_group)
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """Return whether an open transaction may change what is committed for a partition."""
+        """Return whether an open transaction may change the committed offset of a partition."""
         for producer_id in self._open.get(group_id, ()):
             if partition in self._pending[producer_id][group_id].get(topic, ()):
                 return True
@@ -118,7 +118,7 @@ class OffsetStore:
         return group_id in self._open
 
     def partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """List the partitions that a group has committed, or is about to by a transaction; each once."""
+        """List the partitions with committed or pending offsets of a group, without duplicates."""
         committed = self._by_group.get(group_id, {})
         for topic, partitions in committed.items():
             for partition in partitions:
@@ -133,13 +133,13 @@ class OffsetStore:
                         yield place
 
     def all_group_ids(self) -> list[str]:
-        """Name the groups that have committed something, or are about to by a transaction."""
+        """Return the ids of groups with committed or pending offsets."""
         return [*self._by_group, *(each for each in self._open if each not in self._by_group)]
 
     # How it changes.
 
     def replay(self, record: OffsetCommitRecords, producer: ProducerStamp | None) -> None:
-        """Store the offsets of one topic; those of a transaction wait until it ends.
+        """Store the offsets of one topic; those of a transaction stay pending until it ends.
 
         The later record in the log counts, whenever the transactions end: compaction keeps that one.
         """
@@ -159,7 +159,7 @@ class OffsetStore:
             self._supersede(group_id, topic, offsets, self._pending_count + 1)
 
     def replay_tombstone(self, record: OffsetTombstone) -> None:
-        """Forget a partition, pending offsets included."""
+        """Remove the offsets of a partition, including pending ones."""
         group_id, topic, partition = record
         _remove(self._by_group, group_id, topic, partition)
         for producer_id in tuple(self._open.get(group_id, ())):
@@ -171,7 +171,7 @@ class OffsetStore:
                 del self._pending[producer_id]
 
     def replay_marker(self, producer_id: int, *, committed: bool) -> None:
-        """Store or drop what a transaction left pending."""
+        """Store or drop the pending offsets of a transaction."""
         for group_id, topics in self._pending.pop(producer_id, {}).items():
             self._close(group_id, producer_id)
             if not committed:
@@ -193,7 +193,7 @@ class OffsetStore:
         self._open.setdefault(group_id, set()).add(producer_id)
 
     def _supersede(self, group_id: str, topic: str, indexes: Iterable[int], before: int) -> None:
-        """Note that a later record has committed partitions than the pending ones numbered below `before`."""
+        """Record that partitions were committed later than the pending offsets numbered below `before`."""
         for producer_id in self._open.get(group_id, ()):
             partitions = self._pending[producer_id][group_id].get(topic)
             if partitions is None:
@@ -224,7 +224,7 @@ def _remove(groups: dict[str, Topics[V]], group_id: str, topic: str, partition: 
 
 
 class OffsetMetadataManager:
-    """Take commits: check the member, write the offsets, answer partition by partition.
+    """Handles commits: validates the member, writes the offsets, answers partition by partition.
 
     Args:
         registry: the classic groups.
@@ -351,7 +351,7 @@ class OffsetMetadataManager:
         )
 
     def _storable(self, request: OffsetCommitRequest) -> Iterator[tuple[str, int]]:
-        """List the partitions whose metadata is not too large: an older epoch is looked at for these only."""
+        """List the partitions whose metadata is not too large; only these are checked for an older epoch."""
         limit = self._registry.config.offset_metadata_max_bytes
         for topic in request.topics:
             for each in topic.partitions:
@@ -429,7 +429,7 @@ def _is_plain(partitions: Iterable[OffsetCommitRequestPartition]) -> bool:
 
 
 def _is_too_large(metadata: str, limit: int) -> bool:
-    """Return whether metadata is longer than offset.metadata.max.bytes, or than any record can carry."""
+    """Return whether metadata is longer than offset.metadata.max.bytes, or than a record can hold."""
     if len(metadata) * 2 > limit and _utf16_length(metadata) > limit:
         return True
     size = len(metadata)
@@ -472,7 +472,7 @@ def commit_answer(
 def commit_accepted(
     topics: Sequence[tuple[OffsetCommitRequestTopic, tuple[int, ...]]],
 ) -> OffsetCommitResponse:
-    """Answer a commit of which everything is accepted: by topic, the partitions."""
+    """Answer a commit whose partitions were all accepted, by topic."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
         topic, (index,) = topics[0]
         return _single(topic.name, topic.topic_id, index, ErrorCode.NONE)
@@ -490,7 +490,7 @@ def commit_accepted(
 
 
 def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """Refuse a commit: an error of the group is repeated for every partition."""
+    """Reject a commit: the group's error is repeated for every partition."""
     return commit_answer(
         [
             (topic, [(each.partition_index, error) for each in topic.partitions])
@@ -521,7 +521,7 @@ def transaction_answer(
 def transaction_error(
     request: TxnOffsetCommitRequest, error: ErrorCode, api_version: int
 ) -> TxnOffsetCommitResponse:
-    """Refuse a commit within a transaction, with an error that the producer of this version knows."""
+    """Reject a commit within a transaction, with an error known to this API version."""
     error = _for_producers(error, api_version)
     return transaction_answer(
         (topic, [(each.partition_index, error) for each in topic.partitions])

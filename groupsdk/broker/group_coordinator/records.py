@@ -66,7 +66,7 @@ NO_TIMESTAMP: Final = -1
 
 
 class CommittedOffset(NamedTuple):
-    """What is stored for one partition of a topic (Kafka: OffsetAndMetadata)."""
+    """The committed offset of one partition (Kafka: OffsetAndMetadata)."""
 
     offset: int
     leader_epoch: int = NO_EPOCH
@@ -91,7 +91,7 @@ class OffsetCommitRecords(NamedTuple):
     """By partition; one at least."""
 
     def encoded(self) -> list[Pair]:
-        """Return the keys and values as the log holds them.
+        """Return the keys and values in the format of the log.
 
         Raises:
             EncodeError: something does not fit its field.
@@ -117,14 +117,14 @@ class OffsetCommitRecords(NamedTuple):
 
 
 class OffsetTombstone(NamedTuple):
-    """Remove the offset of one partition, and those of open transactions for it."""
+    """The removal of a partition's offset, including those of open transactions."""
 
     group_id: str
     topic: str
     partition: int
 
     def encoded(self) -> Sequence[Pair]:
-        """Return its key and value as the log holds them.
+        """Return the key and value in the format of the log.
 
         Raises:
             EncodeError: something does not fit its field.
@@ -262,7 +262,7 @@ def _offset_value(
 
 
 def _place_of(key: bytes, record: OffsetCommitRecords) -> bytes:
-    """Return what the keys of a group and topic begin with, in the version that is written today."""
+    """Return the common prefix of the keys of a group and topic, in the current version."""
     if key[1] == OffsetCommitKey.record_type:
         return key[:-_PARTITION_BYTES]
     return write_offset_key(record.group_id, record.topic, 0)[:-_PARTITION_BYTES]

@@ -161,7 +161,7 @@ class GroupCoordinatorShard:
     # Requests and time.
 
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
-        """Take a request; its reply is in this result or, where it is parked, in a later one.
+        """Handle a request; its reply is in this result or, if it is parked, in a later one.
 
         Raises:
             TypeError: it is no request to a group coordinator; a fault of the caller.
@@ -190,7 +190,7 @@ class GroupCoordinatorShard:
         raise TypeError(f"{type(request).__name__} is not a request for a group coordinator")
 
     def _answer_at_once(self, request: Request[Any], context: RequestContext) -> Response | None:
-        """Answer a request that changes nothing; None: it is another one."""
+        """Answer a read-only request; None if it is not one."""
         if isinstance(request, OffsetFetchRequest):
             return self._fetches.handle(request, context)
         if isinstance(request, DescribeGroupsRequest):
@@ -209,7 +209,7 @@ class GroupCoordinatorShard:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Take a request of the classic protocol to a consumer group."""
+        """Handle a request of the classic protocol to a consumer group."""
         members = self._consumer.classic_members
         if isinstance(request, SyncGroupRequest):
             return members.sync(group, request, context, now_ms)
@@ -230,7 +230,7 @@ class GroupCoordinatorShard:
         return builder
 
     def _became_classic(self, group_id: str, rebalance: bool, builder: ResultBuilder) -> None:
-        """Begin the sessions of a classic group that was a consumer group before."""
+        """Start the sessions of a classic group that was a consumer group before."""
         group = self._registry.groups[group_id]
         for member in group.members.values():
             self._registry.renew_session(member, builder.now_ms)
@@ -247,7 +247,7 @@ class GroupCoordinatorShard:
     def handle_all(
         self, requests: Sequence[tuple[Request[Any], RequestContext]], now_ms: int
     ) -> Result:
-        """Take commits one after the other; one result for all of them."""
+        """Handle commits one after the other. Return one result for all of them."""
         results = [
             self._offset_metadata.commit(request, context, now_ms)
             for request, context in requests
@@ -259,12 +259,12 @@ class GroupCoordinatorShard:
         )
 
     def refuse(self, request: Request[Any], error: ErrorCode) -> Response:
-        """Say an error to a commit."""
+        """Answer a commit with an error."""
         assert isinstance(request, OffsetCommitRequest)
         return commit_error(request, append_error(error))
 
     def advance(self, now_ms: int) -> Result:
-        """Do everything that is due: end sessions, phases of rebalances, and the lives of offsets."""
+        """Handle all due deadlines: sessions, rebalance phases and the expiration of offsets."""
         builder = ResultBuilder(now_ms)
         sessions, phases = self._registry.sessions, self._registry.phases
         while min(sessions.next_ms, phases.next_ms) <= now_ms:
@@ -282,7 +282,7 @@ class GroupCoordinatorShard:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When `advance` is to be called next; None: nothing is due ever."""
+        """When to call `advance` next; None if nothing is scheduled."""
         registry = self._registry
         next_ms, phase_ms = registry.sessions.next_ms, registry.phases.next_ms
         if phase_ms < next_ms:
@@ -296,7 +296,7 @@ class GroupCoordinatorShard:
         return None if next_ms == NEVER else next_ms
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> Result:
-        """Forget what groups committed for topics that are deleted, pending offsets included."""
+        """Remove the offsets of deleted topics, including pending ones."""
         builder = ResultBuilder(now_ms)
         gone = frozenset(names)
         for group_id in self._offsets.all_group_ids():
@@ -306,13 +306,13 @@ class GroupCoordinatorShard:
         return self._hand_out(builder)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Result:
-        """Take the target assignment, or the failure, of an assignor that ran elsewhere."""
+        """Receive the target assignment, or the failure, of an assignor that ran on another thread."""
         return self._hand_out(self._consumer.assigned(job, outcome, now_ms))
 
     # The log.
 
     def decode(self, records: Sequence[Pair]) -> Iterable[Record]:
-        """Decode records of the log, keys and values; those of types that are not kept here are skipped.
+        """Decode keys and values of the log; records of unsupported types are skipped.
 
         Raises:
             DecodeError: a known record type in a version or with bytes that cannot be read.
@@ -320,7 +320,7 @@ class GroupCoordinatorShard:
         return self._decoder.decode(records)
 
     def replay(self, record: Record, producer: ProducerStamp | None = None) -> None:
-        """Apply one value of the log, while loading or right after it was appended; nothing else changes what lasts.
+        """Apply one record, while loading or right after it was appended; nothing else changes durable state.
 
         Raises:
             TypeError: `decode` makes no such value; a fault of the caller.
@@ -345,7 +345,7 @@ class GroupCoordinatorShard:
         self._offsets.replay_marker(producer.producer_id, committed=committed)
 
     def written(self, result: Result, now_ms: int) -> Result:
-        """Go on with what waited for the records of a result; they are replayed."""
+        """Run the callbacks that waited for the records of a result, which are replayed."""
         builder = self._builder
         if builder is None or result is not self._result:
             return NOTHING
@@ -386,7 +386,7 @@ class GroupCoordinatorShard:
         return self._hand_out(again)
 
     def unload(self, error: ErrorCode, now_ms: int) -> Result:
-        """Answer everything that waits with this error, and serve no group any more."""
+        """Answer all parked requests with this error, and stop serving."""
         builder = ResultBuilder(now_ms)
         for group in self._registry.groups.values():
             for member in group.members.values():
@@ -413,7 +413,7 @@ class GroupCoordinatorShard:
 
     @property
     def group_ids(self) -> tuple[str, ...]:
-        """Name the groups."""
+        """Return the ids of all groups."""
         return (*self._registry.groups, *self._consumer_groups)
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
@@ -421,22 +421,22 @@ class GroupCoordinatorShard:
         return self._consumer_groups.get(group_id)
 
     def group(self, group_id: str) -> GroupView | None:
-        """Show a classic group as it is; None if there is none."""
+        """Return a snapshot of a classic group; None if there is none."""
         group = self._registry.groups.get(group_id)
         return None if group is None else group_view(group)
 
     def status(self, group_id: str) -> GroupStatus | None:
-        """Say how far a group of either kind is, and whom it waits for until when; None if there is none."""
+        """Return the status of a group of either kind; None if there is none."""
         group = self._registry.groups.get(group_id)
         return self._consumer.status(group_id) if group is None else group_status(group)
 
     def consumer_view(self, group_id: str) -> ConsumerGroupView | None:
-        """Show a consumer group as it is; None if there is none."""
+        """Return a snapshot of a consumer group; None if there is none."""
         return self._consumer.view(group_id)
 
     @property
     def offset_count(self) -> int:
-        """Count the committed offsets of all groups, those of open transactions left out."""
+        """Count the committed offsets of all groups, without those of open transactions."""
         return sum(
             len(partitions)
             for group_id in self._offsets.all_group_ids()
@@ -444,7 +444,7 @@ class GroupCoordinatorShard:
         )
 
     def offsets(self, group_id: str) -> Mapping[tuple[str, int], CommittedOffset]:
-        """Show what a group has committed, by topic and partition, as it is."""
+        """Return the committed offsets of a group, by topic and partition."""
         return MappingProxyType(
             {
                 (topic, partition): stored

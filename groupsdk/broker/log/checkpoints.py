@@ -19,7 +19,7 @@ _OFFSET_LINE: Final = re.compile(r"(\S+) (\d+) (-?\d+)")
 
 
 def write_text(files: Files, path: str, text: str) -> None:
-    """Put a text file in place of what was there.
+    """Write a text file atomically, replacing an existing one.
 
     Raises:
         StorageError: the disk failed or is full; the old file is still there.
@@ -35,7 +35,7 @@ def write_text(files: Files, path: str, text: str) -> None:
 
 
 def read_text(files: Files, path: str) -> str | None:
-    """Read a text file; None where there is none.
+    """Read a text file; None if it does not exist.
 
     Raises:
         StorageError: the disk failed.
@@ -59,7 +59,7 @@ def write_lines(files: Files, path: str, lines: Iterable[str]) -> None:
 
 
 def read_lines(files: Files, path: str) -> list[str] | None:
-    """Read the entries of a checkpoint file; None where there is none, or it is not whole.
+    """Read the entries of a checkpoint file; None if it is missing or incomplete.
 
     A file that is not whole is said in the log: what it holds can be found again, with more work.
 
@@ -90,7 +90,7 @@ def write_offsets(files: Files, path: str, offsets: Mapping[tuple[str, int], int
 
 
 def read_offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
-    """Read a checkpoint of one offset for each partition; empty where there is none, or it is not whole.
+    """Read a checkpoint of one offset for each partition; empty if it is missing or incomplete.
 
     Raises:
         StorageError: the disk failed.

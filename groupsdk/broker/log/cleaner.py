@@ -37,7 +37,7 @@ _LONG_KEY: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which part of a log can be compacted."""
+    """The part of a log that can be compacted."""
 
     start: int
     """Where the part begins that compaction has not seen."""
@@ -46,7 +46,7 @@ class Range:
 
 
 def cleanable_range(log: "PartitionLog", now_ms: int) -> Range:
-    """Find what can be compacted: never the last segment, an open transaction, or what is too new."""
+    """Return the compactable part: never the last segment, an open transaction, or records within the lag."""
     start = log.cleaned_offset
     if not log.log_start_offset <= start <= log.log_end_offset:
         start = log.log_start_offset
@@ -85,7 +85,7 @@ def is_due(log: "PartitionLog", now_ms: int) -> bool:
 
 
 class CleanedTransactions:
-    """Tell which batches belong to aborted transactions, and which markers are of no use any more.
+    """Tracks which batches belong to aborted transactions, and which markers are no longer needed.
 
     Batches have to be given in the order of the log.
     """
@@ -99,12 +99,12 @@ class CleanedTransactions:
         """Aborted transactions that still have data: the index of the compacted segment needs them."""
 
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
-        """Make aborted transactions known, before their first batch comes."""
+        """Add aborted transactions, ahead of their first batch."""
         for each in transactions:
             heapq.heappush(self._coming, (each.first_offset, each))
 
     def discard_data(self, header: BatchHeader) -> bool:
-        """Take a batch of records; tells whether it was aborted, so that nothing of it is needed."""
+        """Process a data batch. Return whether it was aborted and can be dropped."""
         self._begin(header.last_offset)
         if not header.is_transactional:
             return False
@@ -116,7 +116,7 @@ class CleanedTransactions:
         return True
 
     def discard_marker(self, header: BatchHeader, marker: Marker | None) -> bool:
-        """Take a control batch; tells whether no data of its transaction is left, so that it may go."""
+        """Process a control batch. Return whether its transaction has no data left, so that it can be dropped."""
         self._begin(header.last_offset)
         if marker is None:
             # nothing but the header is left of it, or it ends no transaction
@@ -140,7 +140,7 @@ class CleanedTransactions:
 
 
 class Cleaner:
-    """Compact one log once, in steps.
+    """Compacts one log once, in steps.
 
     Args:
         log: the log.
@@ -158,7 +158,7 @@ class Cleaner:
         self._last_of_producer: dict[int, tuple[int, int]] = {}
 
     def run(self) -> Iterator[None]:
-        """Compact; gives control back after each step.
+        """Compact, yielding after each step.
 
         Raises:
             CorruptLogError: a batch on the way is damaged; what is done by then stays.
@@ -186,7 +186,7 @@ class Cleaner:
         )
 
     def _map_offsets(self, part: Range) -> Iterator[None]:
-        """Learn the last offset of every key."""
+        """Build the map from each key to its last offset."""
         transactions = CleanedTransactions()
         transactions.add_aborted(self._log.aborted_transactions(part.start, part.stop))
         for segment in self._dirty(part):
@@ -221,7 +221,7 @@ class Cleaner:
         ]
 
     def _groups(self, segments: Sequence[Segment]) -> Iterator[list[Segment]]:
-        """Put neighbours together that fit into one segment."""
+        """Group adjacent segments that fit into one."""
         group: list[Segment] = []
         size = 0
         for segment in segments:
@@ -284,7 +284,7 @@ class Cleaner:
     def _filtered(
         self, source: Segment, stored: Stored, transactions: CleanedTransactions
     ) -> Generator[None, None, bytes | None]:
-        """Return what is left of a batch; None: nothing."""
+        """Return the remaining part of a batch; None if nothing remains."""
         header = stored.header
         if header.is_control:
             may_go = transactions.discard_marker(header, _marker(source, stored))

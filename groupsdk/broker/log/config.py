@@ -1,4 +1,4 @@
-"""Hold a topic's settings as far as its logs heed them, under Kafka's names (Kafka: LogConfig)."""
+"""The topic settings that logs follow, under Kafka's names (Kafka: LogConfig)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -99,7 +99,7 @@ class LogConfig:
     def parse(
         cls, properties: Mapping[str, str], defaults: "LogConfig | None" = None
     ) -> "LogConfig":
-        """Read a topic's settings as clients send them.
+        """Parse topic settings as sent by clients.
 
         Args:
             properties: Kafka's dotted keys. `internal.segment.bytes` sets segments of less than 1 MiB, as
@@ -129,7 +129,7 @@ class LogConfig:
         return config
 
     def properties(self) -> dict[str, str]:
-        """Return every setting as Kafka prints it, by its dotted key; with those that are fixed."""
+        """Return every setting as Kafka prints it, by its dotted key, including fixed ones."""
         own = {
             field.name.replace("_", "."): _text(getattr(self, field.name)) for field in fields(self)
         }
@@ -137,24 +137,24 @@ class LogConfig:
 
     @property
     def compact(self) -> bool:
-        """Whether compaction drops what a later record of the same key replaces."""
+        """Whether the topic is compacted."""
         return "compact" in self.cleanup_policy
 
     @property
     def delete(self) -> bool:
-        """Whether old segments go by time and size."""
+        """Whether old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
 
     @property
     def roll_ms(self) -> int:
-        """After what time a segment is closed: compaction has to get to its records in time, too."""
+        """The age at which a segment is closed, which also bounds the compaction lag."""
         if self.compact:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether records get the time at which the broker writes them."""
+        """Whether records get the time of their append."""
         return self.message_timestamp_type == "LogAppendTime"
 
 

@@ -1,4 +1,4 @@
-"""A broker's data directory: who owns it, the partitions in it, and what is noted of each (Kafka: LogManager)."""
+"""A broker's data directory: its owner, its partitions, and their checkpoints (Kafka: LogManager)."""
 
 import json
 import logging
@@ -42,12 +42,12 @@ Partition = tuple[str, int]
 
 
 def uuid_text(value: uuid.UUID) -> str:
-    """Spell an id as Kafka does: 22 characters of URL-safe base64."""
+    """Format an id as Kafka does: 22 characters of URL-safe base64."""
     return urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def uuid_of(text: str) -> uuid.UUID:
-    """Read an id in Kafka's spelling.
+    """Parse an id in Kafka's format.
 
     Raises:
         ValueError: it is none.
@@ -56,7 +56,7 @@ def uuid_of(text: str) -> uuid.UUID:
 
 
 class LogDirectory:
-    """Open, make and delete the logs in one directory, which belongs to one broker at a time.
+    """Opens, creates and deletes the logs in one directory, which belongs to one broker at a time.
 
     The layout is Kafka's: `<topic>-<partition>` directories, `meta.properties`, checkpoint files, and a file
     that says that everything was closed. Called by one thread only; made by `open`.
@@ -78,7 +78,7 @@ class LogDirectory:
 
     @classmethod
     def open(cls, files: Files, path: str, *, cluster_id: str, node_id: int) -> "LogDirectory":
-        """Take a directory, and look which partitions are in it; makes it where it is not there.
+        """Lock a directory and list its partitions; create it if it does not exist.
 
         Args:
             files: where it is.
@@ -111,12 +111,12 @@ class LogDirectory:
 
     @property
     def found(self) -> dict[Partition, uuid.UUID | None]:
-        """The partitions that were there at the start with their topic ids, as far as these are noted."""
+        """The partitions found at the start, with their topic ids if recorded."""
         return dict(self._found)
 
     @property
     def logs(self) -> "dict[Partition, PartitionLog]":
-        """The logs that are open."""
+        """The open logs."""
         return dict(self._logs)
 
     def holds_records(self, topic: str, partition: int) -> bool:
@@ -143,7 +143,7 @@ class LogDirectory:
         *,
         topic_id: uuid.UUID | None = None,
     ) -> "PartitionLog":
-        """Return the log of a partition: opened, or made where there is none.
+        """Return the log of a partition, opening or creating it.
 
         Args:
             topic: its topic.
@@ -193,7 +193,7 @@ class LogDirectory:
         return log
 
     def delete(self, topic: str) -> None:
-        """Remove the logs of a topic with all that is in them.
+        """Delete the logs of a topic with all their records.
 
         Raises:
             StorageError: the disk failed.
@@ -220,7 +220,7 @@ class LogDirectory:
             raise storage_error("deleting", path, error) from error
 
     def checkpoint(self) -> None:
-        """Note how far each log is flushed and compacted, and where it starts.
+        """Write the recovery point, compaction point and start offset of each log.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -238,7 +238,7 @@ class LogDirectory:
             checkpoints.write_offsets(self.files, self._path(name), offsets)
 
     def close(self) -> None:
-        """Close all logs, note that everything was closed, and give the directory back.
+        """Close all logs, record the clean shutdown, and release the directory.
 
         Where the disk fails on the way, that is said in the log, and the next start takes it for a crash.
         """

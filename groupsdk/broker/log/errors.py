@@ -1,4 +1,4 @@
-"""Name what a partition's log refuses, and what can befall it."""
+"""The errors of a partition's log."""
 
 from typing import ClassVar, NamedTuple
 
@@ -7,36 +7,36 @@ from groupsdk.errors import GroupSdkError
 
 
 class LogError(GroupSdkError):
-    """Root of the errors of a log; `error_code` is what a client is answered with."""
+    """Base class of the errors of a log; `error_code` is the code for clients."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class StorageError(LogError):
-    """The disk failed or is full; the log is as it was before, and later appends may succeed."""
+    """The disk failed or is full; the log is unchanged, and later appends may succeed."""
 
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
     retriable = True
 
 
 class CorruptLogError(LogError):
-    """A stored batch is not as it was written; the text names file and position. It is never served."""
+    """A stored batch is corrupt; the message names file and position. It is never served."""
 
     error_code = ErrorCode.CORRUPT_MESSAGE
 
 
 class CorruptMessageError(LogError):
-    """A batch that is to be appended is damaged."""
+    """A batch to append is corrupt."""
 
     error_code = ErrorCode.CORRUPT_MESSAGE
 
 
 class BadCompressionError(LogError):
-    """The records of a batch that is to be appended cannot be decompressed; Kafka has no code of its own for it."""
+    """The records of a batch to append cannot be decompressed; Kafka has no specific code for this."""
 
 
 class RecordProblem(NamedTuple):
-    """Why one record has its batch refused (KIP-467)."""
+    """The error of one record that has its batch rejected (KIP-467)."""
 
     number: int
     """Which record of the batch, from 0 on."""
@@ -44,7 +44,7 @@ class RecordProblem(NamedTuple):
 
 
 class RecordsRefusedError(LogError):
-    """Single records of a batch may not be appended, so none of it was."""
+    """Some records of a batch are invalid, so the whole batch was rejected."""
 
     def __init__(self, text: str, problems: tuple[RecordProblem, ...] = ()) -> None:
         super().__init__(text)
@@ -52,25 +52,25 @@ class RecordsRefusedError(LogError):
 
 
 class InvalidRecordError(RecordsRefusedError):
-    """A batch that is to be appended says what no producer may say."""
+    """A batch to append has content that producers may not write."""
 
     error_code = ErrorCode.INVALID_RECORD
 
 
 class UnsupportedFormatError(LogError):
-    """A batch that is to be appended has another message format than 2."""
+    """A batch to append does not have message format 2."""
 
     error_code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 class InvalidTimestampError(RecordsRefusedError):
-    """A timestamp is outside what message.timestamp.before.max.ms and .after.max.ms allow."""
+    """A timestamp is outside the range of message.timestamp.before.max.ms and .after.max.ms."""
 
     error_code = ErrorCode.INVALID_TIMESTAMP
 
 
 class MessageTooLargeError(LogError):
-    """A batch is larger than max.message.bytes, or has more records or uncompressed bytes than are taken."""
+    """A batch is larger than max.message.bytes, or has too many records or uncompressed bytes."""
 
     error_code = ErrorCode.MESSAGE_TOO_LARGE
 
@@ -82,7 +82,7 @@ class RecordListTooLargeError(LogError):
 
 
 class OffsetOutOfRangeError(LogError):
-    """No record can be at this offset: it is before the start of the log, or behind its end."""
+    """The offset is before the start of the log, or after its end."""
 
     error_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -100,7 +100,7 @@ class OutOfOrderSequenceError(LogError):
 
 
 class InvalidProducerEpochError(LogError):
-    """A batch or a marker has an older epoch than the producer is known to have."""
+    """A batch or a marker has an older epoch than its producer's current one."""
 
     error_code = ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -130,7 +130,7 @@ class InvalidLogConfigError(LogError, ValueError):
 
 
 class LogDirectoryError(LogError):
-    """A data directory cannot be used as it is; the text says what is in the way."""
+    """A data directory cannot be used; the message says why."""
 
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -1,4 +1,4 @@
-"""Keep bytes in files: on disk, or in memory with a crash that loses what was not synced.
+"""File access: on disk, or in memory with simulated crashes that lose unsynced data.
 
 A log knows files by their path alone, so that one of its tests can lose power at every write.
 """
@@ -28,18 +28,18 @@ class Files(Protocol):
     """
 
     def read(self, path: str, position: int, size: int) -> bytes:
-        """Read up to `size` bytes; fewer where the file ends."""
+        """Read up to `size` bytes; fewer at the end of the file."""
         ...
 
     def write(self, path: str, position: int, data: "Buffer") -> None:
-        """Write all of `data` at a position; makes the file where there is none.
+        """Write all of `data` at a position; create the file if it does not exist.
 
         Where it raises, a part of the data may have been written.
         """
         ...
 
     def size(self, path: str) -> int:
-        """Return how many bytes the file has."""
+        """Return the size of a file in bytes."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -47,35 +47,35 @@ class Files(Protocol):
         ...
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
         ...
 
     def sync(self, path: str) -> None:
-        """Make what was written to a file, or the names in a directory, outlast a loss of power."""
+        """Sync a file, or the names in a directory, to the disk."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or a directory another name, in place of a file that had it."""
+        """Rename a file or a directory, replacing an existing file."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file; nothing happens where there is none."""
+        """Remove a file if it exists."""
         ...
 
     def names(self, path: str) -> list[str]:
-        """List the names in a directory, sorted; none where there is no directory."""
+        """List the names in a directory, sorted; empty if it does not exist."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; nothing happens where it is there."""
+        """Create a directory and its parents if they do not exist."""
         ...
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory with all that is in it."""
+        """Remove a directory and its content."""
         ...
 
     def lock(self, path: str) -> None:
-        """Take the lock that this file stands for.
+        """Acquire the lock of a lock file.
 
         Raises:
             BlockingIOError: another one has it; its text names the holder where that is known.
@@ -83,11 +83,11 @@ class Files(Protocol):
         ...
 
     def unlock(self, path: str) -> None:
-        """Give a lock back."""
+        """Release a lock."""
         ...
 
     def close(self) -> None:
-        """Close what is open; everything can be used again afterwards."""
+        """Close all open files; they are reopened when used again."""
         ...
 
 
@@ -96,7 +96,7 @@ _LOCKS: Final[dict[str, int]] = {}
 
 
 class DiskFiles:
-    """Files of the operating system, of which a bounded number is held open.
+    """Files of the operating system; the number of open ones is bounded.
 
     Args:
         max_open_files: how many descriptors are kept at most.
@@ -118,7 +118,7 @@ class DiskFiles:
 
     @property
     def open_files(self) -> int:
-        """How many descriptors are open, those of locks not counted."""
+        """The number of open descriptors, excluding locks."""
         return len(self._open)
 
     def read(self, path: str, position: int, size: int) -> bytes:
@@ -254,7 +254,7 @@ class DiskFiles:
             self._forget(path)
 
     def _sync_name(self, path: str) -> None:
-        """Sync the directory of a new file, and those above that were made for it: its name is in there."""
+        """Sync the directory of a new file, which holds its name, and the parents created for it."""
         while path in self._new:
             self._new.discard(path)
             path = str(Path(path).parent)
@@ -298,7 +298,7 @@ class _MemoryFile:
 
 
 class MemoryFiles:
-    """Files in memory, for brokers that leave nothing behind and for the simulator.
+    """Files in memory, for brokers without a data directory and for the simulator.
 
     Names and their changes outlast a crash as on a file system with a journal; the contents only as far
     as they were synced, so that a file may be there and empty.
@@ -325,11 +325,11 @@ class MemoryFiles:
 
     @property
     def total_bytes(self) -> int:
-        """How many bytes are in all files."""
+        """The total size of all files in bytes."""
         return sum(len(each.data) for each in self._files.values())
 
     def crash(self, torn: int = 0) -> None:
-        """Lose power: each file falls back to its last sync, and all locks are free.
+        """Simulate a power loss: files revert to their last sync, and locks are released.
 
         Args:
             torn: how many bytes behind the synced ones are kept of each file that grew.
@@ -342,7 +342,7 @@ class MemoryFiles:
             file.synced = bytes(file.data)
 
     def kill(self) -> None:
-        """Let the process die: the files stay as they are, and all locks are free."""
+        """Simulate the death of the process: files stay as they are, and locks are released."""
         self._locks.clear()
 
     def read(self, path: str, position: int, size: int) -> bytes:
@@ -457,7 +457,7 @@ class MemoryFiles:
             directory, slash, name = directory.rpartition("/")
 
     def _leave(self, path: str) -> None:
-        """Take a name that stands for nothing any more out of its directory, and that one's likewise."""
+        """Remove a name that no longer exists from its directory, and so on upwards."""
         while not (path in self._files or path in self._directories or self._children.get(path)):
             self._children.pop(path, None)
             path, slash, name = path.rpartition("/")

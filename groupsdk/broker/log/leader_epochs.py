@@ -1,4 +1,4 @@
-"""Remember at which offset each leader of a partition began (Kafka: LeaderEpochFileCache)."""
+"""The start offset of each leader epoch of a partition (Kafka: LeaderEpochFileCache)."""
 
 import logging
 import re
@@ -17,7 +17,7 @@ UNDEFINED: Final = -1
 
 
 class LeaderEpochs:
-    """Hold the leader epochs of one partition with their first offsets, and keep them in a file.
+    """The leader epochs of one partition with their first offsets, stored in a file.
 
     The file is written when an epoch comes or goes, not with every append.
 
@@ -39,11 +39,11 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest leader epoch; -1: none is known."""
+        """The newest leader epoch; -1 if none is known."""
         return self._epochs[-1] if self._epochs else UNDEFINED
 
     def load(self) -> None:
-        """Read the file, if it is there and whole.
+        """Read the file, if it exists and is complete.
 
         Raises:
             StorageError: the disk failed.
@@ -57,7 +57,7 @@ class LeaderEpochs:
             self._add(int(match[1]), int(match[2]))
 
     def assign(self, epoch: int, offset: int) -> None:
-        """Note that a batch of this epoch is at this offset; nothing happens where the epoch is the newest.
+        """Record that a batch of this epoch is at this offset; does nothing if the epoch is the newest.
 
         Raises:
             StorageError: the disk failed or is full; the epoch is not noted.
@@ -69,7 +69,7 @@ class LeaderEpochs:
         self._save(before)
 
     def note(self, epoch: int, offset: int) -> bool:
-        """Note a batch that is found in the log, without writing the file; tells whether that is news."""
+        """Record a batch found in the log, without writing the file. Return whether that changed anything."""
         known = self._epochs and (epoch == self._epochs[-1] or offset < self._starts[-1])
         if epoch < 0 or known:
             return False
@@ -77,7 +77,7 @@ class LeaderEpochs:
         return True
 
     def truncate_end(self, offset: int) -> None:
-        """Forget the epochs that begin at or behind an offset, which is the log's new end.
+        """Drop the epochs that start at or after an offset, the new end of the log.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -89,7 +89,7 @@ class LeaderEpochs:
         self._save(before)
 
     def truncate_start(self, offset: int) -> None:
-        """Forget the epochs that end before an offset, which is the log's new start.
+        """Drop the epochs that end before an offset, the new start of the log.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -104,7 +104,7 @@ class LeaderEpochs:
         self._save(before)
 
     def clear(self) -> None:
-        """Forget all epochs, without writing the file."""
+        """Drop all epochs, without writing the file."""
         self._epochs, self._starts = [], []
 
     def save(self) -> None:
@@ -117,7 +117,7 @@ class LeaderEpochs:
         write_lines(self._files, self._path, (f"{epoch} {start}" for epoch, start in entries))
 
     def epoch_at(self, offset: int) -> int:
-        """Return the epoch of the leader that wrote an offset; -1: not known."""
+        """Return the leader epoch of an offset; -1 if unknown."""
         found = bisect_right(self._starts, offset) - 1
         return self._epochs[found] if found >= 0 else UNDEFINED
 
@@ -126,7 +126,7 @@ class LeaderEpochs:
         return epoch == UNDEFINED or self.epoch_at(offset) in (UNDEFINED, epoch)
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Find where an epoch ended.
+        """Return the end offset of an epoch.
 
         Returns:
             The largest known epoch at or below the one asked for, and the offset behind its last record;

@@ -1,4 +1,4 @@
-"""Find the position of an offset in a segment (Kafka: OffsetIndex, the .index file).
+"""Look up the position of an offset in a segment (Kafka: OffsetIndex, the .index file).
 
 Sparse: one entry every index.interval.bytes. In the file each takes eight bytes, the offset counted from
 the segment's first and the position. An entry has the *last* offset of the batch at its position.
@@ -19,7 +19,7 @@ class CorruptIndexError(ValueError):
 
 
 class OffsetIndex:
-    """Hold the entries of one segment in memory, ascending in offset and position."""
+    """The index entries of one segment in memory, ascending in offset and position."""
 
     __slots__ = ("_base_offset", "_positions", "offsets")
 
@@ -30,7 +30,7 @@ class OffsetIndex:
         self._positions = array("i")
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; not below the last one.
+        """Add an entry, which must not be below the last one.
 
         Args:
             offset: the last offset of the batch.
@@ -51,17 +51,17 @@ class OffsetIndex:
         del self._positions[keep:]
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """Return the last entry at or below an offset as (offset, position); (-1, 0) where there is none."""
+        """Return the last entry at or below an offset as (offset, position); (-1, 0) if there is none."""
         found = bisect_right(self.offsets, offset) - 1
         return (self.offsets[found], self._positions[found]) if found >= 0 else (-1, 0)
 
     def before(self, position: int) -> int:
-        """Return the position of the last entry before this position; 0 where there is none."""
+        """Return the position of the last entry before this position; 0 if there is none."""
         found = bisect_left(self._positions, position) - 1
         return self._positions[found] if found >= 0 else 0
 
     def offset_behind(self, position: int) -> int | None:
-        """Return the offset of the first entry at or behind a position; None where there is none."""
+        """Return the offset of the first entry at or after a position; None if there is none."""
         found = bisect_left(self._positions, position)
         return self.offsets[found] if found < len(self.offsets) else None
 
@@ -73,7 +73,7 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int, log_size: int) -> "OffsetIndex":
-        """Read a file; the zeros at its end, which Kafka leaves where it is killed, are no entries.
+        """Decode a file; zeros at its end, which a killed Kafka leaves, are not entries.
 
         Raises:
             CorruptIndexError: the entries do not ascend, or point behind the log.

@@ -1,4 +1,4 @@
-"""The log of one partition: append, read, find, and keep within bounds (Kafka: UnifiedLog)."""
+"""The log of one partition: append, read, look up, retain and compact (Kafka: UnifiedLog)."""
 
 import logging
 from bisect import bisect_right
@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class AppendInfo(NamedTuple):
-    """Where a batch, or several, went."""
+    """The offsets assigned to appended batches."""
 
     base_offset: int
     last_offset: int
@@ -46,7 +46,7 @@ class AppendInfo(NamedTuple):
 
 
 class LogRead(NamedTuple):
-    """What is in a log from an offset on."""
+    """The result of reading a log from an offset."""
 
     data: bytes
     """Batches as they are stored; the first may start before the offset, the last may be cut."""
@@ -58,7 +58,7 @@ class LogRead(NamedTuple):
 
 
 class PartitionLog:
-    """Keep the batches of one partition in segments on disk, with the only replica that there is.
+    """The batches of one partition in segments on disk, its only replica.
 
     What was appended is read at once, and the high watermark is the end. Errors leave the log as it was:
     an append is there as a whole or not at all. Called by one thread only; made by `open`.
@@ -110,7 +110,7 @@ class PartitionLog:
         cleaned_offset: int = 0,
         on_checkpoint: Callable[[], None] | None = None,
     ) -> "PartitionLog":
-        """Open the log in a directory, or start one; nothing is made on disk before the first append.
+        """Open the log in a directory, or start one; nothing is created on disk before the first append.
 
         Args:
             files: where the directory is.
@@ -151,7 +151,7 @@ class PartitionLog:
 
     @property
     def config(self) -> LogConfig:
-        """The topic's settings; new ones hold from the next call on."""
+        """The topic's settings; new ones apply from the next call on."""
         return self._config
 
     @config.setter
@@ -162,7 +162,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset whose transaction is open; the end where none is."""
+        """The first offset of an open transaction; the end of the log if there is none."""
         first = self.producers.first_open_offset
         return self.log_end_offset if first is None else max(first, self.log_start_offset)
 
@@ -180,7 +180,7 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> None:
-        """Write batches that were checked and placed at these base offsets, with their update of producers; all, or nothing.
+        """Write validated batches at these base offsets together with their producer update, atomically.
 
         Raises:
             FencedLeaderEpochError: a newer leader has written here.
@@ -209,7 +209,7 @@ class PartitionLog:
                 segment.txn_index.append(aborted)
 
     def roll(self, now_ms: int) -> Segment:
-        """Close the last segment and start a new one; returns it.
+        """Close the last segment. Return the new one.
 
         What is closed is flushed, as a loss of power may otherwise leave a later segment without an earlier one.
         (Kafka: UnifiedLog.roll, which does it in the background.)
@@ -235,7 +235,7 @@ class PartitionLog:
         return segment
 
     def advance_start(self, offset: int) -> None:
-        """Let the log start at an offset, and remove the segments that are before it as a whole.
+        """Advance the start of the log to an offset, and remove the segments entirely before it.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -253,7 +253,7 @@ class PartitionLog:
             del self.segments[0], self.bases[0]
 
     def replace(self, cleaned: Segment, replaced: Sequence[Segment]) -> None:
-        """Put a compacted segment in place of those that it was made of.
+        """Replace segments by the compacted one.
 
         Raises:
             StorageError: the disk failed; a later start completes or undoes it.
@@ -266,7 +266,7 @@ class PartitionLog:
             self.snapshots.remove(segment.base_offset)
 
     def cleaned(self, offset: int) -> None:
-        """Note up to where compaction has been.
+        """Record the offset up to which the log is compacted.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -275,7 +275,7 @@ class PartitionLog:
         self._checkpoint()
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTxn]:
-        """Return the aborted transactions that overlap the offsets from `start` to before `end`."""
+        """Return the aborted transactions that overlap the offsets from `start` up to `end`, exclusive."""
         found: list[AbortedTxn] = []
         for segment in self.segments[max(bisect_right(self.bases, start) - 1, 0) :]:
             if segment.txn_index.collect(start, end, found):
@@ -283,7 +283,7 @@ class PartitionLog:
         return found
 
     def flush(self) -> None:
-        """Make everything that was appended outlast a loss of power.
+        """Sync everything that was appended to the disk.
 
         Raises:
             StorageError: the disk failed.
@@ -294,7 +294,7 @@ class PartitionLog:
         self._unflushed_since_ms = None
 
     def flush_if_due(self, now_ms: int) -> bool:
-        """Flush when flush.ms asks for it; tells whether it did.
+        """Flush if flush.ms has passed. Return whether it did.
 
         Raises:
             StorageError: the disk failed.
@@ -306,7 +306,7 @@ class PartitionLog:
         return True
 
     def close(self) -> None:
-        """Flush, and write down what saves the next start from reading everything.
+        """Flush, and write the state that saves the next start from scanning the log.
 
         Raises:
             StorageError: the disk failed or is full; the next start has to take it for a crash.
@@ -319,7 +319,7 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """The offset behind the last record that every replica has: the end."""
+        """The high watermark: with one replica, the end of the log."""
         return self.log_end_offset
 
     def append(
@@ -332,7 +332,7 @@ class PartitionLog:
         first_sequence_zero: bool = False,
         checked: Checked | None = None,
     ) -> AppendInfo:
-        """Append batches as a producer sent them; they get the next offsets.
+        """Append batches of a producer at the next offsets.
 
         Args:
             batches: one or more whole batches.
@@ -428,7 +428,7 @@ class PartitionLog:
         now_ms: int,
         leader_epoch: int = 0,
     ) -> AppendInfo:
-        """Append the marker that ends the transaction of a producer here, if it has one open.
+        """Append the marker that ends a producer's open transaction, if it has one.
 
         Raises:
             InvalidProducerEpochError: the epoch is older than the producer's.
@@ -454,7 +454,7 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, *, committed: bool = False, min_one: bool = True
     ) -> LogRead:
-        """Read batches from the one that has an offset on.
+        """Read batches, starting with the one that contains an offset.
 
         Args:
             offset: the first one wanted; the end gives nothing.
@@ -496,12 +496,12 @@ class PartitionLog:
         return OffsetAndTimestamp(start, -1, self.epochs.epoch_at(start))
 
     def latest(self, *, committed: bool = False) -> OffsetAndTimestamp:
-        """Return the end of the log, or of what is committed."""
+        """Return the end of the log, or the last stable offset."""
         offset = self.last_stable_offset if committed else self.log_end_offset
         return OffsetAndTimestamp(offset, -1, self.epochs.latest)
 
     def offset_for_timestamp(self, timestamp: int) -> Search:
-        """Find the first record with this timestamp or a later one, in steps; None where there is none.
+        """Find the first record with this timestamp or a later one, in steps; None if there is none.
 
         Raises:
             CorruptLogError: a batch on the way is damaged.
@@ -521,14 +521,14 @@ class PartitionLog:
         return timestamp_lookup.max_timestamp(self.segments, self.epochs, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Find where a leader epoch ended: the largest known epoch up to it, and the offset behind.
+        """Return the largest known epoch up to this one, and its end offset.
 
         (-1, -1) where that cannot be said.
         """
         return self.epochs.end_offset(epoch, self.log_end_offset)
 
     def delete_records(self, before: int) -> int:
-        """Let the log start at an offset; returns where it starts, which is never earlier than before.
+        """Delete records before an offset. Return the start of the log, which never moves backwards.
 
         Args:
             before: the first offset to keep; -1: the high watermark.
@@ -553,7 +553,7 @@ class PartitionLog:
         return self.log_start_offset
 
     def compaction(self, now_ms: int) -> Iterator[None]:
-        """Compact the log step by step: drop what a later record of the same key replaces.
+        """Compact the log in steps: drop records that a later record of the same key replaces.
 
         Each step takes some milliseconds; appends and reads may come in between. Dropping the iterator ends
         it, and leaves the segments that are not done as they were.
@@ -565,7 +565,7 @@ class PartitionLog:
         return Cleaner(self, now_ms).run()
 
     def compact(self, now_ms: int) -> None:
-        """Compact the log at once: see `compaction`."""
+        """Compact the log without pauses; see `compaction`."""
         for _ in self.compaction(now_ms):
             pass
 
@@ -587,7 +587,7 @@ class PartitionLog:
         self._unflushed_since_ms = None
 
     def _flush_closed(self) -> None:
-        """Make the segments before the last one outlast a loss of power, with their indexes."""
+        """Sync the closed segments and their indexes to the disk."""
         if self.recovery_point >= self.bases[-1]:
             return
         for segment in self.segments[:-1]:

@@ -1,4 +1,4 @@
-"""Keep the producer snapshots of a partition: one for each segment's start, and one at a clean end."""
+"""The producer snapshots of a partition: one for each segment's start, and one at a clean shutdown."""
 
 import logging
 import re
@@ -20,7 +20,7 @@ _MAX_BYTES: Final = 1024 * 1024 * 1024
 
 
 class Snapshots:
-    """Write, find and remove the snapshot files in a partition's directory.
+    """Writes, finds and removes the snapshot files in a partition's directory.
 
     Args:
         files: where they are.
@@ -46,7 +46,7 @@ class Snapshots:
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def take(self, state: ProducerState, offset: int) -> None:
-        """Write a snapshot of how things are at an offset, unless there is one.
+        """Write a snapshot of the state at an offset, unless there is one.
 
         Raises:
             StorageError: the disk failed or is full.
@@ -65,7 +65,7 @@ class Snapshots:
         self._newest = offset
 
     def load(self, state: ProducerState, offsets: list[int], highest: int) -> int | None:
-        """Take up the newest whole snapshot at or below an offset; returns its offset, None without one.
+        """Load the newest complete snapshot at or below an offset. Return its offset; None if there is none.
 
         A damaged one is said in the log, and removed.
 
@@ -115,7 +115,7 @@ _VERSION: Final = 1
 
 
 class CorruptSnapshotError(ValueError):
-    """A snapshot is damaged, or of another version; the log can tell what it should say."""
+    """A snapshot is corrupt or of an unknown version; it can be rebuilt from the log."""
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:

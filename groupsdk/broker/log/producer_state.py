@@ -1,4 +1,4 @@
-"""Know the producers of a partition: what they wrote last, and which transactions are open.
+"""The state of a partition's producers: their last batches and open transactions.
 
 An idempotent producer numbers its records; the partition keeps the last five batches of each, so that one
 that is sent twice is stored once (Kafka: ProducerStateManager, ProducerAppendInfo).
@@ -25,7 +25,7 @@ NO_EPOCH: Final = -1
 
 
 class Origin(Enum):
-    """Who appends; decides what is checked (Kafka: AppendOrigin)."""
+    """The origin of an append, which decides what is validated (Kafka: AppendOrigin)."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -55,7 +55,7 @@ class BatchMetadata(NamedTuple):
 
 
 class CompletedTxn(NamedTuple):
-    """A transaction that a marker ended."""
+    """A transaction ended by a marker."""
 
     producer_id: int
     first_offset: int
@@ -64,7 +64,7 @@ class CompletedTxn(NamedTuple):
 
 
 class ProducerEntry:
-    """What is known of one producer."""
+    """The state of one producer."""
 
     __slots__ = (
         "batches",
@@ -93,16 +93,16 @@ class ProducerEntry:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; -1: none is known in this epoch."""
+        """The sequence number of the last record; -1 if none is known in this epoch."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record; -1: none is known in this epoch."""
+        """The offset of the last record; -1 if none is known in this epoch."""
         return self.batches[-1].last_offset if self.batches else -1
 
     def copy(self) -> "ProducerEntry":
-        """Return one that can be changed apart."""
+        """Return an independent copy."""
         return ProducerEntry(
             self.producer_id,
             self.epoch,
@@ -113,7 +113,7 @@ class ProducerEntry:
         )
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
-        """Return the batch that this one repeats: of the same epoch, with the same first and last number."""
+        """Return the batch that this one duplicates: same epoch, same first and last sequence number."""
         if header.producer_epoch != self.epoch:
             return None
         first, last = header.base_sequence, header.last_sequence
@@ -124,7 +124,7 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """Hold the producers of one partition and its open transactions.
+    """The producers of one partition and its open transactions.
 
     Changes are prepared in an `Update`, which refuses what a producer may not do, and take effect with
     `commit`, once the batches are in the log.
@@ -145,7 +145,7 @@ class ProducerState:
 
     @property
     def first_open_offset(self) -> int | None:
-        """The first offset of the oldest open transaction; None: none is open."""
+        """The first offset of the oldest open transaction; None if none is open."""
         return next(iter(self._open)) if self._open else None
 
     @property
@@ -154,19 +154,19 @@ class ProducerState:
         return iter(self._open.items())
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
-        """Return the stored batch that this one repeats, if it is one of its producer's last five."""
+        """Return the stored batch that this one duplicates, if it is among its producer's last five."""
         entry = self._entries.get(header.producer_id)
         return None if entry is None else entry.duplicate_of(header)
 
     def load(self, entry: ProducerEntry) -> None:
-        """Take a producer over from a snapshot."""
+        """Load a producer from a snapshot."""
         self._entries[entry.producer_id] = entry
         if entry.txn_first_offset is not None:
             self._open[entry.txn_first_offset] = entry.producer_id
             self._open = dict(sorted(self._open.items()))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all state."""
         self._entries = {}
         self._open = {}
 
@@ -196,7 +196,7 @@ class ProducerState:
 
 
 class Update:
-    """Check what is about to be appended, batch by batch, against what the producers did before.
+    """Validates batches to append against the state of their producers.
 
     Args:
         state: the state before.

@@ -1,4 +1,4 @@
-"""Put compacted segments in place of what they were made of, whatever crash comes between.
+"""Replace segments by compacted ones, safely across crashes.
 
 The new files are written as `.cleaned`, synced, and renamed to `.swap`, the log last: with that name there
 the change is decided, and a start completes it. What is still `.cleaned` is thrown away (Kafka:
@@ -26,7 +26,7 @@ _LEFT_OVER: Final = re.compile(r".*\.(cleaned|swap|deleted|tmp)")
 
 
 def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
-    """Put a compacted segment, whose files end with `.cleaned`, in place of others.
+    """Replace segments by a compacted one, whose files end with `.cleaned`.
 
     Args:
         cleaned: has the base offset of the first one that it replaces.
@@ -46,7 +46,7 @@ def replace(cleaned: Segment, replaced: Sequence[Segment]) -> None:
 
 
 def finish(files: Files, directory: str) -> list[str]:
-    """Complete what was decided before a crash, and remove what was not.
+    """Complete replacements decided before a crash, and undo the others.
 
     Returns:
         The names in the directory afterwards.

@@ -74,7 +74,7 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, data: bytes, base_offset: int) -> "TimeIndex":
-        """Read a file; the zeros at its end, which Kafka leaves where it is killed, are no entries.
+        """Decode a file; zeros at its end, which a killed Kafka leaves, are not entries.
 
         Raises:
             CorruptIndexError: the entries do not ascend.
