@@ -35,7 +35,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/spark/test_following.py",
         "needs a Spark session and a broker",
     ),
-    "groupsdk/history/following/live_topic.py": ("tests/spark/test_following.py", "needs a broker"),
     "groupsdk/history/following/stream.py": ("tests/spark/test_following.py", "needs Spark"),
     "groupsdk/history/following/update_steps.py": (
         "tests/history/following/test_updater.py",
@@ -108,7 +107,7 @@ SHORT_FOR_NOW: dict[str, int] = {
     "groupsdk/connect": 0,
     "groupsdk/consumer": 2,
     "groupsdk/consumer_membership": 4,
-    "groupsdk/history": 16,
+    "groupsdk/history": 15,
     "groupsdk/telemetry": 1,
     "groupsdk/testing": 7,
     "groupsdk/wire": 7,

@@ -152,9 +152,21 @@ def _follow_options(function: F) -> F:
     return function
 
 
-def _needs_spark() -> None:
-    """Fail at once, and before Java starts, where the extra is not installed."""
-    import pyspark  # noqa: F401
+def _needs_spark(*, local: bool = False) -> None:
+    """Fail before Java starts if the extra is not installed.
+
+    Args:
+        local: the local engine can do the same; the error then names it.
+    """
+    try:
+        import pyspark  # noqa: F401
+    except ModuleNotFoundError as error:
+        if not local or error.name != "pyspark":
+            raise
+        raise ConfigError(
+            "this needs the package pyspark: pip install 'groupsdk[spark]', or run it without Spark"
+            " and Java: pip install 'groupsdk[history]' and --engine local"
+        ) from error
 
 
 @history.command(
@@ -206,7 +218,7 @@ def run_command(**given: Any) -> None:
             )
         _run_locally(options)
         return
-    _needs_spark()
+    _needs_spark(local=options.format == "parquet" and not options.end_offsets)
     _run(options)
 
 
@@ -334,7 +346,7 @@ def _followed(given: dict[str, Any]) -> HistoryOptions:
             "--engine local follows a live cluster, not --archive: use --engine spark."
         )
     if options.engine == "spark":
-        _needs_spark()
+        _needs_spark(local=not options.archive)
     return options
 
 

@@ -24,7 +24,7 @@ from groupsdk.history.following.alerting import (
     line_sink,
     webhook_sink,
 )
-from groupsdk.history.following.updater import Updater
+from groupsdk.history.following.updater import Updater, catch_up_topic
 from groupsdk.history.publishing import FOLLOWED
 from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.sources.filesystems import file_system, local_path
@@ -156,8 +156,6 @@ def _follow_locally(
     after: Callable[[Updater, "SparkSession | None"], None],
     each_round: Callable[[], None],
 ) -> None:
-    from groupsdk.history.following.live_topic import catch_up as read_on
-
     settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
     source, names = _cluster(options)
     updater = Updater(options.out, source, chosen_options(options), names=names)
@@ -165,7 +163,7 @@ def _follow_locally(
     waiting = Event()
     with closing(updater), suppress(KeyboardInterrupt):
         while True:
-            read_on(
+            catch_up_topic(
                 TopicSettings("the history", settings),
                 updater,
                 after=lambda: after(updater, None),

@@ -135,6 +135,23 @@ def test_a_storm_is_a_number_and_seconds() -> None:
             storm_of(text)
 
 
+def test_without_spark_the_error_names_the_engine_that_needs_none(
+    mocker: MockerFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mocker.patch.dict(sys.modules, {"pyspark": None})
+    live = ("--bootstrap-servers", "localhost:9092", "--out", "o")
+    for words in (("run", *live), ("follow", *live)):
+        assert main(["history", *words]) == 2
+        error = capsys.readouterr().err
+        assert "groupsdk[spark]" in error
+        assert "--engine local" in error
+    # where there is no other way it is not named
+    assert main(["history", "follow", "--archive", "a", "--out", "o"]) == 2
+    error = capsys.readouterr().err
+    assert "groupsdk[spark]" in error
+    assert "--engine local" not in error
+
+
 def test_an_error_is_one_line(mocker: MockerFixture, capsys: pytest.CaptureFixture[str]) -> None:
     mocker.patch("groupsdk.cli.history._needs_spark")
     mocker.patch("groupsdk.cli.history._run", side_effect=GroupSdkError("no segments"))

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from groupsdk.errors import ConfigError
@@ -16,12 +17,15 @@ from groupsdk.history.groups.assignor_replay import AssignorLike
 from groupsdk.history.pipeline import Options, Progress, silent
 from groupsdk.history.publishing import FOLLOWED, finish
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, local_path
+from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
 from groupsdk.history.stage_files import StageFiles
 from groupsdk.history.stage_tables import MADE
 
 
 logger = logging.getLogger(__name__)
 
+MAX_OFFSETS: Final = 1_000_000
+"""How many offsets of all partitions together `catch_up_topic` reads at once, unless `max_offsets` of the settings says otherwise."""
 BUCKETS: Final = 16
 """Into how many parts the groups are split, unless the user says otherwise; those of one part are walked together."""
 
@@ -215,6 +219,51 @@ class Updater:
                 chosen.session_timeout_ms,
             ]
         )
+
+
+def catch_up_topic(
+    settings: TopicSettings,
+    updater: Updater,
+    *,
+    progress: Progress = silent,
+    after: Callable[[], None] = lambda: None,
+) -> None:
+    """Bring the tables up to date with a live topic, without Spark, in as many updates as its new records need.
+
+    Reads up to the last stable offset: open transactions hold back what follows them.
+
+    Args:
+        settings: of the topic; `max_offsets` is how many offsets of a partition are read at once.
+        updater: of the tables; its state says where to go on.
+        progress: called before each step of each update.
+        after: called after each update.
+
+    Raises:
+        DataLossError: the next offsets to read are no longer in the topic.
+        NetworkError: a broker cannot be reached.
+    """
+    spans = settings.spans()
+    starts, ends = settings.starts(spans), settings.ends(spans)
+    most = settings.max_offsets or max(1, MAX_OFFSETS // max(1, len(ends)))
+    while True:
+        positions = dict(updater.state.positions)
+        ranges = []
+        for partition, end in ends.items():
+            begin = positions.get(str(partition), starts[partition])
+            if end > begin:
+                ranges.append(TopicRange(partition, begin, min(end, begin + most)))
+        if not ranges and updater.is_current:
+            return
+        positions |= {str(each.partition): each.end for each in ranges}
+        updater.update(
+            partial(_read_ranges, settings, ranges), positions=positions, progress=progress
+        )
+        after()
+
+
+def _read_ranges(settings: TopicSettings, ranges: Sequence[TopicRange], output: TaskOutput) -> None:
+    for each in ranges:
+        output.files(each.name).write(settings.made(each))
 
 
 def _text(assignor: AssignorLike) -> str:
