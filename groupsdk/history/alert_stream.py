@@ -1,4 +1,4 @@
-"""AlertState a live log with Spark's state: generations as they come, storms as they begin and end."""
+"""Report generations and storms of a live log, with Spark's stateful streaming."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ COLUMNS: Final = (
     "group_id string, kind string, generation int, ts timestamp, cause string, joined int, gone int,"
     " members int, rebalances int, src_offset bigint"
 )
-"""What an alert says; see `groups.live_alerts.Alert`."""
+"""The columns of an alert; see `groups.live_alerts.Alert`."""
 
 _NAMES: Final = tuple(column.split()[0] for column in COLUMNS.split(", "))
 _GROUP_METADATA: Final = "0002"
@@ -71,7 +71,7 @@ def alert_stream(
 
 
 class GroupWatcher(StatefulProcessor):
-    """Watches each group of a stream; what it does is in `groups.live_alerts`."""
+    """Feeds each group's records to `groups.live_alerts` and keeps its state."""
 
     def __init__(self, storm_generations: int, storm_window_ms: int, *, timers: bool) -> None:
         self._timers = timers
@@ -126,7 +126,7 @@ class GroupWatcher(StatefulProcessor):
 
     @override
     def close(self) -> None:
-        """Keep nothing: Spark has the state."""
+        """Do nothing: Spark keeps the state."""
 
     def _load(self) -> AlertState:
         found = self._state.get() if self._state.exists() else None

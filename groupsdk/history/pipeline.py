@@ -1,4 +1,4 @@
-"""The steps from a log to its tables, whichever engine carries them out."""
+"""The steps from a log to its tables, for both engines."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -21,22 +21,22 @@ from groupsdk.history.whole_log import (
 logger = logging.getLogger(__name__)
 
 DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""What is replayed unless the user says otherwise; names, for the package `assignors` to know."""
+"""The assignors replayed by default: names that the package `assignors` resolves."""
 
 Progress = Callable[[str, int, int], None]
-"""Told before each step: its name, how many are done, and how many there are."""
+"""Called before each step with its name, the number of steps done, and their total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a run can be told.
+    """The options of a run.
 
     Attributes:
-        assignors: which assignors are replayed.
-        storm_generations: so many generations within `storm_window_ms` make a storm.
+        assignors: the assignors to replay.
+        storm_generations: this many generations within `storm_window_ms` make a storm.
         storm_window_ms: milliseconds.
-        session_timeout_ms: of members whose records do not say, in milliseconds; None: it is learnt from the log.
-        format: of the tables: "parquet", or one that the session has besides ("delta", "iceberg").
+        session_timeout_ms: of members whose records do not have it, in milliseconds; None: it is learned from the log.
+        format: of the tables: "parquet", or another one that the Spark session supports ("delta", "iceberg").
     """
 
     assignors: Sequence[AssignorLike] = DEFAULT_ASSIGNORS
@@ -56,26 +56,26 @@ class Options:
 
 
 class Engine(Protocol):
-    """Runs the two stages: reading, and the walk over the groups; and writes what they make."""
+    """Runs the stages of reading and explaining, and writes their tables."""
 
     @property
     def staged(self) -> Staged:
         """The tables and stages of the run."""
 
     def read(self) -> None:
-        """Read the log; writes the stages of `groupsdk.history.reading`, and its tables."""
+        """Read the log; writes the tables and stages of `groupsdk.history.reading`."""
 
     def resolve_transactions(self) -> None:
-        """Tell what became of commits within transactions, and write them; see `reading.resolve_transactions`."""
+        """Resolve commits within transactions, and write them; see `reading.resolve_transactions`."""
 
     def learn_session_timeout(self, context: Context) -> None:
-        """Write the stage "sizes": what silences tell of how long sessions last."""
+        """Write the stage "sizes": the silences that show how long sessions last."""
 
     def explain(self, context: Context) -> None:
-        """Go through all groups once, and write the tables that are of one group each."""
+        """Explain all groups in one pass, and write the tables that describe single groups."""
 
     def lag(self) -> None:
-        """Write the table `lag`, which compares the groups."""
+        """Write the table `lag`, which compares groups."""
 
 
 STEPS: Final = ("read", "transactions", "topics", "session timeout", "groups", "lag", "quality")
@@ -83,7 +83,7 @@ STEPS: Final = ("read", "transactions", "topics", "session timeout", "groups", "
 
 
 def silent(name: str, done: int, steps: int) -> None:
-    """Tell nobody of a step."""
+    """Report no progress."""
 
 
 def make_tables(
@@ -95,10 +95,10 @@ def make_tables(
     """Make every table.
 
     Args:
-        engine: carries the steps out.
-        options: what to do differently.
-        names: returns ids and names of topics, as asked from a cluster.
-        progress: told of each step.
+        engine: runs the steps.
+        options: of the run.
+        names: returns ids and names of topics from a cluster.
+        progress: called before each step.
     """
 
     def step(name: str) -> None:
@@ -125,7 +125,7 @@ def make_tables(
     )
     step("session timeout")
     if options.session_timeout_ms is None and sum_of(covered, "modern"):
-        # the records of the classic protocol say how long sessions last
+        # records of the classic protocol have the session timeout
         engine.learn_session_timeout(context)
         context = with_learnt(context, staged.read(SIZES))
     step("groups")
@@ -137,7 +137,7 @@ def make_tables(
 
 
 def with_learnt(context: Context, sizes: Any) -> Context:
-    """Return the context with the session timeout that the log tells."""
+    """Return the context with the session timeout learned from the log."""
     return Context(
         names=context.names,
         took_over=context.took_over,

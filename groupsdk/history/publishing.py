@@ -1,4 +1,4 @@
-"""Put the tables of a run in the place of those that are there, all together and only when all are made."""
+"""Replace tables by those of a run, all together and only when the run is complete."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,7 +7,7 @@ from groupsdk.history.sources.filesystems import StorageDirectory
 
 
 STAGING: Final = "_run"
-"""The directory of a run that goes on; what a run that failed has left there is of no use."""
+"""The directory of a run in progress; the leftovers of a failed run are useless."""
 FOLLOWED: Final = "_followed"
 """The directory of `following.ledger`, whose tables a run replaces."""
 _COMPLETE: Final = f"{STAGING}/_COMPLETE"
@@ -15,22 +15,22 @@ _OLD: Final = f"{STAGING}/_old"
 
 
 def begin(store: StorageDirectory, names: Iterable[str]) -> None:
-    """Make room for a run: finish one that was ended while it put its tables in their places, and drop others."""
+    """Prepare for a run: finish publishing a run that was interrupted while it did so, and delete other leftovers."""
     finish(store, names)
     store.delete(STAGING)
 
 
 def publish(store: StorageDirectory, names: Iterable[str]) -> None:
-    """Put the tables of a complete run in their places."""
+    """Publish the tables of a complete run."""
     store.write(_COMPLETE, b"")
     finish(store, names)
 
 
 def finish(store: StorageDirectory, names: Iterable[str]) -> None:
-    """Go on with what `publish` began, wherever it was ended; does nothing where it ended well, or never began."""
+    """Finish an interrupted `publish`, wherever it stopped; do nothing if there is none."""
     if not store.exists(_COMPLETE):
         return
-    # its files are about to go
+    # the ledger's files are about to be replaced
     store.delete(FOLLOWED)
     for name in names:
         made = f"{STAGING}/{name}"

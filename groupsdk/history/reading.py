@@ -1,7 +1,7 @@
-"""Read a log: what is committed becomes a table at once, and group records and sums of commits go on to the groups.
+"""Read a log: committed offsets become a table at once; group records and sums of commits go to the next stage.
 
 The first of two stages. It needs no Spark: Spark's tasks and the local engine's processes call it, for segment files,
-fetched batches and archived records alike. Each batch comes with the name of its table, or of the rows for the next stage.
+fetched batches and archived records alike. Each batch is paired with the name of its table, or of its stage.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,15 +38,15 @@ from groupsdk.history.schemas import TABLES
 
 
 RECORDS: Final = "records"
-"""For the groups: their own records, and sums of what they committed."""
+"""Stage: the groups' own records, and sums of their commits."""
 DEFERRED: Final = "deferred"
-"""Commits within transactions, and the ends of transactions, which tell whether those count."""
+"""Stage: commits within transactions, and the transactions' end markers, which decide whether the commits count."""
 TOLD: Final = "told"
-"""What tells the names of topic ids."""
+"""Stage: hints to the names of topic ids."""
 COVERAGE: Final = "coverage"
-"""What was there to be read, for each partition and leader."""
+"""Stage: the offsets and records read, by partition and leader epoch."""
 TALLY: Final = "tally"
-"""How much could not be read or decoded."""
+"""Stage: counts of data that could not be read or decoded."""
 
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
@@ -75,7 +75,7 @@ RECORD_ROWS: Final = pa.schema(
         ("commits", pa.int64()),
     ]
 )
-"""Group records have no topic. Sums of commits have one, and no key; where `commits` is 0 none of them counts."""
+"""Group records have no topic. Sums of commits have one, and no key; if `commits` is 0 none of the commits counts."""
 
 STAGED: Final[dict[str, Any]] = {
     RECORDS: RECORD_ROWS,
@@ -107,7 +107,7 @@ STAGED: Final[dict[str, Any]] = {
     TALLY: pa.schema([("src_partition", pa.int32()), ("what", pa.string()), ("n", pa.int64())]),
     SIZES: pa.schema([("size", pa.int32()), ("length", pa.int64())]),
 }
-"""The Arrow schemas of what is no table, but goes on to the next stage."""
+"""The Arrow schemas of the stages, which are not tables."""
 
 _COMMIT_TABLE: Final = arrow_schema(TABLES["offset_commits"].columns)
 _REJECT_TABLE: Final = arrow_schema(TABLES["rejects"].columns)
@@ -132,7 +132,7 @@ class Reader:
     """Reads the records of one task; holds sums only.
 
     Args:
-        has_holes: the records of a partition come in pieces that need not follow each other, as those of an archive do.
+        has_holes: the records of a partition come in pieces that may have gaps between them, as those of an archive.
     """
 
     def __init__(self, *, has_holes: bool = False) -> None:
@@ -142,12 +142,12 @@ class Reader:
         self._told: set[tuple[str | None, TopicHint]] = set()
 
     def take(self, records: Records, partition: int, place: str) -> TableBatches:
-        """Take the next records of a partition of the log.
+        """Read the next records of a partition of the log.
 
         Args:
             records: in the order of the log.
             partition: of the log.
-            place: the file, or the partition's name: for what cannot be decoded.
+            place: the file, or the partition's name, for rejects.
         """
         if not len(records):
             return
@@ -177,7 +177,7 @@ class Reader:
         yield from self._names(records, commits, of_groups, types)
 
     def refuse(self, rejects: Iterable[Reject], partition: int) -> TableBatches:
-        """Take note of what could not be read at all."""
+        """Record data that could not be read at all."""
         rows = list(rejects)
         if not rows:
             return
@@ -200,7 +200,7 @@ class Reader:
         )
 
     def close(self) -> TableBatches:
-        """Give the sums."""
+        """Yield the sums."""
         if self._covered:
             yield COVERAGE, _coverage(self._covered)
         if self._tally:
@@ -263,14 +263,14 @@ class Reader:
 
 
 def read_arrow_batches(batches: Iterable[Any]) -> TableBatches:
-    """Read records that stand in Arrow batches, such as those of an archive.
+    """Read records from Arrow batches, such as those of an archive.
 
     Args:
         batches: of the schema `kernel.arrow_rows.RAW`, in any order.
     """
     reader = Reader(has_holes=True)
     for batch in batches:
-        # partitions may be mixed: as a rule they are not
+        # partitions may be mixed, though they rarely are
         for partition in pc.unique(batch.column("src_partition")).to_pylist():
             mine = batch.filter(pc.equal(batch.column("src_partition"), partition))
             mine = mine.sort_by("src_offset")
@@ -283,12 +283,12 @@ _NAMING: Final = np.array(sorted({_PARTITION_METADATA, *HINT_TYPES}))
 
 
 def resolve_transactions(batches: Iterable[Any]) -> TableBatches:
-    """Tell what became of commits within transactions: committed, aborted, or pending as the log ends.
+    """Resolve commits within transactions: committed, aborted, or pending at the end of the log.
 
-    Holds the commits of the transactions that are open at one place of the log.
+    Holds the commits of the transactions that are open at one offset of the log.
 
     Args:
-        batches: of `DEFERRED`, those of a partition together and in the order of the log.
+        batches: of `DEFERRED`, those of a partition together and in log order.
     """
     waiting: Any = None
     last = -1
@@ -319,7 +319,7 @@ _ABORT_MARKER: Final = b"\0\0"
 
 
 def _outcomes(batch: Any) -> list[str]:
-    """Return the state of each row; "" of ends of transactions, and of control records that are none."""
+    """Return the state of each row; "" for control records."""
     producers = batch.column("producer_id").to_pylist()
     keys = batch.column("key").to_pylist()
     control = batch.column("control").to_pylist()
@@ -348,7 +348,7 @@ def _resolved(
     mine = np.array([state for state in states if state])[commits.rows]
     every = np.ones(len(commits), dtype=np.bool_)
     yield "offset_commits", _commit_table(records, commits, partition, every, mine)
-    # no sums: group records that stand between two of them are not here
+    # not summed: group records between two of them are not known here
     chosen = np.flatnonzero(~commits.is_tombstone)
     rows = commits.rows[chosen]
     times = timestamps(records.timestamps[rows])
@@ -377,7 +377,7 @@ def _resolved(
 def _commit_table(
     records: Records, commits: Commits, partition: int, chosen: Flags, states: Any = None
 ) -> Any:
-    """Lay committed offsets out as the table of that name."""
+    """Convert committed offsets to the table `offset_commits`."""
     batch = commit_rows(records, commits, partition)
     if not chosen.all():
         batch = batch.filter(pa.array(chosen))
@@ -393,7 +393,7 @@ def _commit_table(
 
 
 def _id_texts(ids: Any) -> Any:
-    """Write topics' ids as Kafka's tools do; there are few different ones."""
+    """Format topic ids as Kafka's tools do, each distinct id once."""
     if ids.null_count == len(ids):
         return pa.nulls(len(ids), pa.string())
     found = pc.dictionary_encode(ids)
@@ -402,7 +402,7 @@ def _id_texts(ids: Any) -> Any:
 
 
 def _paired(topics: Any, ids: Any) -> list[tuple[str | None, TopicHint]]:
-    """Take the different pairs of a topic's name and id."""
+    """Return the distinct pairs of topic name and id."""
     both = pa.table({"topic": topics, "topic_id": ids}).filter(pc.is_valid(ids))
     pairs = both.group_by(["topic", "topic_id"]).aggregate([])
     return [
@@ -412,7 +412,7 @@ def _paired(topics: Any, ids: Any) -> list[tuple[str | None, TopicHint]]:
 
 
 def _part_rows(parts: Any) -> Any:
-    """Lay sums of commits out in `RECORD_ROWS`."""
+    """Convert sums of commits to `RECORD_ROWS`."""
     names = set(parts.schema.names)
     return pa.RecordBatch.from_arrays(
         [
@@ -501,7 +501,7 @@ def _coverage(covered: dict[tuple[int, int], _Covered]) -> Any:
 
 
 def tally_rows(tally: dict[tuple[int, str], int]) -> Any:
-    """Lay counts out as rows of `TALLY`."""
+    """Convert counts to rows of `TALLY`."""
     return pa.RecordBatch.from_pylist(
         [{"src_partition": p, "what": what, "n": n} for (p, what), n in tally.items()],
         schema=STAGED[TALLY],

@@ -1,4 +1,4 @@
-"""Declare the tables of the history: what is in them, what tells two rows apart, and how they are stored."""
+"""Declare the tables of the history: columns, keys and partitioning."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

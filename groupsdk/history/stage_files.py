@@ -1,4 +1,4 @@
-"""Write what one task makes, table by table, as Parquet files that are seen when the task is done."""
+"""Write the output of one task, table by table, as Parquet files that become visible when the task is done."""
 
 import gc
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,17 +16,17 @@ from groupsdk.history.schemas import TABLES
 
 
 STAGES: Final = "_stages"
-"""The directory of what is written for the next stage and is no table."""
+"""The directory of the stages, which are not tables."""
 NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
 """The folder of rows without a day, as Spark names it."""
 MAX_OPEN: Final = 16
-"""How many days are written at a time: a task sees one or two, unless a clock went astray."""
+"""How many days are written at a time: a task sees one or two, unless a clock was wrong."""
 WIDE_ROWS: Final = 50_000
-"""How many rows of group records stand in memory until they are written: one may take a megabyte."""
+"""How many rows of group records are held in memory until they are written: one may take a megabyte."""
 WIDE_BYTES: Final = 16 * 1024 * 1024
 
 _COLLECT_AFTER: Final = 50_000
-"""After how many new objects Python looks for cycles of them; 700 otherwise."""
+"""The collector's threshold of new objects; Python's default is 700."""
 
 _DICTIONARIES: Final = (
     *("group_id", "topic", "metadata", "topic_id", "state", "partition", "offset_leader_epoch"),
@@ -70,7 +70,7 @@ class StageFiles:
         self._numbers: dict[str, int] = {}
 
     def write(self, made: Iterable[tuple[str, Any]]) -> None:
-        """Write all batches, each with the name of its table; where that fails there are no files."""
+        """Write all batches, each with the name of its table; if that fails there are no files."""
         try:
             with _few_collections():
                 for name, batch in made:
@@ -80,7 +80,7 @@ class StageFiles:
             self.abandon()
 
     def add(self, name: str, batch: Any) -> None:
-        """Take a batch."""
+        """Add a batch."""
         if not batch.num_rows:
             return
         if name == RECORDS and self._buckets > 1:
@@ -103,7 +103,7 @@ class StageFiles:
             each.publish()
 
     def abandon(self) -> None:
-        """Remove what was written; does nothing after `close`."""
+        """Delete the unfinished files; do nothing after `close`."""
         for each in [*self._open.values(), *self._written]:
             each.abandon()
 
@@ -129,7 +129,7 @@ class StageFiles:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Let Python look for reference cycles less often, in the whole process.
+    """Make Python's garbage collector run less often, in the whole process.
 
     Rows wait by the thousand until they are written, and none of them is in a cycle: going through them again and
     again takes a quarter of the walk's time.
@@ -162,7 +162,7 @@ def by_bucket(batch: Any, buckets: int) -> Iterator[tuple[int, Any]]:
 
 
 def by_day(batch: Any) -> Iterator[tuple[str, Any]]:
-    """Split rows by their `day`, which the folder has in the place of the column."""
+    """Split rows by `day`, which is in the folder's name instead of a column."""
     days = pc.dictionary_encode(batch.column("day"), null_encoding="encode")
     place = batch.schema.get_field_index("day")
     plain = batch.remove_column(place)
@@ -177,7 +177,7 @@ def envelope_schema(names: Iterable[str]) -> Any:
 
 
 def enveloped(made: Iterable[tuple[str, Any]], names: Iterable[str]) -> Iterator[Any]:
-    """Lay batches of several tables out in `envelope_schema`, for places that Spark alone can write to."""
+    """Convert batches of several tables to `envelope_schema`, for file systems that only Spark supports."""
     schema = envelope_schema(names)
     for name, batch in made:
         if batch.num_rows:

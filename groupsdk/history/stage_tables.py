@@ -1,4 +1,4 @@
-"""Read what tasks have written between two stages, and write what is made of it on the driver."""
+"""Read the tables and stages that tasks wrote, and write those made on the driver."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -23,7 +23,7 @@ Place = tuple[int, int]
 
 
 class Staged(Protocol):
-    """The tables and stages of a run that goes on; for the driver."""
+    """The tables and stages of a run in progress; for the driver."""
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> Any:
         """Read a small stage, or some columns of it, as an Arrow table."""
@@ -36,7 +36,7 @@ class Staged(Protocol):
 
 
 class StageTables:
-    """The tables and stages of a run, in a place that pyarrow knows.
+    """The tables and stages of a run, on a file system that pyarrow supports.
 
     Args:
         system: pyarrow's file system.
@@ -57,7 +57,7 @@ class StageTables:
             each.path
             for each in found
             if each.type == fs.FileType.File and each.base_name.endswith(".parquet")
-            # one that is being written, or was left behind, has a point before its name
+            # a file that is being written, or was left behind, has a dot before its name
             if not each.base_name.startswith(".")
         )
 
@@ -77,7 +77,7 @@ class StageTables:
             groups: only rows of these groups; None: all rows.
             files: only these files of it; None: all.
         """
-        # a data set of pyarrow's does the same, and its import takes pandas with it
+        # pyarrow.dataset does the same, but importing it imports pandas
         schema = schema_of(name)
         folder_has_day = name in TABLES and TABLES[name].partition_by
         names = [each for each in columns or schema.names if not (folder_has_day and each == "day")]
@@ -100,7 +100,7 @@ class StageTables:
     def read_range(
         self, name: str, group: str, first: "Place", last: "Place", files: Sequence[str]
     ) -> Any:
-        """Read the rows of one group from a place in the log up to another, which is among them, in any order."""
+        """Read the rows of one group between two places of the log, both inclusive, in any order."""
         schema = schema_of(name)
         found = [schema.empty_table()]
         for path in files:
@@ -123,7 +123,7 @@ class StageTables:
         return pa.concat_tables(found)
 
     def sizes(self, files: Sequence[str]) -> tuple[int, int]:
-        """Return how many rows some files have, and about how many bytes those take in memory."""
+        """Return how many rows some files have, and about how many bytes they take in memory."""
         rows = size = 0
         for path in files:
             with self._system.open_input_file(path) as opened:
@@ -155,7 +155,7 @@ class StageTables:
         files.write((name, batch) for batch in table.to_batches())
 
     def fill(self) -> None:
-        """Give the tables that have no rows a file, so that other tools find their columns."""
+        """Write a file for each table without rows, so that other tools find its columns."""
         for name in MADE:
             if self.files(name):
                 continue
@@ -182,7 +182,7 @@ def _after(partitions: Any, offsets: Any, place: Place) -> Any:
 
 
 def _may_have(row_group: Any, first: Place, last: Place) -> bool:
-    """Tell whether a row group may have rows between two places; of one partition its offsets tell."""
+    """Return whether a row group may have rows between two places; offsets decide only within one partition."""
     if first[0] != last[0]:
         return True
     for number in range(row_group.num_columns):
@@ -194,7 +194,7 @@ def _may_have(row_group: Any, first: Place, last: Place) -> bool:
 
 
 def _row_groups(metadata: Any, groups: Collection[str | None] | None) -> list[int]:
-    """Return the row groups of a file that may have rows of some groups: the files of the walk are sorted by them."""
+    """Return the row groups of a file that may have rows of some groups: files of explained groups are sorted by group."""
     every = list(range(metadata.num_row_groups))
     if groups is None or None in groups:
         return every

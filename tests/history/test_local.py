@@ -84,5 +84,5 @@ def test_what_it_cannot_do_is_said_before_the_log_is_read(tmp_path: Path) -> Non
         run(nowhere, str(tmp_path), Options(assignors=("no such assignor",)))
     with pytest.raises(ConfigError, match="--engine spark"):
         run(nowhere, str(tmp_path), Options(format="delta"))
-    with pytest.raises(ConfigError, match="has to be"):
+    with pytest.raises(ConfigError, match="as --engine local needs"):
         run(nowhere, "s3://bucket/out")

@@ -95,7 +95,7 @@ def test_what_is_wrong_with_a_place_is_said(spark: Any, mounted: tuple[str, Path
         read_with_spark(spark, f"{uri}/none")
     for disk in ("disk-1", "disk-2"):
         write_log(root / "twice" / disk)
-    with pytest.raises(ConfigError, match="partition 3 of __consumer_offsets stands in"):
+    with pytest.raises(ConfigError, match="partition 3 of __consumer_offsets is in both"):
         read_with_spark(spark, f"{uri}/twice")
 
 

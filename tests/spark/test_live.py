@@ -157,7 +157,7 @@ def make_more(kafka: LocalKafka) -> None:
     ("more", "says"),
     [
         ({"partitions": "0,99"}, "no partitions"),
-        ({"partitions": "first"}, "say their numbers"),
+        ({"partitions": "first"}, "partitions must be numbers"),
         ({"startingOffsets": "yesterday"}, "earliest"),
         ({"kind": "cooked"}, "raw, read"),
         ({"kafka.sesion.timeout.ms": "5"}, "session.timeout.ms"),

@@ -1,4 +1,4 @@
-"""Say what would have spared a group rebalances, by going through its own timeline once more with the change made."""
+"""Advise on changes that would have spared a group rebalances, by replaying its timeline with the change made."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -18,18 +18,18 @@ OTHER_ASSIGNOR: Final = "other_assignor"
 COOPERATIVE: Final = "cooperative"
 
 SESSIONS_MS: Final = (10_000, 30_000, 45_000, 60_000, 120_000, 300_000, 600_000, 1_800_000)
-"""The session timeouts that are tried; the last one is the most that Kafka's brokers allow."""
+"""The session timeouts to try; the last one is the default maximum of Kafka's brokers."""
 DELAYS_MS: Final = (3_000, 6_000, 10_000, 30_000, 60_000)
-"""The values of group.initial.rebalance.delay.ms that are tried."""
+"""The values of group.initial.rebalance.delay.ms to try."""
 _MOST: Final = 0.9
-"""The least value that spares so much of what the largest would is the one that is told."""
+"""The smallest value that spares this share of what the largest would is advised."""
 _ROLL_MS: Final = 120_000
 """Restarts no further apart than this belong to one deployment."""
 _ROLLED: Final = 3
-"""So many clients that restart one after the other are a deployment."""
+"""This many clients that restart one after the other are a deployment."""
 _FEW: Final = 2
 _LEAST_SHARE: Final = 0.1
-"""Advice that spares less than this share is none."""
+"""Advice that spares less than this share is dropped."""
 
 
 class TimelineGeneration(NamedTuple):
@@ -42,11 +42,11 @@ class TimelineGeneration(NamedTuple):
     gap_ms: int
     n_members: int
     is_other: bool
-    """It has a cause besides the coming and going of members."""
+    """It has a cause besides members joining and leaving."""
 
 
 class TimelineMembership(NamedTuple):
-    """One stay of a member on a group's timeline."""
+    """One membership on a group's timeline."""
 
     client_id: str
     client_host: str
@@ -54,37 +54,37 @@ class TimelineMembership(NamedTuple):
     first_seq: int
     last_seq: int
     end_seq: int
-    """The first generation without it; -1: it goes on."""
+    """The first generation without the member; -1: it has not ended."""
     start_ms: int
-    """-1: it is not known."""
+    """-1: unknown."""
     end_ms: int
-    """-1: it goes on, or it is not known."""
+    """-1: it has not ended, or the time is unknown."""
     silent_ms: int
-    """For how long it had not been heard of as it went; 0 where it said that it leaves."""
+    """How long it had been silent at its end; 0 if it left."""
     end_reason: str
 
 
 class Advice(NamedTuple):
-    """What a change would have spared."""
+    """The rebalances, moves and revocations that a change would have spared."""
 
     advice: str
     """One of the constants of this module."""
     setting: str
-    """What to set, with its value."""
+    """The setting to change, with its value."""
     rebalances: int
-    """So many rebalances would not have been."""
+    """How many rebalances would not have happened."""
     moves: int
-    """So many partitions would not have moved."""
+    """How many partitions would not have moved."""
     revoked: int
-    """So many partitions would not have been taken from members that stayed, if only to get them back."""
+    """How many revocations from remaining members would not have happened, partitions they got back included."""
     downtime_ms: int
-    """For so long partitions were typically not committed around those rebalances."""
+    """The sum of the typical commit gaps around those rebalances."""
     evidence: tuple[int, ...]
-    """The generations, by `seq`."""
+    """The `seq` of the generations."""
 
 
 class AssignorTotals(NamedTuple):
-    """What an assignor made of the group's history."""
+    """The moves and revocations of an assignor over the group's history."""
 
     assignor: str
     moves: int
@@ -99,7 +99,7 @@ class _Return:
     membership: TimelineMembership
     again: TimelineMembership
     away_ms: int
-    """From when it was last heard of until it was back."""
+    """From its last sign of life until it rejoined."""
 
 
 def advise(
@@ -110,17 +110,17 @@ def advise(
     actual: AssignorTotals | None = None,
     choices: Sequence[AssignorTotals] = (),
 ) -> Iterator[Advice]:
-    """Say what would have spared one group rebalances, moves or revocations; the most first.
+    """Yield the changes that would have spared one group rebalances, moves or revocations, the most first.
 
-    Each advice stands for itself: they spare partly the same rebalances, so their numbers must not be added up.
+    Each piece of advice stands alone: several may spare the same rebalances, so their numbers do not add up.
 
     Args:
         timeline: the generations of the group, in their order.
-        memberships: the stays of its members.
-        classic: the group is of the classic protocol: in the newer ones sessions are set at the broker, and no group
+        memberships: of its members.
+        classic: the group uses the classic protocol: in the newer ones sessions are set at the broker, and no group
             waits for its first members.
-        actual: what happened, as `groups.assignor_replay` counts it; None: it was not replayed.
-        choices: what assignors would have made of it.
+        actual: the totals that happened, as `groups.assignor_replay` counts them; None: not replayed.
+        choices: the totals of the replayed assignors.
     """
     returns = list(returns_of(memberships))
     session = "session.timeout.ms" if classic else "group.consumer.session.timeout.ms"
@@ -156,7 +156,7 @@ def _spared(
 
 
 def returns_of(memberships: Sequence[TimelineMembership]) -> Iterator[_Return]:
-    """Find the clients that came back: each stay that ended with the next one of the same client and host."""
+    """Yield the clients that came back: each ended membership with the next one of the same client and host."""
     of_client: defaultdict[tuple[str, str], list[TimelineMembership]] = defaultdict(list)
     for membership in memberships:
         of_client[membership.client_id, membership.client_host].append(membership)
@@ -164,13 +164,13 @@ def returns_of(memberships: Sequence[TimelineMembership]) -> Iterator[_Return]:
         begun = sorted(mine, key=lambda each: each.first_seq)
         numbers = [each.first_seq for each in begun]
         latest = list(accumulate((each.start_ms for each in begun), max))
-        # from each place, the next one that is not taken, or nearer to it
+        # for each place, the next free one, or one nearer to it
         free = list(range(len(begun) + 1))
         for membership in sorted(
             (each for each in mine if each.end_ms >= 0), key=lambda v: v.end_seq
         ):
             heard_ms = membership.end_ms - membership.silent_ms
-            # one that crashed may be back before its session is over
+            # a crashed client may be back before its session expires
             place = max(bisect_right(numbers, membership.first_seq), bisect_left(latest, heard_ms))
             place = _next_free(free, place)
             while place < len(begun) and begun[place].start_ms < heard_ms:
@@ -183,7 +183,7 @@ def returns_of(memberships: Sequence[TimelineMembership]) -> Iterator[_Return]:
 
 def _next_free(free: list[int], place: int) -> int:
     while free[place] != place:
-        # halves the way for those that come after
+        # halves the path for later look-ups
         free[place] = free[free[place]]
         place = free[place]
     return place
@@ -194,9 +194,9 @@ def _untouched(
     memberships: Sequence[TimelineMembership],
     returns: Iterable[_Return],
 ) -> frozenset[int]:
-    """Find the generations that would not have been had the clients of these returns never been away.
+    """Return the generations that would not have happened if these clients had never been away.
 
-    That is where nobody else came or went, and nothing else happened; and what follows of such a one alone.
+    Those are the generations without any other change, and their follow-up rebalances.
     """
     joined: defaultdict[int, int] = defaultdict(int)
     gone: defaultdict[int, int] = defaultdict(int)
@@ -226,7 +226,7 @@ def _untouched(
 def _least_of(
     values: Iterable[int], spared: Mapping[int, frozenset[int]]
 ) -> tuple[int, frozenset[int]] | None:
-    """Choose the least value that spares nearly as much as any."""
+    """Choose the smallest value that spares nearly as much as any."""
     most = max((len(each) for each in spared.values()), default=0)
     if not most:
         return None
@@ -240,7 +240,7 @@ def _static(
     returns: Sequence[_Return],
     session: str,
 ) -> tuple[str, frozenset[int]] | None:
-    """Replay with group.instance.id: who comes back within its session has what it had, without a rebalance."""
+    """Replay with group.instance.id: a client back within its session keeps its assignment without a rebalance."""
     mine = [each for each in returns if not each.membership.instance_id]
     found = _least_of(SESSIONS_MS, _by_session(timeline, memberships, mine))
     if found is None:
@@ -254,7 +254,7 @@ def _longer(
     returns: Sequence[_Return],
     session: str,
 ) -> tuple[str, frozenset[int]] | None:
-    """Replay with a session that outlasts the silence of those that were expelled and came back."""
+    """Replay with a session that outlasts the silence of members that expired and came back."""
     mine = [each for each in returns if each.membership.end_reason == Cause.EXPIRY]
     found = _least_of(SESSIONS_MS, _by_session(timeline, memberships, mine))
     return None if found is None else (f"{session}={found[0]}", found[1])
@@ -265,9 +265,9 @@ def _by_session(
     memberships: Sequence[TimelineMembership],
     returns: Sequence[_Return],
 ) -> dict[int, frozenset[int]]:
-    """Find what is spared by each session timeout: the generations of those that are back within it."""
+    """Return the spared generations for each session timeout: those of clients back within it."""
     spared: dict[int, frozenset[int]] = {}
-    # a session that brings back nobody more spares the same as the one before
+    # a session that covers no more clients spares the same as the one before
     by_count: dict[int, frozenset[int]] = {0: frozenset()}
     for session_ms in SESSIONS_MS:
         back = [each for each in returns if each.away_ms < session_ms]
@@ -280,7 +280,7 @@ def _by_session(
 def _delayed(
     timeline: Sequence[TimelineGeneration], memberships: Sequence[TimelineMembership]
 ) -> tuple[str, frozenset[int]] | None:
-    """Replay with a longer delay of a group's first rebalance, which waits on while members come."""
+    """Replay with a longer delay of a group's first rebalance, which is extended while members join."""
     gone = {membership.end_seq for membership in memberships if membership.end_seq >= 0}
     spared: dict[int, frozenset[int]] = {}
     for delay_ms in DELAYS_MS:
@@ -295,7 +295,7 @@ def _delayed(
             if before.n_members == 0:
                 starting = is_join
             elif starting and is_join and generation.ts_ms - before.ts_ms <= delay_ms:
-                # the one before it would not have been: its members would have waited for these
+                # the one before it would not have happened: its members would have waited for these
                 seqs.add(before.seq)
             else:
                 starting = False
@@ -307,7 +307,7 @@ def _delayed(
 
 
 def _first_burst(timeline: Sequence[TimelineGeneration], gone: set[int], delay_ms: int) -> set[int]:
-    """Find what a delay spares of a group whose first generation is the first of the log."""
+    """Return the generations that a delay spares if the group's first generation is the first of the log."""
     seqs: set[int] = set()
     for before, generation in pairwise(timeline):
         is_join = (
@@ -326,7 +326,7 @@ def _together(
     memberships: Sequence[TimelineMembership],
     returns: Sequence[_Return],
 ) -> tuple[str, frozenset[int]] | None:
-    """Replay deployments that restart one client after the other with all of them at once: they go, and come back."""
+    """Replay rolling deployments as one restart of all clients at once."""
     mine = _untouched(timeline, memberships, returns)
     clients: defaultdict[int, set[tuple[str, str]]] = defaultdict(set)
     for each in returns:
@@ -338,7 +338,7 @@ def _together(
     for run in _runs([generation for generation in timeline if generation.seq in mine]):
         restarted = {who for generation in run for who in clients[generation.seq]}
         if len(restarted) >= _ROLLED and len(run) > _FEW:
-            # one rebalance as they go, and one as they are back
+            # one rebalance as they stop, and one as they are back
             spared |= {generation.seq for generation in run[1:-1]}
             largest = max(largest, len(restarted))
     if not spared:
@@ -365,10 +365,10 @@ def _of_assignors(
     actual: AssignorTotals | None,
     choices: Sequence[AssignorTotals],
 ) -> Iterator[Advice]:
-    """Compare what assignors would have made of the very same generations."""
+    """Compare the assignors over the same generations."""
     if actual is None:
         return
-    # the assignors that the members could change to without another protocol
+    # the assignors that members can switch to without changing the protocol
     alike = [each for each in choices if each.is_cooperative == actual.is_cooperative]
     best = min(alike, key=lambda each: (each.moves, each.revoked), default=actual)
     if actual.moves - best.moves > _LEAST_SHARE * actual.moves:

@@ -1,4 +1,4 @@
-"""Go through what is told of groups once, and add what follows of it: who had what, what moved, what if."""
+"""Derive assignments, moves and assignor replays from the generations and members of a group."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ _COOPERATIVE: Final = "cooperative"
 
 
 class GroupAssignments:
-    """What follows of the generations of one group; holds one of them, and who had each partition last."""
+    """The assignments of one group; holds one generation, and the last owner of each partition."""
 
     def __init__(
         self, group_id: str, names: Mapping[str, str], candidates: Sequence[Candidate]
@@ -34,12 +34,12 @@ class GroupAssignments:
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def begin(self, generation: GenerationRow) -> None:
-        """Take the next generation; its members follow."""
+        """Begin the next generation; its members follow."""
         self._generation = generation
         self._joined = []
 
     def take(self, row: MemberRow, moves: list[MoveRow]) -> AssignmentRow:
-        """Take a member of the generation; returns what it has, and adds to `moves` what has moved to it."""
+        """Add a member of the generation; returns its assignment, and appends the partitions that moved to it to `moves`."""
         share = AssignmentRow(row, named(row.member.assigned, row.protocol, self._names))
         if row.phase in OWNED:
             self._owners.take(share, moves)
@@ -50,7 +50,7 @@ class GroupAssignments:
         return share
 
     def close(self) -> Iterator[ReplayRow]:
-        """End the generation."""
+        """End the generation, and yield its replays."""
         generation, self._generation = self._generation, None
         if generation is None or not self._joined:
             return
@@ -70,7 +70,7 @@ class GroupAssignments:
 
     def _member(self, row: MemberRow, assigned: Partitions) -> ReplayedMember:
         member = row.member
-        # the assignors look at members with the very same topics once
+        # assignors process members with the same topics object once
         topics = self._alike.setdefault(member.topics, member.topics)
         return ReplayedMember(
             member.member_id, member.instance_id, topics, member.rack_id, assigned

@@ -1,4 +1,4 @@
-"""Say why a generation came and how sure that is, from the records and from what the brokers' logs say."""
+"""Decide the cause of a generation and its confidence, from the records and the brokers' logs."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
@@ -15,27 +15,27 @@ BROKER_LOG: Final = "broker_log"
 """Evidence: the reason that the coordinator gave in its log."""
 _FULL: Final = 1.0
 RECOVERY_MS: Final = 120_000
-"""Within so long after another coordinator took over, clients that had lost their places are back."""
+"""Clients that lost their membership while there was no coordinator are back within this time after it changed."""
 WORKING_MS: Final = 60_000
-"""A group that commits for so long under the new coordinator has got over it: one commit may be the last of old members."""
+"""A group that has committed for this long under the new coordinator has recovered: a single commit may be the last of old members."""
 _ALONE: Final = 0.5
-"""The confidence where nothing else in the log tells when the coordinator took over."""
+"""The confidence if nothing else in the log shows when the coordinator took over."""
 
 
 class LoggedReason(NamedTuple):
-    """What a broker's log says of a generation."""
+    """The reason for a generation in a broker's log."""
 
     generation: int
     ts_ms: int
     reason: str
     cause: str | None
-    """None: the reason is not a known one."""
+    """None: the text is not a known reason."""
     compatible: Sequence[str]
-    """The causes that agree with it."""
+    """The causes that are compatible with it."""
 
 
 class CauseDecision(NamedTuple):
-    """Why a generation came."""
+    """The cause of a generation."""
 
     primary: str
     causes: list[str]
@@ -48,16 +48,16 @@ def lost_coordinator(
     took_over: Mapping[tuple[int, int], int],
     working: Mapping[tuple[int, int], int],
 ) -> float | None:
-    """Tell whether clients came again for want of a coordinator; returns how sure that is, None if they did not.
+    """Return the confidence that clients rejoined because they had no coordinator; None if they did not.
 
-    A client that cannot reach its coordinator for as long as its session lasts gives its place up, and comes with
-    another member id when the coordinator is back. In the log that looks as if it had started again. It did not
-    where the coordinator had just changed, and the group had not gone on committing under the new one.
+    A client that cannot reach its coordinator for a whole session timeout gives up its membership, and rejoins with
+    another member id when the coordinator is back. In the log that looks like a restart of the client. It was none
+    if the coordinator had just changed and the group had not resumed committing under the new one.
 
     Args:
         row: the generation.
         took_over: when the leader of a partition of the log took over, in milliseconds, by partition and leader epoch.
-        working: since when the group commits under it, in milliseconds.
+        working: since when the group has committed under it, in milliseconds.
     """
     ts_ms = valid_ms(row.ts_ms)
     if not row.coordinator_changed or Cause.CLIENT_RESTART not in row.causes or ts_ms is None:
@@ -78,12 +78,12 @@ def decide_cause(
     *,
     has_hole: bool,
 ) -> CauseDecision:
-    """Say why a generation came, as the records tell.
+    """Decide the cause of a generation from the records.
 
     Args:
-        causes: all of them.
+        causes: all causes that the records show.
         departures: of the members that are gone in it.
-        lost: how sure it is that clients had no coordinator; None: they had one.
+        lost: the confidence that clients had no coordinator; None: they had one.
         has_hole: generations are missing before it.
     """
     ordered = in_order(causes)
@@ -101,12 +101,12 @@ def decide_cause(
 
 
 def with_reason(verdict: CauseDecision, told: LoggedReason) -> CauseDecision:
-    """Take the coordinator's own reason over; what the log tells more closely than it does stays."""
+    """Apply the coordinator's own reason, unless the records are more precise."""
     if told.cause is None:
         return verdict
     agrees = verdict.primary in told.compatible
     primary = verdict.primary if agrees else told.cause
-    # where it only does not contradict, what was told from the records is as sure as it was
+    # a reason that is merely compatible does not raise the confidence
     sure = told.cause == verdict.primary or not agrees
     causes = in_order({*(Cause(each) for each in verdict.causes), Cause(primary)})
     return CauseDecision(
@@ -122,13 +122,13 @@ def logged_reason(
 ) -> LoggedReason | None:
     """Find the coordinator's own reason for a generation.
 
-    Numbers come again, as when a group is deleted and made again: the reason was given since the generation before.
+    Generation numbers repeat, as when a group is deleted and recreated: the reason was logged after the previous generation.
 
     Args:
-        told: of the group.
+        told: the reasons logged for the group.
         generation: its number.
         ts_ms: when its record was written.
-        previous_ms: when that of the generation before was written; None: it is not known.
+        previous_ms: when the record of the previous generation was written; None: unknown.
     """
     latest: LoggedReason | None = None
     for each in told:

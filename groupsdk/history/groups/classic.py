@@ -1,4 +1,4 @@
-"""Follow a group of the classic protocol: each record holds a whole generation."""
+"""Replay a group of the classic protocol: each record holds a whole generation."""
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
@@ -32,9 +32,9 @@ GROUP_METADATA: Final = 2
 
 
 class ClassicGroup:
-    """One group; memory is bounded by its members and by what two generations of it hold.
+    """One group; memory is bounded by two generations of its members.
 
-    A generation is given when the next one comes, as its record may be written again: the last one counts.
+    A generation is yielded when the next one begins, as its record may be written again: the last one counts.
     """
 
     def __init__(self, incarnations: Incarnations, handed: Handover | None = None) -> None:
@@ -50,7 +50,7 @@ class ClassicGroup:
         self._last_seen: Mapping[str, LastSeen] = {}
         self._seen: dict[str, int] = {}
         self._last_generation = -1
-        # the last generation of the newer protocol comes once more, as a classic one
+        # the last generation of the newer protocol is logged once more, as a classic one
         self._converting = False
         if handed is not None:
             self._members = dict(handed.members)
@@ -60,7 +60,7 @@ class ClassicGroup:
             self._row_before = handed.row
 
     def give_up(self) -> Generator[Row, Any, Handover | None]:
-        """End: the group is deleted, or goes on under a newer protocol."""
+        """End the phase: the group is deleted, or continues under a newer protocol."""
         yield from self.flush()
         if not self._members or self._row_before is None:
             return None
@@ -69,7 +69,7 @@ class ClassicGroup:
     def take(
         self, record: GroupRecord, record_type: int, key: Any, value: GroupMetadataValue
     ) -> Iterator[Row]:
-        """Take the next generation's record; gives what it completes."""
+        """Process the next generation's record, and yield the rows it completes."""
         members = {each.member_id: each for each in members_of(value)}
         for member in members.values():
             if member.problem is not None:
@@ -101,10 +101,10 @@ class ClassicGroup:
             if value.generation == 1:
                 causes = (Cause.JOIN,)
         elif missing:
-            # what came between may have been undone again
+            # changes in the missing generations may have been reversed
             causes = tuple(cause for cause in causes if cause != Cause.REJOIN)
         if not is_first and not self._before and not members:
-            # an empty group rebalances for somebody who comes, who was gone again before the record
+            # an empty group rebalances because of a member that joined and was gone before the record
             causes = (Cause.JOIN,)
         self._changes = changes
         self._settled = False
@@ -115,10 +115,9 @@ class ClassicGroup:
     def _again(
         self, record: GroupRecord, value: GroupMetadataValue, members: dict[str, Member]
     ) -> Iterator[Row]:
-        """Take the same generation once more: a static member that came back takes over where it was.
+        """Process the same generation again: a returning static member took over its assignment.
 
-        The generation began with its first record, whose time, place and coordinator stay: what was committed up
-        to here was committed in it.
+        The generation keeps the time, offset and coordinator of its first record: all commits up to here belong to it.
         """
         pending = self._pending
         assert pending is not None
@@ -127,7 +126,7 @@ class ClassicGroup:
         yield from self._incarnations.memberships.update(members, within, _at(pending, record))
         self._members = members
         causes, changes = self._compare(value)
-        # compared as a whole it has a member more and one less, so it takes the first record to tell a rejoin
+        # the whole comparison sees a join and a departure, so only the first record can show a rejoin
         found = {*causes, *within.causes} - {Cause.REJOIN}
         loads = [member.n_partitions for member in members.values()]
         self._pending = pending._replace(
@@ -144,9 +143,10 @@ class ClassicGroup:
         )
 
     def _converted(self, record: GroupRecord, members: dict[str, Member]) -> Iterator[Row]:
-        """Take the last generation of the newer protocol as the classic one that it became.
+        """Process the classic record of the newer protocol's last generation.
 
-        It is no rebalance. Who is not in it, and has no successor, left as the group changed: the next one shows it.
+        It is not a rebalance. Members that are not in it and have no successor left as the group changed; the next
+        generation shows that.
         """
         assert self._row_before is not None
         self._grown(members)
@@ -168,7 +168,7 @@ class ClassicGroup:
         return changes.causes, changes
 
     def _grown(self, members: Mapping[str, Member]) -> bool:
-        """Note the partitions; tells whether a topic that was known, or at least wanted, has more of them."""
+        """Record the partitions; return whether a topic that was known, or at least subscribed, has more of them."""
         grown = False
         wanted = {topic for member in self._before.values() for topic in member.topics}
         connects = self._protocol_type == CONNECT
@@ -176,7 +176,7 @@ class ClassicGroup:
             for topic, numbers in member.assigned:
                 seen, highest = self._seen.get(topic), numbers[-1] if numbers else -1
                 if seen is None or highest > seen:
-                    # the workers of Connect want whatever connectors there are
+                    # Connect's workers implicitly subscribe to all connectors
                     known = seen is not None or topic in wanted or (connects and self._known)
                     grown = grown or known
                     self._seen[topic] = highest
@@ -221,7 +221,7 @@ class ClassicGroup:
         )
 
     def _settle(self) -> Iterator[Row]:
-        """Tell who came and went with the generation that waits; once, however often it is written again."""
+        """Update the memberships for the pending generation; once, however often its record is repeated."""
         row = self._pending
         if row is None or self._settled:
             return
@@ -232,7 +232,7 @@ class ClassicGroup:
         self._changes, self._last_seen = Changes(), {}
 
     def flush(self) -> Iterator[Row]:
-        """Give the generation that waits for the next one."""
+        """Yield the pending generation."""
         row = self._pending
         if row is None:
             return
@@ -254,19 +254,19 @@ class ClassicGroup:
 
 
 def is_cooperative(protocol_type: str, protocol: str | None) -> bool:
-    """Return whether the members of a classic group keep what does not move."""
+    """Return whether members of a classic group keep partitions that do not move."""
     if protocol_type == CONNECT:
         return protocol in COOPERATIVE_CONNECT
     return "cooperative" in (protocol or "")
 
 
 def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
-    """Return the generation as of a later record: for what begins and ends within it."""
+    """Return the generation's row at a later record, for memberships that begin or end within it."""
     return row._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
 
 
 def members_of(value: GroupMetadataValue) -> Iterator[Member]:
-    """Take the members out of a generation's record."""
+    """Yield the members of a generation's record."""
     is_consumer = value.protocol_type == CONSUMER
     for each in value.members:
         topics: tuple[str, ...] = ()

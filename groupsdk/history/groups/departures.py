@@ -1,4 +1,4 @@
-"""Tell of members that are gone whether they left or their sessions timed out."""
+"""Decide whether members that are gone left or timed out."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,31 +13,31 @@ from groupsdk.history.groups.row_types import DepartureRow
 
 
 DEFAULT_SESSION_TIMEOUT_MS: Final = 45_000
-"""Kafka's own, of a member of a newer protocol: its session timeout is the broker's to know."""
+"""Kafka's default for the newer protocols, whose session timeout is set at the broker."""
 _SURE, _LIKELY, _GUESS = 0.9, 0.7, 0.4
 _EARLY_MS: Final = 100
-"""By how much a session may seem to end early: a record is written a little after the timer was set."""
+"""How much too early a session may seem to end: a record is written a little after the timer was set."""
 _ANSWERS: Final = 3
-"""How often members answer within a session timeout at the least."""
+"""The least number of answers within a session timeout."""
 _LONG: Final = 3
-"""A silence of so many session timeouts tells nothing of a member that never committed regularly."""
+"""A silence of this many session timeouts is no evidence for a member that never committed regularly."""
 _MISSED: Final = 3
-"""After so many commits that did not come a member is silent."""
+"""A member is silent after this many missed commits."""
 _SILENT_MS: Final = 1_000
 _ENOUGH: Final = 2
-"""So many members that fell silent for about as long before they went tell how long sessions last."""
+"""This many members that were silent for about as long before they were gone determine the session timeout."""
 _ALIKE: Final = 1.25
-"""By which factor those times may differ: a member may have answered a heartbeat after it last committed."""
+"""The factor by which those times may differ: a member may have heartbeated after its last commit."""
 _BEHIND_MS: Final = 5_000
-"""How long a member of unknown session may take to come to an epoch: Kafka's interval of heartbeats."""
+"""How long a member of unknown session timeout may take to reach an epoch: Kafka's heartbeat interval."""
 SKEW_MS: Final = 1_000
-"""By how much the clocks of two brokers may differ, where the coordinator moved."""
+"""How much the clocks of two brokers may differ, if the coordinator moved."""
 _LATE_MS: Final = 50
-"""By how much a record may be older than the line that the coordinator wrote of it."""
+"""How much older a record may be than the coordinator's log line about it."""
 
 
 class LoggedDeparture(NamedTuple):
-    """What a broker's log says of a member that is gone."""
+    """The departure of a member in a broker's log."""
 
     member_id: str
     ts_ms: int
@@ -57,19 +57,19 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """What the log tells of a member up to its end; times in milliseconds, None where it does not tell."""
+    """The evidence about a departed member; times in milliseconds, None if the log does not show them."""
 
     row: DepartureRow
     ts_ms: int | None
     before_ms: int | None
-    """When the timers began to run in the generation before."""
+    """When the session timers began to run in the previous generation."""
     silence_ms: int | None
     own_ms: float | None
-    """How often the member committed."""
+    """The member's commit interval."""
     others_ms: float | None
-    """How often any of the group did."""
+    """The shortest commit interval in the group."""
     interrupted: bool
-    """The coordinator changed meanwhile."""
+    """The coordinator changed as the member was gone."""
 
 
 def silence_of(
@@ -80,23 +80,23 @@ def silence_of(
     before_ms: int | None,
     interrupted: bool,
 ) -> Silence:
-    """Measure for how long a member was silent before it went.
+    """Measure how long a member was silent before it was gone.
 
     Args:
         row: of the member.
-        spans: of the generation before.
+        spans: the commits of the previous generation.
         names: of topics, by their ids.
-        before_ms: when the timers began to run in the generation before; None: it is not known.
-        interrupted: the coordinator changed as the member went.
+        before_ms: when the session timers began to run in the previous generation; None: unknown.
+        interrupted: the coordinator changed as the member was gone.
     """
     ts_ms = row.ts_ms if row.ts_ms >= 0 else None
     last_ms: int | None = None
     own_ms: float | None = None
-    # the names of topics do not matter to members of the classic protocol, whose records have them
+    # records of classic groups have topic names already
     for topic, numbers in named(row.member.assigned, row.protocol, names):
         for number in numbers:
             span = spans.get((topic, number))
-            # where a static member was replaced the span goes on, and its end is another member's
+            # after a static member is replaced its successor's commits extend the span
             if span is None or span.last_ms is None or ts_ms is None or span.last_ms > ts_ms:
                 continue
             last_ms = span.last_ms if last_ms is None else max(last_ms, span.last_ms)
@@ -117,7 +117,7 @@ def _least(one: float | None, other: float | None) -> float | None:
 
 
 def silence_size(silence: Silence) -> tuple[int, int] | None:
-    """Return what a silence tells of how long sessions last: its order of magnitude and its length; None: nothing."""
+    """Return the order of magnitude and length of a silence, as evidence of the session timeout; None if it is no evidence."""
     length, own = silence.silence_ms, silence.own_ms
     if (
         silence.row.member.session_timeout_ms >= 0
@@ -132,10 +132,10 @@ def silence_size(silence: Silence) -> tuple[int, int] | None:
 
 
 def learned_session_timeout(sizes: Iterable[tuple[int, int]]) -> int | None:
-    """Learn how long sessions last from those that fell silent; None where too few did for about as long.
+    """Learn the session timeout from silences; None if too few are about as long.
 
-    A member that committed regularly and dies is silent for as long as its session lasts. Where several were silent for
-    about as long, that is it. A member that leaves commits shortly before.
+    A member that committed regularly and dies is silent for its session timeout, so several silences of about the
+    same length show it. A member that leaves commits shortly before.
     """
     counts: Counter[int] = Counter()
     shortest: dict[int, int] = {}
@@ -152,19 +152,18 @@ def learned_session_timeout(sizes: Iterable[tuple[int, int]]) -> int | None:
 def classify_departure(
     silence: Silence, *, session_timeout_ms: int | None, learnt_ms: int | None
 ) -> Departure:
-    """Tell why a member is gone.
+    """Decide why a member is gone, and with which confidence.
 
-    A session cannot end before its timeout is over since the last commit, or since the last generation began (since
-    its last answer, in a group of a newer protocol): a member that went earlier has left. Of one that was silent
-    for longer its habits decide. It died where it, or at least its group, used to commit more often than that;
-    where it is static, for those do not say that they leave; where it never came to the last epoch; and where its
-    client had come again while it was still there. But a silence that is longer than any rebalance takes is
-    that of a member that lives and has nothing to commit, unless there was no coordinator for a time. The confidence
-    says how far that goes.
+    A session cannot expire before its timeout has passed since the last commit, or since the last generation began
+    (in a group of a newer protocol: since its last answer), so a member gone earlier has left. A member that was
+    silent for longer died if it, or at least its group, used to commit more often than that; if it is static, as
+    static members do not send LeaveGroup; if it never reached the last epoch; or if its client had joined again
+    while it was still there. But a silence longer than any rebalance takes is that of a live member with nothing
+    to commit, unless there was no coordinator for a time.
 
     Args:
-        silence: what the log tells of it.
-        session_timeout_ms: of members whose records do not say; None: it is not known.
+        silence: the evidence about it.
+        session_timeout_ms: of members whose records do not have it; None: unknown.
         learnt_ms: of `learned_session_timeout`.
     """
     row = silence.row
@@ -244,12 +243,12 @@ def _is_idle(silence: Silence) -> bool:
 def _of_the_silent(silence: Silence, timeout: int, epoch_ms: int | None) -> tuple[Cause, float]:
     row, length, own = silence.row, silence.silence_ms, silence.own_ms
     interrupted = silence.interrupted
-    # timers stand still without a coordinator, and nobody can answer it; then those that died meanwhile go
+    # without a coordinator timers stop and nobody can answer; members that died meanwhile expire afterwards
     if row.behind and epoch_ms is not None and epoch_ms >= timeout / _ANSWERS and not interrupted:
         return Cause.EXPIRY, _SURE
     habit = own if own is not None else silence.others_ms
     regular = habit is not None and habit < timeout
-    # a dead member holds a rebalance up no longer than this
+    # a dead member delays a rebalance no longer than this
     longest = timeout + max(row.member.rebalance_timeout_ms, timeout) + 2 * (own or 0)
     timely = length is not None and length <= longest and not interrupted
     if regular and own is not None and timely:
@@ -264,7 +263,7 @@ def _of_the_silent(silence: Silence, timeout: int, epoch_ms: int | None) -> tupl
 def with_logged_departure(
     departure: Departure, silence: Silence, told: Sequence[LoggedDeparture]
 ) -> Departure:
-    """Take over what the coordinator said of a member as it went: one that comes back may go several times."""
+    """Apply the coordinator's own log line about a departure: the latest, as a member may be gone several times."""
     if silence.ts_ms is None:
         return departure
     latest: LoggedDeparture | None = None

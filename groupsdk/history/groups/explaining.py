@@ -1,4 +1,4 @@
-"""Make every table of a group in one walk over its records and the sums of its commits."""
+"""Make every table of a group in one pass over its records and the sums of its commits."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,12 +63,12 @@ from groupsdk.history.kernel.columns import micros, valid_ms
 
 
 STORM_GENERATIONS: Final = 5
-"""So many generations..."""
+"""This many generations..."""
 STORM_WINDOW_MS: Final = 300_000
-"""...within so long make a storm."""
+"""...within this time are a storm."""
 HELD: Final = 50_000
-"""So many generations and stays of one group are held at a time: storms are looked for within them, and advice is drawn
-from the last ones."""
+"""How many generations and memberships of one group are held at a time: storms are found within them, and advice is
+based on the last ones."""
 _OF_MEMBERS: Final = frozenset(
     str(cause)
     for cause in (
@@ -76,17 +76,17 @@ _OF_MEMBERS: Final = frozenset(
         *(Cause.STATIC_REPLACED, Cause.REJOIN, Cause.COOPERATIVE_FOLLOWUP),
     )
 )
-"""The causes that are the coming and going of members, or follow from it."""
+"""The causes that are members joining or leaving, or follow from it."""
 UNDECODABLE: Final = "undecodable"
 MISSING: Final = "missing_generations"
 UNKNOWN: Final = "type "
-"""Before the number of a record type that is not known."""
+"""The prefix of a tally of an unknown record type."""
 SIZES: Final = "sizes"
-"""What silences tell of how long sessions last; see `departures.silence_size`."""
+"""The stage with the sizes of silences, evidence of session timeouts; see `departures.silence_size`."""
 
 
 class BrokerLogEntries(NamedTuple):
-    """What brokers' logs say of one group; stands before the group's records."""
+    """The entries of brokers' logs about one group; they precede the group's records."""
 
     group_id: str
     reasons: Sequence[LoggedReason]
@@ -94,20 +94,20 @@ class BrokerLogEntries(NamedTuple):
 
 
 Entry = GroupRecord | CommitPart | BrokerLogEntries
-"""What the walk goes over: those of a group together, what is told of it first, the others in the order of the log."""
+"""An input of `explain`: each group's entries together, those of brokers' logs first, the others in log order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the groups are explained with: what is known of the whole log, and what the user wants.
+    """The facts about the whole log and the user's options that groups are explained with.
 
     Attributes:
         names: of topics, by their ids.
         took_over: when the leader of a partition of the log took over, in milliseconds, by partition and leader epoch.
         assignors: which assignors are replayed.
-        session_timeout_ms: of members whose records do not say; None: it is learnt.
-        learnt_ms: how long sessions last, as learnt from the log; None: it does not tell.
-        storm_generations: so many generations within `storm_window_ms` make a storm.
+        session_timeout_ms: of members whose records do not have it; None: it is learned.
+        learnt_ms: the session timeout learned from the log; None: it could not be learned.
+        storm_generations: this many generations within `storm_window_ms` make a storm.
         storm_window_ms: milliseconds.
     """
 
@@ -127,18 +127,18 @@ TableRows = defaultdict[str, list[Any]]
 def explain(
     entries: Iterable[Entry], context: Context, tally: Counter[tuple[int, str]]
 ) -> Iterator[TableRows]:
-    """Make the rows of all tables that are of one group each.
+    """Make the rows of all tables that describe single groups.
 
     Holds one group at a time: one generation of it, when each of its partitions was last committed, and a few numbers
     for each of its last `HELD` generations and stays, which storms are found in and advice is drawn from.
 
     Args:
         entries: of the groups, one group after the other.
-        context: what is known besides.
+        context: the facts about the whole log, and the options.
         tally: how much is missing or cannot be decoded, by partition of the log; filled in place.
 
     Returns:
-        The rows made so far, again and again the same lists: clear those that you have taken.
+        The rows made so far, in the same lists each time: clear those that you have consumed.
 
     Raises:
         ConfigError: an assignor is not known.
@@ -147,7 +147,7 @@ def explain(
 
 
 def silence_sizes(entries: Iterable[Entry], context: Context) -> Iterator[TableRows]:
-    """Give what the silences of members tell of how long sessions last: see `departures.learned_session_timeout`."""
+    """Yield the sizes of members' silences, for `departures.learned_session_timeout`."""
     return _follow(entries, context, Counter(), learning=True)
 
 
@@ -221,7 +221,7 @@ class ExplainedGroup:
         self._is_cooperative = False
 
     def take(self, entry: Entry) -> bool:
-        """Take what comes next in the log; returns whether that completed a generation."""
+        """Process the next entry; returns whether it completed a generation."""
         if isinstance(entry, CommitPart):
             self._spans.take(entry)
         elif isinstance(entry, BrokerLogEntries):
@@ -230,7 +230,7 @@ class ExplainedGroup:
             for end in entry.ends:
                 self._ends[end.member_id].append(end)
         elif (entry.partition, entry.offset) != self._place:
-            # one that stands in the log twice, as from two copies of a segment, counts once
+            # a record that is read twice, as from two copies of a segment, counts once
             self._place = entry.partition, entry.offset
             for row in self._group.take(entry):
                 if isinstance(row, RejectRow):
@@ -303,7 +303,7 @@ class ExplainedGroup:
         )
 
     def _finish(self) -> None:
-        """Make the rows of a generation whose commits are all known, as the next one begins."""
+        """Make the rows of a generation, as the next one begins and all its commits are known."""
         made = self._made
         rows, self._rows = self._rows, []
         generation = next((row for row in rows if isinstance(row, GenerationRow)), None)
@@ -333,7 +333,7 @@ class ExplainedGroup:
         ]
 
     def _followed(self, rows: Sequence[Row], generation: GenerationRow) -> int:
-        """Make the rows of who had what, what moved, and what assignors would have made of it; returns how many moved."""
+        """Make the rows of assignments, moves and assignor replays; returns how many partitions moved."""
         made, take = self._made, self._assignments.take
         moves: list[MoveRow] = []
         self._assignments.begin(generation)
@@ -356,7 +356,7 @@ class ExplainedGroup:
             self._previous_ms = valid_ms(generation.ts_ms)
             state_ms = valid_ms(generation.state_ts_ms)
             times = [each for each in (state_ms, self._previous_ms) if each is not None]
-            # the timers run since the members had all joined, which is a little before the record was written
+            # session timers run since all members had joined, a little before the record was written
             self._began_ms = min(times, default=None)
         return self._spans.close(self._seq)
 

@@ -1,4 +1,4 @@
-"""Keep what a group has in common over its incarnations and protocols: its numbers, its stays, its coordinator."""
+"""Keep the state of a group that outlives its incarnations and protocols: sequence numbers, memberships, coordinator."""
 
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol
@@ -9,23 +9,23 @@ from groupsdk.history.groups.row_types import GenerationRow, GroupRecord, Row
 
 
 GROUP_DELETED: Final = "group_deleted"
-"""How a stay ends when its group does."""
+"""The end reason of a membership whose group was deleted."""
 
 
 class Handover(NamedTuple):
-    """A group that goes from one protocol to another with its members in it (KIP-848's online migration)."""
+    """The state of a group as it changes from one protocol to another (KIP-848's online migration)."""
 
     members: Mapping[str, Member]
-    """Of its last generation, by their ids."""
+    """The members of its last generation, by id."""
     generation: int
     row: GenerationRow
-    """What is said of that generation."""
+    """The row of that generation."""
     last_seen: Mapping[str, LastSeen]
-    """Of members, as far as the log tells."""
+    """The last signs of life of its members, as far as the log shows them."""
 
 
 class Incarnations:
-    """One group's incarnations: what goes on when it is deleted and made again, or changes its protocol."""
+    """The state of one group that continues when it is deleted and recreated, or changes its protocol."""
 
     def __init__(self) -> None:
         self.memberships = Memberships()
@@ -39,25 +39,25 @@ class Incarnations:
         return self._seq
 
     def next_seq(self) -> int:
-        """Return the place of the next generation."""
+        """Return the sequence number of the next generation, and count it."""
         self._seq += 1
         return self._seq - 1
 
     def moved(self, record: GroupRecord) -> bool:
-        """Tell whether the coordinator changed since the generation before: its partition has another leader."""
+        """Return whether the coordinator changed since the previous generation: the log's partition has a newer leader epoch."""
         moved = 0 <= self._leader_epoch < record.leader_epoch
         self._leader_epoch = max(self._leader_epoch, record.leader_epoch)
         return moved
 
 
 class ProtocolPhase(Protocol):
-    """A group under one protocol."""
+    """A group while it uses one protocol."""
 
     def take(self, record: GroupRecord, record_type: int, key: Any, value: Any) -> Iterator[Row]:
-        """Take the next record, of a member also where it is a tombstone; gives what it completes."""
+        """Process the next record, tombstones of members included, and yield the rows it completes."""
 
     def give_up(self) -> Generator[Row, Any, Handover | None]:
-        """End; gives what is left to tell, and returns what the next protocol begins with: None without members."""
+        """End the phase: yield the remaining rows, and return the state for the next protocol (None without members)."""
 
     def flush(self) -> Iterator[Row]:
-        """Give what waits for the next generation."""
+        """Yield the rows held back until the next generation."""

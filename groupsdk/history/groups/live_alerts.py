@@ -1,4 +1,4 @@
-"""AlertState one group live: tell of each generation as it comes, and of storms as they begin and end."""
+"""Alerts of one live group: each generation, and storms as they begin and end."""
 
 import json
 from collections.abc import Iterator
@@ -22,36 +22,36 @@ _MAX_RECENT: Final = 1_000
 
 
 class Alert(NamedTuple):
-    """Something that happened to a group."""
+    """An event of a group."""
 
     kind: str
     """"generation", "storm" as one begins, "storm_over", or "reject" for a record that cannot be decoded."""
     generation: int
     ts_ms: int
     cause: str
-    """Of a generation, as far as its members tell: "leave" stands for leave and expiry, which only commits
-    tell apart."""
+    """The cause of a generation, from its members alone: "leave" stands for leave and expiry, which only
+    commits tell apart."""
     joined: int
     gone: int
     members: int
     rebalances: int
-    """Within the storm's window."""
+    """How many rebalances there were within the storm's window."""
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class AlertState:
-    """What is known of one group between two looks; as text for Spark's state."""
+    """The state of one group between two records; stored as text in Spark's state."""
 
     generation: int = -1
     offset: int = -1
     members: tuple[Member, ...] = ()
     recent_ms: tuple[int, ...] = ()
-    """When the last rebalances were, as far as they are within a storm's window."""
+    """When the last rebalances began, within a storm's window."""
     storming: bool = False
 
     def to_text(self) -> str:
-        """Write it as JSON: no more of each member than tells two generations apart."""
+        """Return it as JSON, with the fields of members that tell two generations apart."""
         members = [
             [m.member_id, m.instance_id, m.client_id, m.client_host, list(m.topics)]
             for m in self.members
@@ -63,7 +63,7 @@ class AlertState:
 
     @classmethod
     def from_text(cls, text: str) -> "AlertState":
-        """Read what `to_text` wrote."""
+        """Parse the text of `to_text`."""
         generation, offset, members, recent, storming = json.loads(text)
         return cls(
             generation,
@@ -87,9 +87,9 @@ def next_alerts(
     storm_generations: int,
     storm_window_ms: int,
 ) -> tuple[AlertState, list[Alert]]:
-    """Take the next record of a classic group; gives what is known now, and what there is to tell.
+    """Process the next record of a classic group; returns the new state and the alerts.
 
-    A record that was taken before, as after a restart, changes nothing.
+    A record that was processed before, as after a restart, changes nothing.
     """
     if offset <= state.offset:
         return state, []
@@ -106,7 +106,7 @@ def next_alerts(
 def _of_group(key: bytes) -> CoordinatorKey:
     found = read_key(key)
     if not isinstance(found, GroupMetadataKey):
-        raise DecodeError("a record that is of no classic group")
+        raise DecodeError("the record is not one of a classic group")
     return found
 
 
@@ -115,7 +115,7 @@ def _next(
 ) -> tuple[AlertState, list[Alert]]:
     members = tuple(members_of(value))
     if value.generation == state.generation:
-        # written again: a static member that came back took over where it was, without a rebalance
+        # the same generation again: a returning static member took over its assignment without a rebalance
         return replace(state, offset=offset, members=members), []
     changes = compare(
         {each.member_id: each for each in state.members},
@@ -150,7 +150,7 @@ def _next(
 
 
 def end_quiet_storm(state: AlertState, now_ms: int) -> tuple[AlertState, Iterator[Alert]]:
-    """End a storm after which nothing came for its whole window."""
+    """End a storm after a whole window without a rebalance."""
     if not state.storming:
         return state, iter(())
     alert = Alert(

@@ -1,4 +1,4 @@
-"""Show a member as a generation's record has it, and decode what is in such records once."""
+"""A member of a generation, and the cached decoding of subscriptions and assignments."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ Partitions = tuple[tuple[str, tuple[int, ...]], ...]
 """Topics with their partitions, both in ascending order."""
 
 CACHED: Final = 20_000
-"""How many subscriptions and assignments are remembered: members send the same ones again and again."""
+"""How many decoded subscriptions and assignments are cached: members send the same bytes repeatedly."""
 CONSUMER: Final = "consumer"
 
 
@@ -27,12 +27,12 @@ class Member:
     client_id: str
     client_host: str
     session_timeout_ms: int
-    """-1 where the group's protocol leaves it to the broker."""
+    """-1 if the group's protocol leaves it to the broker."""
     rebalance_timeout_ms: int
     topics: tuple[str, ...] = ()
-    """What it subscribes to, in ascending order."""
+    """The topics that it subscribes to, in ascending order."""
     owned: Partitions = ()
-    """What it said to own on joining."""
+    """The partitions that it claimed to own on joining."""
     assigned: Partitions = ()
     rack_id: str | None = None
     assignor_offered: str | None = None
@@ -43,7 +43,7 @@ class Member:
 
     @property
     def client(self) -> tuple[str, str]:
-        """The client's id and host, which stay when it starts again."""
+        """The client's id and host, which are the same after a restart."""
         return self.client_id, self.client_host
 
     @property
@@ -54,7 +54,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class DecodedSubscription:
-    """What a subscription says."""
+    """A decoded subscription."""
 
     topics: tuple[str, ...] = ()
     owned: Partitions = ()
@@ -64,7 +64,7 @@ class DecodedSubscription:
 
 @lru_cache(maxsize=CACHED)
 def read_subscription(data: bytes) -> DecodedSubscription:
-    """Decode what a consumer joined with; what cannot be read comes out as a `problem`."""
+    """Decode a consumer's subscription; bytes that cannot be decoded become a `problem`."""
     if not data:
         return DecodedSubscription()
     try:
@@ -77,7 +77,7 @@ def read_subscription(data: bytes) -> DecodedSubscription:
 
 @lru_cache(maxsize=CACHED)
 def read_assignment(data: bytes) -> tuple[Partitions, str | None]:
-    """Decode what a consumer was assigned; gives it with why it could not be read, if so."""
+    """Decode a consumer's assignment; returns it, and why it could not be decoded (None if it could)."""
     if not data:
         return (), None
     try:
@@ -95,11 +95,11 @@ def in_order(partitions: Iterable[tuple[str, Sequence[int]]]) -> Partitions:
 def deviation(loads: Sequence[int]) -> float:
     """Return the standard deviation of members' loads; 0 where there are no members.
 
-    `statistics.pstdev` comes to the same by way of fractions, which takes longer than to assign.
+    `statistics.pstdev` computes the same with fractions, which takes longer than an assignment.
     """
     count = len(loads)
     if not count:
         return 0.0
     total = sum(loads)
-    # exact in integers, so that equal loads give 0 and nothing near it
+    # exact in integers, so that equal loads give exactly 0
     return sqrt(count * sum([load * load for load in loads]) - total * total) / count

@@ -1,4 +1,4 @@
-"""Keep who is in a group since when, and give a row for each stay that ends."""
+"""Track the members of a group, and yield a row for each membership that ends."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,23 +10,23 @@ from groupsdk.history.groups.row_types import DepartureRow, GenerationRow, Membe
 
 
 class LastSeen(NamedTuple):
-    """What the log tells of a member up to its end, beside what it was to get."""
+    """The last signs of life of a member in the log, and what it owned."""
 
     at_ms: int = -1
-    """When it last answered; -1 where the log does not tell."""
+    """When it last answered the coordinator; -1: unknown."""
     behind: bool = False
-    """It had not come to the epoch before yet."""
+    """It had not reached the previous epoch."""
     held: Partitions | None = None
-    """What it had, and so could commit; None: what it was assigned."""
+    """The partitions it owned and could commit; None: those it was assigned."""
     gone_ms: int = -1
-    """When it went, where that is told apart from the generation without it; -1 where not."""
+    """When it left, if the log shows that apart from the next generation; -1 otherwise."""
 
 
 _UNSEEN: Final = LastSeen()
 
 
 class Memberships:
-    """The stays of one group's members; holds as much as the group has members."""
+    """The memberships of one group that have not ended; memory is bounded by the members."""
 
     def __init__(self) -> None:
         self._first: dict[str, GenerationRow] = {}
@@ -39,13 +39,13 @@ class Memberships:
         generation: GenerationRow,
         last_seen: Mapping[str, LastSeen] | None = None,
     ) -> Iterator[MembershipRow | DepartureRow]:
-        """Take a generation's members over; gives the rows of those that are gone.
+        """Replace the members by those of a new generation, and yield the rows of those that are gone.
 
         Args:
             members: of the generation, by their ids.
-            changes: since the one before.
-            generation: what is said of it.
-            last_seen: of members that are gone, where the log tells.
+            changes: since the previous generation.
+            generation: the row of the generation.
+            last_seen: of members that are gone, if the log shows it.
         """
         superseded = self._superseded(changes.departed)
         for member_id in changes.gone:
@@ -72,7 +72,7 @@ class Memberships:
             self._last[member_id] = member, generation
 
     def _superseded(self, departed: Sequence[str]) -> set[str]:
-        """Find those whose client was there twice, and who are the older ones of the two."""
+        """Return the departed members whose client had two members, if they are the older one."""
         if not departed:
             return set()
         namesakes: dict[str, list[str]] = {}
@@ -87,13 +87,13 @@ class Memberships:
         return found
 
     def end(self, reason: str, ts_ms: int) -> Iterator[MembershipRow]:
-        """End every stay, as the group is deleted."""
+        """End every membership because the group was deleted."""
         for member_id in tuple(self._last):
             _, last = self._last[member_id]
             yield self._ended(member_id, last._replace(ts_ms=ts_ms), reason)
 
     def open(self) -> Iterator[MembershipRow]:
-        """Give the stays that go on at the end of the log."""
+        """Yield the memberships that have not ended at the end of the log."""
         for member_id in self._last:
             yield self._row(member_id, None, None)
 

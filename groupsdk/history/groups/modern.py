@@ -1,4 +1,4 @@
-"""Follow a group of a newer protocol, of which each record tells one change; a group epoch is a generation."""
+"""Replay a group of a newer protocol, where each record is one change; a group epoch is a generation."""
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
@@ -24,9 +24,9 @@ REVOKING: Final = "revoking"
 
 
 class ModernGroup:
-    """One group; memory is bounded by its members and what they are assigned.
+    """One group; memory is bounded by its members and their assignments.
 
-    A group epoch is given when the next one begins: until then its members go towards their targets.
+    A group epoch is yielded when the next one begins: until then its members move towards their targets.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ModernGroup:
         self._known = False
         self._last_epoch = -1
         self._epoch_before = -1
-        # the last classic generation comes once more, as the first epoch
+        # the last classic generation is logged once more, as the first epoch
         self._converting = False
         if handed is not None:
             self._before = dict(handed.members)
@@ -61,13 +61,13 @@ class ModernGroup:
             self._row_before = handed.row
 
     def take(self, record: GroupRecord, record_type: int, key: Any, value: Any) -> Iterator[Row]:
-        """Take the next record of the group; gives what it completes.
+        """Process the next record of the group, and yield the rows it completes.
 
         Args:
-            record: where it stands in the log.
-            record_type: one of the family's.
-            key: what it is of.
-            value: None for a tombstone, which is never of the group itself.
+            record: the undecoded record.
+            record_type: one of the protocol's.
+            key: its decoded key.
+            value: its decoded value; None for a tombstone, which is never the group's own.
         """
         family = self._family
         member_id: str = getattr(key, "member_id", "")
@@ -81,16 +81,16 @@ class ModernGroup:
             else:
                 self._targets[member_id] = target_of(value)
         elif record_type == family.target_epoch:
-            # the targets of this epoch are complete; those of members that leave go before the next epoch comes
+            # the targets of this epoch are complete; those of leaving members are removed before the next epoch
             if value is not None:
                 self._planned = dict(self._targets)
         elif record_type == family.current:
             self._assigned(record, member_id, value)
 
     def give_up(self) -> Generator[Row, Any, Handover | None]:
-        """End: the group is deleted, or goes on under the classic protocol.
+        """End the phase: the group is deleted, or continues under the classic protocol.
 
-        The epoch does not rise as the last member of this protocol leaves, so that one is handed over as well.
+        The epoch does not rise when the last member of this protocol leaves, so that member is handed over as well.
         """
         yield from self.flush()
         if not self._before or self._row_before is None:
@@ -104,13 +104,13 @@ class ModernGroup:
         members = dict(self._members)
         converting, self._converting = self._converting, False
         if converting and value.epoch == self._last_epoch and members.keys() <= self._before.keys():
-            # the same generation under another protocol is no rebalance
+            # the same generation under another protocol is not a rebalance
             self._hash = value.metadata_hash
             self._before = {**self._before, **members}
             self._settled = True
             return
         is_first = not self._known
-        # topics that got other partitions change this hash; other topics do so too
+        # new partitions change this hash, and so do other topics
         grown = self._hash is not None and value.metadata_hash != self._hash
         changes = compare(self._before, members, grown=grown)
         # members of these protocols cannot ask for a rebalance
@@ -167,9 +167,9 @@ class ModernGroup:
             yield from self._take_place(record, replaced.member_id, member)
 
     def _take_place(self, record: GroupRecord, old: str, member: Member) -> Iterator[Row]:
-        """Let a static member that came back have what it had under its other id: that alone makes no epoch.
+        """Give a returning static member the assignment of its previous id: that alone begins no epoch.
 
-        Its topics stay those that it had: if they have changed, the epoch that comes of it is to show that.
+        Its topics stay the previous ones: if they changed, the epoch that follows shows it.
         """
         yield from self._settle()
         new = member.member_id
@@ -188,13 +188,13 @@ class ModernGroup:
     def _assigned(self, record: GroupRecord, member_id: str, value: Any) -> None:
         pending = self._pending
         if value is None:
-            # what it had counts until the epoch is over that it was in
+            # its assignment counts until the end of its last epoch
             self._left.add(member_id)
             return
         self._left.discard(member_id)
         assigned, revoking = assigned_of(value), revoking_of(value)
         self._current[member_id] = value.member_epoch, assigned
-        # written as an answer to its heartbeat, and at no other time
+        # written only in answer to its heartbeat
         self._answers[member_id] = record.ts_ms, value.member_epoch, (*assigned, *revoking)
         if pending is None:
             return
@@ -212,7 +212,7 @@ class ModernGroup:
         }
 
     def _settle(self) -> Iterator[Row]:
-        """Tell who came and went with the epoch that waits; once."""
+        """Update the memberships for the pending epoch; once."""
         row = self._pending
         if row is None or self._settled:
             return
@@ -223,7 +223,7 @@ class ModernGroup:
         self._changes = Changes()
 
     def flush(self) -> Iterator[Row]:
-        """Give the epoch that waits for the next one."""
+        """Yield the pending epoch."""
         row = self._pending
         if row is None:
             return
@@ -255,7 +255,7 @@ class ModernGroup:
         if member_id not in self._answers:
             return LastSeen()
         at_ms, epoch, held = self._answers.pop(member_id)
-        # what it was to get may have been another's until the end, who committed it
+        # another member may have owned and committed its target partitions until the end
         return LastSeen(at_ms, epoch < self._epoch_before, held)
 
     def _member_row(self, row: GenerationRow, phase: str, member: Member) -> MemberRow:

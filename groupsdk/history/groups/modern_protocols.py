@@ -12,7 +12,7 @@ from groupsdk.history.groups.member import Member, Partitions, in_order
 
 @dataclass(frozen=True, slots=True)
 class ModernProtocol:
-    """The record types of one protocol, by what they say."""
+    """The record types of one protocol."""
 
     name: str
     epoch: int
@@ -35,7 +35,7 @@ PROTOCOL_BY_RECORD_TYPE: Final[Mapping[int, ModernProtocol]] = {
         *(family.target_epoch, family.target, family.current),
     )
 }
-"""To which protocol a record belongs."""
+"""The protocol of each record type."""
 
 
 @lru_cache(maxsize=4096)
@@ -45,16 +45,16 @@ def topic_id_text(topic_id: UUID) -> str:
 
 
 def member_of(member_id: str, value: Any) -> Member:
-    """Take a member from the value of its record, whichever protocol's."""
+    """Return the member that a member record describes."""
     classic = getattr(value, "classic_member_metadata", None)
     topics: Iterable[str] = getattr(value, "subscribed_topic_names", ())
     pattern: str | None = getattr(value, "subscribed_topic_regex", None)
     if pattern:
-        # stands for topics that another record lists; shown as what it is
+        # stands for topics that another record lists; shown as the pattern
         topics = (*topics, f"/{pattern}/")
     return Member(
         member_id,
-        # "" is how a missing one is written as well
+        # a missing instance id may be written as ""
         getattr(value, "instance_id", None) or None,
         value.client_id,
         value.client_host,
@@ -67,17 +67,17 @@ def member_of(member_id: str, value: Any) -> Member:
 
 
 def target_of(value: Any) -> Partitions:
-    """Take what a member is to get; a streams group's active tasks stand by their subtopology."""
+    """Return a member's target assignment; a streams group's active tasks are keyed by subtopology."""
     return _partitions(getattr(value, "topic_partitions", None), value)
 
 
 def assigned_of(value: Any) -> Partitions:
-    """Take what a member has."""
+    """Return a member's current assignment."""
     return _partitions(getattr(value, "assigned_partitions", None), value)
 
 
 def revoking_of(value: Any) -> Partitions:
-    """Take what a member has to give up before it gets more."""
+    """Return the partitions that a member has to revoke before it gets more."""
     tasks = getattr(value, "active_tasks_pending_revocation", ())
     return _named(getattr(value, "partitions_pending_revocation", None), tasks)
 

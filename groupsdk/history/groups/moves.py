@@ -1,4 +1,4 @@
-"""Keep who has which partition of a group, and tell which went from one member to another."""
+"""Track the owner of each partition of a group, and find the partitions that moved between members."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -8,41 +8,41 @@ from groupsdk.history.groups.row_types import MemberRow
 
 
 OWNED: Final = ("final", "target")
-"""The phases that tell who is to have a partition: one of them for every generation."""
+"""The phases that name the owner of a partition; each generation has one of them."""
 CLASSIC: Final = "classic"
 SHARE: Final = "share"
 
 
 class AssignmentRow(NamedTuple):
-    """What one member has in one phase of a generation."""
+    """The assignment of one member in one phase of a generation."""
 
     of: MemberRow
     assigned: Partitions
-    """As `of` has it, with the names of topics in the place of their ids as far as they are known."""
+    """The assignment of `of`, with topic ids replaced by names where they are known."""
 
 
 class MoveRow(NamedTuple):
-    """A partition that went from one member to another."""
+    """A partition that moved from one member to another."""
 
     of: MemberRow
-    """Who has it now."""
+    """Its new owner."""
     topic: str
     partition: int
     from_member: str
     from_client: str
     from_seq: int
-    """The last generation in which that one had it."""
+    """The last generation in which the previous owner had it."""
 
 
 def named(assigned: Partitions, protocol: str, names: Mapping[str, str]) -> Partitions:
-    """Put names in the place of topic ids; a topic of a classic group has its name already."""
+    """Replace topic ids by names; records of classic groups have names already."""
     if protocol == CLASSIC or not names:
         return assigned
     return tuple((names.get(topic, topic), numbers) for topic, numbers in assigned)
 
 
 class _Holding:
-    """What a member had from one generation on, in which it did not change."""
+    """A member's assignment over generations in which it did not change."""
 
     __slots__ = ("assigned", "client_id", "disputed", "member_id", "seq")
 
@@ -51,16 +51,16 @@ class _Holding:
         self.client_id = row.of.member.client_id
         self.assigned = row.assigned
         self.seq = row.of.seq
-        """The last generation in which it had it."""
+        """The last generation with this assignment."""
         self.disputed = False
-        """Another member has some of it at the same time."""
+        """Another member has part of it at the same time."""
 
 
 class PartitionOwners:
-    """Who had each partition of one group last; holds as much as the group has partitions.
+    """The last owner of each partition of one group; memory is bounded by the partitions.
 
-    A partition that nobody had for some generations, as between the two rounds of a cooperative rebalance,
-    moves from who had it last. The partitions of share groups have no owner.
+    A partition without an owner for some generations, as between the two rounds of a cooperative rebalance,
+    moves from its last owner. The partitions of share groups have no owner.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class PartitionOwners:
         self._seq = -1
 
     def take(self, row: AssignmentRow, moves: list[MoveRow]) -> None:
-        """Take what a member has in the newest generation; adds to `moves` what has moved to it."""
+        """Set a member's assignment in the newest generation, and append the partitions that moved to it to `moves`."""
         of = row.of
         if of.phase not in OWNED or of.protocol == SHARE:
             return
@@ -79,7 +79,7 @@ class PartitionOwners:
         member = of.member
         last = self._before.get(member.member_id)
         if last is not None and not last.disputed and last.assigned == row.assigned:
-            # most members keep what they have, and so nobody else has had it
+            # most members keep their assignment, so nothing of it has moved
             last.seq = of.seq
             last.client_id = member.client_id
             self._now[member.member_id] = last

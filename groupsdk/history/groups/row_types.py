@@ -1,4 +1,4 @@
-"""Declare what following a group gives: rows of generations, members, memberships, departures and rejects."""
+"""The rows of a group's timeline: generations, members, memberships, departures, topics and rejects."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from groupsdk.history.groups.member import Member
 
 
 class GroupRecord(NamedTuple):
-    """One record of a group, as it stands in the log."""
+    """One record of a group, undecoded."""
 
     group_id: str
     partition: int
@@ -26,15 +26,15 @@ class GenerationRow(NamedTuple):
     protocol: str
     """"classic", "consumer", "share" or "streams"."""
     protocol_type: str
-    """What the members of a classic group are to each other: "consumer", "connect"; "" for an empty group."""
+    """The protocol type of a classic group: "consumer", "connect"; "" for an empty group."""
     incarnation: int
-    """0, and one more each time that the group was deleted and made again."""
+    """0, and one more each time the group was deleted and recreated."""
     seq: int
-    """Counts the generations of a group over all incarnations: orders them, whatever the numbers do."""
+    """Counts the generations over all incarnations, so it orders them even if generation numbers repeat."""
     generation: int
     ts_ms: int
     state_ts_ms: int
-    """-1 where the record does not say."""
+    """-1 if the record does not have it."""
     assignor: str | None
     leader: str | None
     n_members: int
@@ -43,20 +43,20 @@ class GenerationRow(NamedTuple):
     gone: int
     changed: int
     causes: tuple[Cause, ...]
-    """Without leave and expiry, between which commits decide."""
+    """Without leave and expiry, which only commits tell apart."""
     is_first: bool
-    """Nothing is known of the generation before."""
+    """The previous generation is unknown."""
     missing_before: int
-    """How many generations the log does not have between this one and the one before."""
+    """How many generations are missing from the log before this one."""
     coordinator_changed: bool
     balance_stddev: float
     is_empty: bool
     converged_ms: int
-    """When the last member had what it was to get, where the log tells; -1 where not."""
+    """When the last member reached its target assignment; -1 if the log does not show it."""
     partition: int
     offset: int
     leader_epoch: int
-    """Of the log's partition: it rises with each coordinator."""
+    """The leader epoch of the log's partition; it rises with each coordinator."""
 
 
 class MemberRow(NamedTuple):
@@ -75,57 +75,57 @@ class MemberRow(NamedTuple):
 
 
 class MembershipRow(NamedTuple):
-    """One stay of a member in a group."""
+    """One membership: a member's time in a group."""
 
     group_id: str
     protocol: str
     member: Member
-    """As it was last."""
+    """The member as of its last generation."""
     first_seq: int
     last_seq: int
     first_generation: int
     last_generation: int
     start_ms: int
     end_ms: int
-    """-1: it is still there."""
+    """-1: it has not ended."""
     end_reason: str | None
-    """None: it is still there, or it is not known yet: see `DepartureRow`."""
+    """None: it has not ended, or the reason is decided later; see `DepartureRow`."""
     end_seq: int
-    """The first generation without it; -1: it is still there."""
+    """The first generation without it; -1: it has not ended."""
     partition: int
     offset: int
 
 
 class DepartureRow(NamedTuple):
-    """A member that is in a generation no more and has no successor: it left, or its session timed out."""
+    """A member that is gone without a successor: it left, or its session timed out."""
 
     group_id: str
     protocol: str
-    """Of the first generation without it."""
+    """The protocol of the first generation without it."""
     seq: int
     """The first generation without it."""
     generation: int
     ts_ms: int
-    """When it went: as that generation began, unless the log tells more closely."""
+    """When it was gone: as that generation began, unless the log is more precise."""
     member: Member
-    """As it was last, with what it had: that may be less than it was to get."""
+    """The member as of its last generation, with the partitions that it owned, which may be fewer than its target."""
     superseded: bool
-    """Its client, of which there was no other, had come a second time while it was still there."""
+    """Its client had joined a second time while this member was still in the group."""
     alive_ms: int = -1
-    """When it last answered the coordinator, where the log tells; -1 where not."""
+    """When it last answered the coordinator; -1 if the log does not show it."""
     behind: bool = False
-    """It had not come to the epoch before yet."""
+    """It had not reached the previous epoch."""
 
 
 class TopicRow(NamedTuple):
-    """The name of a topic that records name by its id."""
+    """The name of a topic that records refer to by id."""
 
     topic_id: str
     topic: str
 
 
 class RejectRow(NamedTuple):
-    """A record that could not be decoded, or part of one."""
+    """A record, or a part of one, that could not be decoded."""
 
     group_id: str
     partition: int

@@ -15,18 +15,18 @@ from groupsdk.history.kernel.columns import Longs, micros
 
 
 _HABIT: Final = 4
-"""A group that is known for so many windows has habits to compare with."""
+"""A history of at least this many windows has a usual rate to compare with."""
 _UNUSUAL: Final = 5
-"""So many times as often as otherwise is unusual."""
+"""Rebalancing this many times as often as otherwise is unusual."""
 _SHORT: Final = 4
-"""A stay is short beside a history that is so many times as long."""
+"""A membership is short if the history is at least this many times as long."""
 _QUIET: Final = 3
-"""A pause of so many times the usual one is quiet."""
+"""A pause this many times the usual one ends a storm."""
 _USUAL: Final = 0.9
 _NOT_THEIRS: Final = frozenset(
     {str(Cause.COORDINATOR_RESTART), str(Cause.STATIC_REPLACED), "group_deleted"}
 )
-"""Ends of memberships that are not the client's doing."""
+"""Ends of memberships that the client did not cause."""
 _SEPARATORS: Final = re.compile(r"([-._:@/ ]+)")
 _NUMBERED: Final = re.compile(r"([a-zA-Z]*[aeiouyAEIOUY][a-zA-Z]*)\d{1,3}")
 _RUN: Final = re.compile(r"\*(?:[-._:@/ ]+\*)+")
@@ -44,16 +44,16 @@ class Rebalance(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """One stay of a member."""
+    """One membership of a member: from its first generation to its last."""
 
     client_id: str
     client_host: str
     first_seq: int
     last_seq: int
     stay_ms: int
-    """-1: it goes on, or it is not known how long it lasted."""
+    """-1: it has not ended, or its length is not known."""
     end_reason: str
-    """"": it goes on."""
+    """Empty: it has not ended."""
 
 
 class Storm(NamedTuple):
@@ -69,11 +69,11 @@ class Storm(NamedTuple):
     culprit_client: str | None
     """A client's id; where it changes each time, its pattern, with `*` for what changes."""
     culprit_changes: int | None
-    """How often its members came and went."""
+    """How often its members joined and left."""
     culprit_clients: int | None
-    """How many ids it had."""
+    """How many client ids it had."""
     culprit_host: str | None
-    """Where it runs, if that is one host."""
+    """Its host, if there is only one."""
     downtime_ms: int
 
 
@@ -86,18 +86,18 @@ def storms(
 ) -> Iterator[Storm]:
     """Find the storms of one group.
 
-    Rebalances are dense where there are `generations` of them within `window_ms`; where they pause for much longer than
-    usual, one storm ends and the next begins. They are a storm where most of them come of members that stayed for a
-    short time only, or came again for nothing; or where the group rebalances far more often than it otherwise does. A
-    group that starts, or stops, within a log that is not much longer is none.
+    Rebalances are dense if there are `generations` of them within `window_ms`; a pause much longer than usual ends
+    one run and begins the next. A run is a storm if most of its rebalances were caused by short memberships or by
+    rejoins without a change, or if the group rebalances far more often in it than otherwise. A group that starts or
+    stops within a log not much longer than that is not a storm.
 
     Args:
         rebalances: of the group, in their order.
         memberships: of its members.
-        generations: how many are dense.
-        window_ms: within how many milliseconds.
+        generations: how many rebalances within `window_ms` are dense.
+        window_ms: the window, in milliseconds.
     """
-    # what is there before anyone joins is no rebalance
+    # the record written before the first join is not a rebalance
     counted = [each for each in rebalances if each.cause != str(Cause.CREATED)]
     if len(counted) < generations:
         return
@@ -119,17 +119,17 @@ def storms(
             yield _storm(run, of_all, of_short)
 
 
-def _changes(stay: Membership) -> tuple[int, ...]:
-    """Return the generations that a member made by its coming and going."""
-    if stay.stay_ms < 0 and not stay.end_reason:
-        return (stay.first_seq,)
-    return (stay.first_seq, stay.last_seq + 1)
+def _changes(membership: Membership) -> tuple[int, ...]:
+    """Return the generations that a member caused by joining and leaving."""
+    if membership.stay_ms < 0 and not membership.end_reason:
+        return (membership.first_seq,)
+    return (membership.first_seq, membership.last_seq + 1)
 
 
 def _dense(
     counted: Sequence[Rebalance], many: int, window_ms: int
 ) -> Iterator[Sequence[Rebalance]]:
-    """Cut out the ownership in which each rebalance is one of many, and cut those where they are quiet."""
+    """Yield the runs of dense rebalances, split where they pause."""
     last = -1
     start = 0
     for place in range(len(counted) - many + 1):
@@ -157,21 +157,21 @@ def _cut(run: Sequence[Rebalance], many: int, window_ms: int) -> Iterator[Sequen
 
 
 class _Changes:
-    """Finds who came and went in a run of generations, without a look at all memberships for each run."""
+    """Index of the memberships that begin or end in a run of generations."""
 
     def __init__(self, memberships: Sequence[Membership]) -> None:
-        self._stays = memberships
+        self._memberships = memberships
         self._seqs: Longs | None = None
         self._order: list[int] = []
 
     def within(self, seqs: Set[int]) -> Iterator[Membership]:
-        """Give the stay of each coming and going that is the client's doing; a stay may come twice."""
+        """Yield the membership of each join or leave caused by the client; a membership may be yielded twice."""
         if self._seqs is None:
             changes = [
                 (seq, place)
-                for place, stay in enumerate(self._stays)
+                for place, each in enumerate(self._memberships)
                 for seq in (
-                    _changes(stay) if stay.end_reason not in _NOT_THEIRS else (stay.first_seq,)
+                    _changes(each) if each.end_reason not in _NOT_THEIRS else (each.first_seq,)
                 )
             ]
             changes.sort()
@@ -182,7 +182,7 @@ class _Changes:
             self._seqs[first:last].tolist(), self._order[first:last], strict=True
         ):
             if seq in seqs:
-                yield self._stays[place]
+                yield self._memberships[place]
 
 
 def _storm(run: Sequence[Rebalance], memberships: _Changes, short: _Changes) -> Storm:
@@ -211,15 +211,15 @@ _NOBODY: Final[_Culprit] = (None, None, None, None)
 
 
 def _culprit(changing: Iterable[Membership]) -> _Culprit | None:
-    """Find the client whose members came and went most often."""
+    """Find the client whose members joined and left most often."""
     found: defaultdict[tuple[str, str], list[Membership]] = defaultdict(list)
-    for stay in changing:
-        pattern = pattern_of(stay.client_id)
-        # ids that have nothing in common are told by where they come from
-        found[pattern, stay.client_host if pattern == _ANY else ""].append(stay)
+    for each in changing:
+        pattern = pattern_of(each.client_id)
+        # ids that have nothing in common are told apart by host
+        found[pattern, each.client_host if pattern == _ANY else ""].append(each)
     if not found:
         return None
-    # the name decides between two that did the same, so that a second run says the same
+    # the name breaks ties, so that a second run returns the same client
     (pattern, _), changes = max(found.items(), key=lambda each: (len(each[1]), each[0]))
     ids = Counter(each.client_id for each in changes)
     commonest, times = max(ids.items(), key=lambda each: (each[1], each[0]))
@@ -231,7 +231,7 @@ def _culprit(changing: Iterable[Membership]) -> _Culprit | None:
 
 
 def storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:
-    """Lay a storm out as a row of its table."""
+    """Convert a storm to a row of its table."""
     return (
         group_id,
         micros(storm.start_ms),
@@ -251,9 +251,9 @@ def storm_row(group_id: str, storm: Storm) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=4096)
 def pattern_of(client_id: str) -> str:
-    """Return what memberships of a client's id that has something new in it each time, with `*` for that.
+    """Return the constant part of a client id that changes with each start, with `*` for the rest.
 
-    New are numbers, hexadecimal digits, and the letters of which names of pods are made at random.
+    Numbers, hexadecimal digits and the random letters of pod names count as changing.
     """
     parts = [
         part if place % 2 else _part(part)

@@ -1,4 +1,4 @@
-"""Follow all groups through their records in the order of the log, one group after the other."""
+"""Replay the records of groups in log order into generations, members and memberships."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -25,19 +25,18 @@ from groupsdk.wire.coordinator_records.offsets_log import KEYS, read_key, read_v
 
 PARTITION_METADATA: Final = 4
 _GROUP_TYPES: Final = frozenset({GROUP_METADATA, *(family.epoch for family in MODERN_PROTOCOLS)})
-"""The records whose tombstones end a group, or its time under a protocol."""
+"""The record types whose tombstone ends a group, or its time under a protocol."""
 
 
 def follow_groups(records: Iterable[GroupRecord]) -> Iterator[Row]:
-    """Follow the groups.
+    """Replay groups, one after the other.
 
-    Holds one group at a time, and of it one generation: a million groups take no more memory than one, and
-    neither do a million generations. A record that cannot be decoded comes out as a `RejectRow`, and the
-    group goes on without it.
+    Holds one group at a time, and one generation of it, so memory does not grow with the number of groups or
+    generations. A record that cannot be decoded becomes a `RejectRow`, and the group continues without it.
 
     Args:
-        records: those of a group together, in the order of the log. One that stands in twice, as from two
-            copies of a segment, counts once.
+        records: the records of each group together, in log order. A duplicate, as from two copies of a
+            segment, counts once.
     """
     group: GroupTimeline | None = None
     last: GroupRecord | None = None
@@ -61,17 +60,17 @@ class GroupTimeline:
         self._incarnations = Incarnations()
         self._phase: ProtocolPhase | None = None
         self._protocol = ""
-        # set by the tombstone of a group with members: it is deleted unless another protocol goes on with them
+        # set by the tombstone of a group with members: it is deleted unless another protocol continues with them
         self._handed: Handover | None = None
         self._ended_ms = -1
 
     @property
     def generations(self) -> int:
-        """How many generations have begun; the last of them goes on."""
+        """How many generations have begun, the current one included."""
         return self._incarnations.generations
 
     def take(self, record: GroupRecord) -> Iterator[Row]:
-        """Take the next record; gives what it completes."""
+        """Process the next record, and yield the rows it completes."""
         record_type = -1
         try:
             data = record.key or b""
@@ -100,7 +99,7 @@ class GroupTimeline:
             yield from self._begin(protocol, family)
         phase = self._phase
         if phase is None or protocol != self._protocol:
-            # the tombstones of what ended before
+            # tombstones of a phase that ended before
             return
         if value is None and record_type in _GROUP_TYPES:
             self._handed = yield from phase.give_up()
@@ -111,11 +110,11 @@ class GroupTimeline:
         yield from phase.take(record, record_type, key, value)
 
     def _begin(self, protocol: str, family: ModernProtocol | None) -> Iterator[Row]:
-        """Let a protocol's records count; what the one before left goes on under it."""
+        """Begin a phase under a protocol, with the state that the previous phase handed over."""
         if self._phase is not None:
             if protocol == self._protocol:
                 return
-            # the log does not have its end
+            # the log does not hold the end of the previous phase
             self._handed = yield from self._phase.give_up()
         elif self._handed is not None and protocol == self._protocol:
             yield from self._deleted()
@@ -133,7 +132,7 @@ class GroupTimeline:
         yield from self._incarnations.memberships.end(GROUP_DELETED, self._ended_ms)
 
     def close(self) -> Iterator[Row]:
-        """End; gives what is left to tell."""
+        """End the group, and yield the remaining rows."""
         if self._phase is not None:
             yield from self._phase.flush()
         if self._handed is not None:
@@ -146,4 +145,4 @@ class GroupTimeline:
 
 
 KNOWN_TYPES: Final = frozenset(KEYS)
-"""The record types that are understood; others are counted and passed over."""
+"""The record types that can be decoded; others are counted and skipped."""

@@ -1,4 +1,4 @@
-"""Take from the records of groups of the newer protocols what tells the names of the topic ids in them."""
+"""Collect hints to the names of topic ids from the records of groups of the newer protocols."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -11,31 +11,31 @@ from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 _MEMBERS: Final = frozenset(protocol.member for protocol in MODERN_PROTOCOLS)
 _TARGETS: Final = frozenset(protocol.target for protocol in MODERN_PROTOCOLS)
 HINT_TYPES: Final = _MEMBERS | _TARGETS
-"""The types of the records that tell."""
+"""The types of the records with hints."""
 
 
 class TopicHint(NamedTuple):
-    """One thing that a record tells of a group."""
+    """A topic name or topic id that a record of a group mentions."""
 
     topic: str | None
-    """A member subscribes to it."""
+    """The name of a topic that a member subscribes to; None in an assignment."""
     topic_id: str | None
-    """A member is to get partitions of it."""
+    """The id of a topic that a member is assigned; None in a subscription."""
     last_partition: int
-    """The highest of those; -1 of a subscription."""
+    """The highest partition assigned; -1 in a subscription."""
     is_open: bool
-    """A member subscribes to a pattern: what names there are is not told."""
+    """A member subscribes to a pattern, so the record does not list all names."""
 
 
 def topic_hints(record_type: int, key: bytes, value: bytes | None) -> Iterator[TopicHint]:
-    """Tell what a record says; nothing where it is a tombstone, of another type, or cannot be decoded."""
+    """Yield the hints of a record: none if it is a tombstone, of another type, or cannot be decoded."""
     if value is None or record_type not in HINT_TYPES:
         return
     try:
         of_what: Any = read_key(key)
         found: Any = read_value(of_what, value)
     except DecodeError:
-        # said elsewhere
+        # the group's timeline reports it as a reject
         return
     if record_type in _TARGETS:
         for each in getattr(found, "topic_partitions", ()):
@@ -50,7 +50,7 @@ def topic_hints(record_type: int, key: bytes, value: bytes | None) -> Iterator[T
 
 
 def hints_in_topic_list(key: bytes, value: bytes | None) -> Iterator[TopicHint]:
-    """Tell the names of topic ids in a record of the topics that a group subscribes to (until Kafka 4.0)."""
+    """Yield names with their ids from a record of a group's partition metadata (until Kafka 4.0)."""
     if value is None:
         return
     try:

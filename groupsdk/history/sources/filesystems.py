@@ -1,4 +1,4 @@
-"""Find the file system of a path or URI: this machine's, one that pyarrow knows, or one that Spark alone knows."""
+"""Find the file system of a path or URI: this machine's, one that pyarrow supports, or one that only Spark supports."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 
 
 def local_path(path: str) -> Path | None:
-    """Return where a path or URI is on this machine; None where it is on another file system.
+    """Return the local path of a path or URI; None if it is on another file system.
 
     `file:/a`, as Hadoop writes it, `file:///a` and `/a` are the same.
     """
@@ -32,10 +32,10 @@ def local_path(path: str) -> Path | None:
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """Return pyarrow's file system that a path or URI is on, and what the path is called there.
+    """Return pyarrow's file system of a path or URI, and the path on it.
 
     Raises:
-        ConfigError: the URI is of no file system that pyarrow knows here.
+        ConfigError: pyarrow does not support the URI's file system here.
     """
     local = local_path(path)
     if local is not None:
@@ -43,12 +43,12 @@ def file_system(path: str) -> tuple[Any, str]:
     try:
         system, inner = fs.FileSystem.from_uri(path)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"no file system is known for {path}: {error}") from error
+        raise ConfigError(f"pyarrow does not support the file system of {path}: {error}") from error
     return system, inner
 
 
 def is_supported(path: str) -> bool:
-    """Tell whether workers can read and write there: on this machine, or on a file system that pyarrow knows."""
+    """Return whether workers can read and write there: on this machine, or on a file system that pyarrow supports."""
     try:
         file_system(path)
     except ConfigError:
@@ -57,11 +57,11 @@ def is_supported(path: str) -> bool:
 
 
 def prepare_folders(path: str, folders: Sequence[str]) -> str | None:
-    """Empty some folders of a directory into which tasks are to write, and make them where they are missing.
+    """Create folders of a directory for tasks to write to, and empty those that exist.
 
     Returns:
-        The directory, as every worker understands it; None where it is on a file system that pyarrow does
-        not know, though Spark may ("s3a://", "abfss://"): nothing is done then.
+        The directory's path or URI for the workers; None, with nothing done, if pyarrow does not support its
+        file system, though Spark may ("s3a://", "abfss://").
     """
     try:
         system, inner = file_system(path)
@@ -76,14 +76,14 @@ def prepare_folders(path: str, folders: Sequence[str]) -> str | None:
 
 
 class StorageDirectory:
-    """A directory, of this machine or on any file system that Spark's session knows; for the driver.
+    """A directory on this machine, or on any file system that the Spark session supports; for the driver.
 
     Args:
-        spark: the session, for what is not on this machine; None: the directory is on this machine.
+        spark: the session, for a directory that is not on this machine; None: it is on this machine.
         root: its path or URI.
 
     Raises:
-        ConfigError: Spark knows no such file system either, or there is no session and it is not on this machine.
+        ConfigError: Spark does not support the file system either, or there is no session for a directory elsewhere.
     """
 
     def __init__(self, spark: "SparkSession | None", root: str) -> None:
@@ -93,7 +93,7 @@ class StorageDirectory:
             self._local = local_path(root)
             if self._local is None:
                 raise ConfigError(
-                    f"{root} is not a directory of this machine: without Spark (--engine local) it has to be"
+                    f"{root} is not a directory on this machine, as --engine local needs: use --engine spark"
                 )
             self.root, self._system = str(self._local), None
             return
@@ -101,7 +101,7 @@ class StorageDirectory:
         self._settings: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
         self.root = root.rstrip("/") or "/"
         if not _SCHEME.match(root) and self._default_scheme() != "file":
-            # without a scheme it is on Spark's own default, which everything is written to
+            # without a scheme it is on Spark's default file system, where everything is written
             self.root = self._system_of(root).makeQualified(self._path("")).toString()
         self._local = local_path(self.root)
         self._system = None if self._local is not None else self._system_of(root)
@@ -117,16 +117,18 @@ class StorageDirectory:
         except Exception as error:
             # py4j's, with Java's stack in it
             reason = str(getattr(error, "java_exception", error)).splitlines()[0]
-            raise ConfigError(f"Spark knows no file system for {root}: {reason}") from error
+            raise ConfigError(
+                f"Spark does not support the file system of {root}: {reason}"
+            ) from error
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is such a file or directory."""
+        """Return whether the file or directory exists."""
         if self._local is not None:
             return (self._local / name).exists()
         return bool(self._system.exists(self._path(name)))
 
     def delete(self, name: str) -> None:
-        """Delete a file or directory with what is in it, if it is there."""
+        """Delete a file, or a directory with its contents, if it exists."""
         if self._local is None:
             self._system.delete(self._path(name), True)
             return
@@ -137,7 +139,7 @@ class StorageDirectory:
             place.unlink(missing_ok=True)
 
     def move(self, source: str, target: str) -> None:
-        """Move a directory to a place where there is nothing, and make the directory above it.
+        """Move a directory to a path that does not exist, and create its parent.
 
         Raises:
             ConfigError: it cannot be moved.
@@ -151,7 +153,7 @@ class StorageDirectory:
             raise ConfigError(f"{self.root}/{source} cannot be moved to {target}")
 
     def write(self, name: str, data: bytes) -> str:
-        """Write a file, in the place of what is there; returns its path or URI."""
+        """Write or replace a file; returns its path or URI."""
         if self._local is not None:
             place = self._local / name
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +167,7 @@ class StorageDirectory:
         return f"{self.root}/{name}"
 
     def find(self, pattern: str) -> list[tuple[str, int]]:
-        """List the files that a pattern of Hadoop's matches, of what is not on this machine: URI and size."""
+        """List the files that match a Hadoop glob on a remote file system: URI and size."""
         found = self._system.globStatus(self._path(pattern)) or ()
         return sorted((each.getPath().toString(), each.getLen()) for each in found if each.isFile())
 

@@ -29,13 +29,13 @@ class SegmentFile:
     """One segment file of one partition."""
 
     path: str
-    """As its file system names it."""
+    """The path on its file system."""
     partition: int
     size: int
 
     @property
     def name(self) -> str:
-        """Names what a task makes of it; no other file of the log has it."""
+        """The name of its task's output files, unique in the log."""
         return f"part-{self.partition:05}-{Path(self.path).stem}"
 
 
@@ -55,7 +55,7 @@ class SegmentTask:
 
     @property
     def name(self) -> str:
-        """Names what it makes."""
+        """The name of its output files."""
         return self.segment.name
 
     @property
@@ -64,13 +64,13 @@ class SegmentTask:
         return self.segment.size
 
     def read(self) -> TableBatches:
-        """Read the file; gives batches, each with the name of its table or stage."""
+        """Read the file; yields batches, each with the name of its table or stage."""
         system, _ = file_system(self.root)
         with system.open_input_stream(self.segment.path) as file:
             yield from read_file(file, self.segment, chunk_bytes=self.chunk_bytes)
 
     def raw(self) -> Iterator[Any]:
-        """Read the file; gives its records as they stand there, as rows of the schema `kernel.arrow_rows.RAW`."""
+        """Read the file; yields its undecoded records, as rows of the schema `kernel.arrow_rows.RAW`."""
         system, _ = file_system(self.root)
         with system.open_input_stream(self.segment.path) as file:
             for found in read_segment(file, chunk_bytes=self.chunk_bytes):
@@ -79,7 +79,7 @@ class SegmentTask:
 
 
 def read_file(file: Any, segment: SegmentFile, *, chunk_bytes: int = CHUNK_BYTES) -> TableBatches:
-    """Read a segment file; gives batches, each with the name of its table or stage.
+    """Read a segment file; yields batches, each with the name of its table or stage.
 
     Args:
         file: opened for reading.
@@ -105,7 +105,7 @@ def _bad_batches(chunk: Chunk, segment: SegmentFile) -> Iterator[Reject]:
 
 def twice(topic: str, partition: int, one: str, other: str) -> ConfigError:
     return ConfigError(
-        f"partition {partition} of {topic} stands in {one} and in {other}:"
+        f"partition {partition} of {topic} is in both {one} and {other}:"
         " name the directory of one broker"
     )
 
@@ -119,17 +119,17 @@ def missing(path: str, topic: str) -> ConfigError:
 def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:
     """List the segment files of a topic under a path, by partition and offset.
 
-    Empty files, indexes, and what a broker is about to delete or swap in are left out. Links are followed; a
-    directory that is reached in several ways counts once.
+    Skips empty files, indexes, and files that a broker is about to delete or swap in. Follows links; a directory
+    that is reached in several ways counts once.
 
     Raises:
-        ConfigError: there is no such path, it has no segment files, something in it may not be listed, or a
-            partition stands in two places, as the copies that two brokers have of it: both would be counted.
+        ConfigError: the path does not exist, it has no segment files, a directory in it may not be listed, or a
+            partition is in two directories, as the copies of two brokers: both would be counted.
     """
     system, root = file_system(path)
     info = system.get_file_info(root)
     if info.type == fs.FileType.NotFound:
-        raise ConfigError(f"there is no {path}")
+        raise ConfigError(f"{path} does not exist")
     name = re.compile(re.escape(topic) + "-" + NUMBER)
     found: dict[int, str] = {}
     segments: list[SegmentFile] = []
@@ -137,7 +137,7 @@ def find_segments(path: str, topic: str = TOPIC) -> list[SegmentFile]:
         match = name.fullmatch(Path(root).parent.name)
         if match is None or not SEGMENT.fullmatch(Path(root).name):
             raise ConfigError(
-                f"{path} is no segment file of a partition: its place would be"
+                f"{path} is not a segment file of a partition: expected"
                 f" {topic}-<partition>/<offset of 20 digits>.log"
             )
         return [SegmentFile(root, int(match[1]), info.size)]
@@ -180,13 +180,13 @@ def _folders(system: Any, root: str, name: "re.Pattern[str]") -> Iterator[str]:
 
 
 def _place(system: Any, path: str) -> str:
-    """Tell where a directory really is: a link may lead back to one that was listed, or above it."""
+    """Return the real path of a directory: a link may lead back to one that was listed, or above it."""
     return str(Path(path).resolve()) if isinstance(system, fs.LocalFileSystem) else path
 
 
 def _listed(system: Any, folder: str) -> list[Any]:
     try:
-        # names are decoded as they are asked for
+        # names are decoded when they are read
         return sorted(system.get_file_info(fs.FileSelector(folder)), key=lambda each: each.path)
     except PermissionError as error:
         raise ConfigError(
@@ -205,5 +205,5 @@ def _files(system: Any, folder: str, partition: int) -> list[SegmentFile]:
 
 
 def segment_tasks(path: str, topic: str = TOPIC) -> list[SegmentTask]:
-    """Return what reads the segment files under a path, one task a file; see `find_segments`."""
+    """Return the tasks that read the segment files under a path, one for each file; see `find_segments`."""
     return [SegmentTask(path, each) for each in find_segments(path, topic)]

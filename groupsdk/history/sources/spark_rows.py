@@ -1,4 +1,4 @@
-"""Say in which shape a source gives its records: as they stand in the log, or read into tables."""
+"""The rows that sources return to Spark: raw records, or the tables and stages that reading makes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -18,29 +18,26 @@ if TYPE_CHECKING:
 RAW_KIND: Final = "raw"
 """Any record, undecoded."""
 READ_KIND: Final = "read"
-"""What `groupsdk.history.reading` makes of the records: a column for each of its tables, or nothing where they are
-written by the task."""
+"""The tables of `groupsdk.history.reading`, a column for each; no rows if the task writes the tables itself."""
 
 SHAPES: Final[dict[str, Any]] = {RAW_KIND: RAW, READ_KIND: envelope_schema(READ_TABLES)}
 """The Arrow schema of each kind."""
 
 Reading = Callable[["str | None"], "DataFrame"]
-"""Reads a log with Spark, by the rules of `groupsdk.history.reading`. Takes the directory into which the tasks write the
-tables, as every worker understands it; None where they cannot, and the rows go through Spark."""
+"""Reads a log with Spark, by `groupsdk.history.reading`. Takes the directory to which tasks write the tables, as a path or
+URI for the workers; None if they cannot write there, so the rows go through Spark."""
 
 
 def kind_of(options: Mapping[str, str]) -> str:
-    """Return the kind that a source's options name.
+    """Return the kind of rows that a source's options choose.
 
     Raises:
-        ConfigError: there is no such kind, or `land` is given with another one than "read".
+        ConfigError: the kind is unknown, or `land` is given with a kind other than "read".
     """
     kind = options.get("kind", RAW_KIND)
     shape_of(kind)
     if options.get("land") and kind != READ_KIND:
-        raise ConfigError(
-            f"land={options['land']!r} needs kind={READ_KIND!r}, not {kind!r}: records of other kinds are given whole"
-        )
+        raise ConfigError(f"land={options['land']!r} needs kind={READ_KIND!r}, not {kind!r}")
     return kind
 
 
@@ -48,19 +45,19 @@ def shape_of(kind: str) -> Any:
     """Return the Arrow schema of a kind.
 
     Raises:
-        ConfigError: there is no such kind.
+        ConfigError: the kind is unknown.
     """
     if kind not in SHAPES:
-        raise ConfigError(f"there are no records of the kind {kind!r}: say {', '.join(SHAPES)}")
+        raise ConfigError(f"kind must be one of {', '.join(SHAPES)}, not {kind!r}")
     return SHAPES[kind]
 
 
 def write_or_wrap(made: TableBatches, land: str | None, name: str) -> Iterator[Any]:
-    """Write what a task reads where `land` says so; otherwise give it as rows of the kind "read".
+    """Write a task's batches to the directory `land`; without one yield them as rows of the kind "read".
 
     Args:
-        made: of `groupsdk.history.reading`.
-        land: the directory of the tables.
+        made: the batches of `groupsdk.history.reading`.
+        land: the directory of the tables; None: yield rows.
         name: of the task's files.
     """
     if land is None:
@@ -71,20 +68,20 @@ def write_or_wrap(made: TableBatches, land: str | None, name: str) -> Iterator[A
 
 
 def read_frame(frame: "DataFrame", run: Callable[[Iterable[Any]], Iterator[Any]]) -> "DataFrame":
-    """Read rows of a DataFrame in Spark's workers with `run`, which gives rows of the kind "read"."""
+    """Map a DataFrame in Spark's workers with `run`, which yields rows of the kind "read"."""
     return frame.mapInArrow(run, spark_ddl(SHAPES[READ_KIND]))
 
 
 def spark_ddl(schema: Any) -> str:
-    """Write an Arrow schema the way Spark declares one."""
+    """Return the Spark DDL of an Arrow schema."""
     return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
 
 
 def spark_type(kind: Any) -> str:
-    """Write an Arrow type the way Spark declares one.
+    """Return the Spark DDL of an Arrow type.
 
     Raises:
-        ConfigError: it is none that the history has.
+        ConfigError: the history does not use the type.
     """
     if pa.types.is_struct(kind):
         inner = ", ".join(f"`{field.name}`: {spark_type(field.type)}" for field in kind)
@@ -97,7 +94,7 @@ def spark_type(kind: Any) -> str:
         return "timestamp"
     found = _TYPES.get(str(kind))
     if found is None:
-        raise ConfigError(f"no type of Spark is known for Arrow's {kind}")
+        raise ConfigError(f"no Spark type is known for the Arrow type {kind}")
     return found
 
 

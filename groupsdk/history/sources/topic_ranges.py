@@ -31,12 +31,12 @@ _KAFKA: Final = "kafka."
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 _RECORD_BYTES: Final = 100
-"""About what a record takes, for an estimate of what there is to read."""
+"""The approximate size of a record, to estimate how much there is to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRange:
-    """The offsets of a partition that one task reads: from `start` up to `end`, which is not among them."""
+    """The offsets of a partition that one task reads: from `start` to `end`, exclusive."""
 
     partition: int
     start: int
@@ -44,19 +44,19 @@ class TopicRange:
 
     @property
     def name(self) -> str:
-        """Names what a task makes of it."""
+        """The name of the task's output files."""
         return f"part-{self.partition:05}-{self.start:020}"
 
 
 class TopicSettings:
-    """What is read of a live topic, and from where; goes to other processes.
+    """The settings of reading a live topic; can be pickled.
 
     Args:
-        source: what reads it, for errors.
+        source: the name of the reader, for errors.
         options: as `groupsdk.history.sources.spark_topic.TopicDataSource` declares them.
 
     Raises:
-        ConfigError: an option has a value that it cannot have, or no broker is named.
+        ConfigError: an option has an invalid value, or bootstrap.servers is missing.
     """
 
     def __init__(self, source: str, options: Mapping[str, str]) -> None:
@@ -71,7 +71,7 @@ class TopicSettings:
         limit = own.get("max_offsets")
         self.max_offsets = None if limit is None else int(limit)
         if self.max_offsets is not None and self.max_offsets < 1:
-            raise ConfigError(f"max_offsets is {limit}; at least one has to be read at once")
+            raise ConfigError(f"max_offsets must be at least 1, not {limit}")
         self.kafka = {
             key.removeprefix(_KAFKA): value for key, value in own.items() if key not in _OWN
         }
@@ -83,45 +83,45 @@ class TopicSettings:
         return TopicReader(self.kafka)
 
     def spans(self) -> dict[int, Span]:
-        """Look up the partitions that are to be read, and their offsets."""
+        """Look up the partitions to read, and their offsets."""
         with self.open() as reader:
             there = reader.partitions(self.topic)
             unknown = self.only - set(there)
             if unknown:
                 raise ConfigError(
-                    f"{self.topic} has no partitions {sorted(unknown)}: they are 0 to {len(there) - 1}"
+                    f"{self.topic} has no partitions {sorted(unknown)}: it has 0 to {len(there) - 1}"
                 )
             return reader.spans(self.topic, sorted(self.only) or there)
 
     def starts(self, spans: Mapping[int, Span]) -> dict[int, int]:
-        """Return the offset at which each partition is begun."""
+        """Return the first offset to read of each partition."""
         return {
             partition: _place(self.starting, partition, span, span.start, "startingOffsets")
             for partition, span in spans.items()
         }
 
     def ends(self, spans: Mapping[int, Span]) -> dict[int, int]:
-        """Return the offset before which each partition is ended."""
+        """Return the offset at which to stop in each partition, exclusive."""
         return {
             partition: _place(self.ending, partition, span, span.end, "endingOffsets")
             for partition, span in spans.items()
         }
 
     def ranges(self) -> list[TopicRange]:
-        """Look up what a batch reads: from where the partitions start up to where they end now."""
+        """Look up the ranges of a batch: from the partitions' start offsets to their end now."""
         spans = self.spans()
         starts, ends = self.starts(spans), self.ends(spans)
         return [TopicRange(each, starts[each], ends[each]) for each in sorted(spans)]
 
     def raw(self, part: TopicRange) -> Iterator[Any]:
-        """Give the records as they stand in the log."""
+        """Yield the undecoded records of a range."""
         for fetched in self._fetched(part):
             records = within(fetched.records, part)
             if len(records):
                 yield raw_rows(records, part.partition)
 
     def made(self, part: TopicRange) -> TableBatches:
-        """Read the records by the rules of `groupsdk.history.reading`."""
+        """Read a range; yields batches, each with the name of its table or stage."""
         place = f"{self.topic}-{part.partition}"
         reader = Reader()
         for fetched in self._fetched(part):
@@ -141,7 +141,7 @@ class TopicSettings:
 
 
 def within(records: Records, part: TopicRange) -> Records:
-    """Keep the records of the range: batches are fetched as a whole."""
+    """Drop the records outside the range: brokers return whole batches."""
     chosen = (records.offsets >= part.start) & (records.offsets < part.end)
     return records if chosen.all() else records.take(chosen)
 
@@ -155,27 +155,27 @@ class TopicTask:
 
     @property
     def name(self) -> str:
-        """Names what it makes."""
+        """The name of its output files."""
         return self.range.name
 
     @property
     def size(self) -> int:
-        """About how many bytes it reads: the offsets that compaction has left out count as well."""
+        """About how many bytes it reads, offsets removed by compaction included."""
         return _RECORD_BYTES * (self.range.end - self.range.start)
 
     def read(self) -> TableBatches:
-        """Read the range; gives batches, each with the name of its table or stage."""
+        """Read the range; yields batches, each with the name of its table or stage."""
         return self.settings.made(self.range)
 
 
 def topic_tasks(options: Mapping[str, str]) -> list[TopicTask]:
-    """Return what reads a live topic up to its end of now, one task a partition.
+    """Return the tasks that read a live topic up to its current end, one for each partition.
 
     Args:
         options: Kafka's settings, and those of `groupsdk.history.sources.spark_topic.TopicDataSource`.
 
     Raises:
-        ConfigError: an option has a value that it cannot have, or no broker is named.
+        ConfigError: an option has an invalid value, or bootstrap.servers is missing.
         NetworkError: no broker can be reached.
     """
     settings = TopicSettings("the history", {**options, "kind": READ_KIND})
@@ -186,7 +186,7 @@ def _numbers(text: str | None) -> frozenset[int]:
     try:
         return frozenset(int(each) for each in (text or "").split(",") if each.strip())
     except ValueError:
-        raise ConfigError(f'partitions is {text!r}; say their numbers, such as "0,7"') from None
+        raise ConfigError(f'partitions must be numbers such as "0,7", not {text!r}') from None
 
 
 def _place(text: str, partition: int, span: Span, otherwise: int, option: str) -> int:
@@ -199,6 +199,6 @@ def _place(text: str, partition: int, span: Span, otherwise: int, option: str) -
         found = int(given.get(str(partition), otherwise))
     except (ValueError, AttributeError, TypeError):
         raise ConfigError(
-            f'{option} is {text!r}; say "earliest", "latest", or offsets as JSON: {{"7": 120}}'
+            f'{option} must be "earliest", "latest" or offsets as JSON such as {{"7": 120}}, not {text!r}'
         ) from None
     return min(max(found, span.start), span.end)

@@ -1,4 +1,4 @@
-"""Read a topic from brokers without a group, and so without leaving anything in the log that is read."""
+"""Read a topic from brokers without a group, so that reading writes nothing to the log that is read."""
 
 import asyncio
 from collections import defaultdict
@@ -41,9 +41,9 @@ T = TypeVar("T")
 
 CLIENT_ID: Final = "groupsdk-history"
 FETCH_BYTES: Final = 8 * 1024 * 1024
-"""How much is asked of a partition at once; a batch that is longer comes as a whole."""
+"""How many bytes to fetch of a partition at once; a longer batch is returned whole."""
 ATTEMPTS: Final = 8
-"""How often something is asked before its error is raised: leaders change, brokers restart."""
+"""How often a request is tried before its error is raised: leaders change, brokers restart."""
 BACKOFF_S: Final = 0.25
 _MAX_WAIT_MS: Final = 500
 _COMMITTED: Final = 1  # the isolation level: up to the first transaction that is still open
@@ -57,7 +57,7 @@ _LIST_OFFSETS_VERSION: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The offsets of a partition: from the first that is there up to the end, which is not there yet."""
+    """The offsets of a partition: from the first record to the end, exclusive."""
 
     start: int
     end: int
@@ -65,16 +65,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Records that were read of a partition, and where to go on."""
+    """Records of a partition, and the next offset to read."""
 
     records: Records
     base_offset: int
-    """Of the first batch: batches are read as a whole, so records before the offset asked for may be there."""
+    """The offset of the first batch: batches are whole, so records before the requested offset may be included."""
     next_offset: int
 
 
 class DataLossError(GroupSdkError):
-    """Offsets that were to be read are no longer there."""
+    """Offsets to be read are no longer in the log."""
 
 
 class TopicReader:
@@ -92,7 +92,7 @@ class TopicReader:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         given = {"client.id": CLIENT_ID, **settings}
-        # a member's settings want a group; this one is never joined
+        # a member's settings need a group id; this group is never joined
         self._config = MemberConfig.of({**given, "group.id": CLIENT_ID})
         self._runner = asyncio.Runner()
         self._connector = Connector(self._config)

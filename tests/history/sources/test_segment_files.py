@@ -125,9 +125,9 @@ def test_what_may_not_be_listed_is_an_error_unless_it_is_nobodys(
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("/no/such/place", "there is no /no/such/place"),
-        (__file__, "is no segment file of a partition"),
-        ("nonsense://bucket/x", "no file system is known"),
+        ("/no/such/place", "/no/such/place does not exist"),
+        (__file__, "is not a segment file of a partition"),
+        ("nonsense://bucket/x", "does not support the file system"),
     ],
 )
 def test_a_path_that_is_wrong_says_so(path: str, says: str) -> None:
