@@ -584,23 +584,6 @@ def write_report(
 
 
 def _archive(options: HistoryOptions) -> None:
-    from groupsdk.history.archive import archive, read_stream
+    from groupsdk.cli.history_following import archive
 
-    progress = Progress(quiet=options.quiet)
-    kafka = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
-    spark = start_session(options, progress)
-    try:
-        query = archive(
-            read_stream(spark, kafka),
-            options.out,
-            once=options.once,
-            trigger=f"{options.every} seconds",
-        )
-        progress.say(f"archiving to {options.out}" + ("" if options.once else "; Ctrl-C ends it"))
-        try:
-            query.awaitTermination()
-        except KeyboardInterrupt:
-            # between two batches or within one: the next start goes on where the checkpoint says
-            query.stop()
-    finally:
-        spark.stop()
+    archive(options, Progress(quiet=options.quiet))

@@ -208,3 +208,26 @@ def _given_names(options: HistoryOptions) -> Names:
 def _archive_name(path: str) -> str:
     local = local_path(path)
     return f"the archive {path.rstrip('/') if local is None else local}"
+
+
+def archive(options: HistoryOptions, progress: Progress) -> None:
+    """Write the records of a live cluster to an archive."""
+    from groupsdk.history.archive import archive as start, read_stream
+
+    kafka = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
+    spark = start_session(options, progress)
+    try:
+        query = start(
+            read_stream(spark, kafka),
+            options.out,
+            once=options.once,
+            trigger=f"{options.every} seconds",
+        )
+        progress.say(f"archiving to {options.out}" + ("" if options.once else "; Ctrl-C ends it"))
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            # the next start continues from the checkpoint
+            query.stop()
+    finally:
+        spark.stop()
