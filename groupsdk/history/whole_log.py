@@ -1,4 +1,4 @@
-"""Work out what is of the whole log and not of one group: topic names, coordinators, session timeouts, quality, lag.
+"""Compute the facts about the whole log: topic names, coordinators, session timeouts, quality, lag.
 
 It takes what the tasks of a stage have summed up, as Arrow tables, and runs once, on the driver.
 """
@@ -33,14 +33,14 @@ Committed = Callable[[Collection[str]], Mapping[tuple[str, str], int]]
 def topic_names(
     told: Any, given: Iterable[tuple[str, str]], committed: Committed
 ) -> dict[str, str]:
-    """Learn the names of topics that records of the newer protocols name by their ids.
+    """Return the names of the topics that records of the newer protocols refer to by id.
 
     Commits name a topic by both since Kafka 4.1, records of groups did so before it.
 
     Args:
         told: of the schema `reading.STAGED["told"]`.
-        given: ids and names, as asked from a cluster; they go before what the log tells.
-        committed: called only where names have to be inferred.
+        given: ids and names from a cluster; they take precedence over the log's.
+        committed: called only if names have to be inferred.
     """
     found: dict[str, str] = {}
     rows = told.to_pylist()
@@ -55,7 +55,7 @@ def topic_names(
 def _inferred(
     rows: list[dict[str, Any]], known: Collection[str], committed: Committed
 ) -> dict[str, str]:
-    """Infer names from what groups subscribe to and commit.
+    """Infer names from the groups' subscriptions and commits.
 
     Where nothing names an id, as in the log of a group that commits in transactions only, it is one of the topics that
     the groups which are assigned it subscribe to, and it has at least as many partitions as they committed of that one.
@@ -86,7 +86,7 @@ def _inferred(
 def _subscribed(
     rows: list[dict[str, Any]], known: Collection[str]
 ) -> tuple[dict[tuple[str, str], int], defaultdict[str, set[str]]]:
-    """Take the ids without a name that groups are assigned, with their last partitions, and what groups subscribe to."""
+    """Return the assigned ids without a name, with their last partitions, and the groups' subscriptions."""
     # a group that subscribes to a pattern may have any topic
     is_open = {row["group_id"] for row in rows if row["is_open"]}
     unnamed: dict[tuple[str, str], int] = {}
@@ -106,7 +106,7 @@ def _subscribed(
 def _agreed(
     fits: Iterable[tuple[str, str, str]], unnamed: Iterable[tuple[str, str]]
 ) -> defaultdict[str, set[str]]:
-    """Find the ids of which all groups that have them agree on one name."""
+    """Return the ids for which all their groups agree on one name."""
     groups = Counter(topic_id for _, topic_id in unnamed)
     agreeing = Counter((topic_id, topic) for _, topic_id, topic in fits)
     names: defaultdict[str, list[str]] = defaultdict(list)
@@ -129,7 +129,7 @@ def topics_table(names: Mapping[str, str]) -> Any:
 
 
 def took_over(coverage: Any) -> dict[tuple[int, int], int]:
-    """Return when each leader of a partition of the log took over, in milliseconds: when it first wrote something."""
+    """Return when each leader of a partition of the log first wrote a record, in milliseconds."""
     found: dict[tuple[int, int], int] = {}
     times = coverage.column("since").cast(pa.int64()).to_pylist()
     places = zip(
@@ -144,7 +144,7 @@ def took_over(coverage: Any) -> dict[tuple[int, int], int]:
 
 
 def session_timeout(sizes: Any) -> int | None:
-    """Return how long sessions last, as the members that fell silent tell; see `departures.learned_session_timeout`."""
+    """Return the session timeout learned from silences; see `departures.learned_session_timeout`."""
     return learned_session_timeout(
         zip(sizes.column("size").to_pylist(), sizes.column("length").to_pylist(), strict=True)
     )
@@ -229,7 +229,7 @@ def lower_bounds(spans: Any) -> Any:
     highest = np.empty(len(order), dtype=np.int64)
     for begin, end in zip(begins, [*begins[1:], len(order)], strict=True):
         highest[begin:end] = np.maximum.accumulate(offsets[order[begin:end]])
-    # of several at the same time each counts for all
+    # commits at the same time count for each other
     stops = np.append(peers[1:], len(order)) - 1
     highest = np.repeat(highest[stops], np.diff(np.append(peers, len(order))))
     by_row = np.empty(len(order), dtype=np.int64)

@@ -1,1 +1,1 @@
-"""Keep the tables of a history up to date: each update takes what is new of a log, and walks on where it stopped."""
+"""Keep the tables of a history up to date: each update reads the new records of a log, and continues each group where it stopped."""

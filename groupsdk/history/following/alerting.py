@@ -1,4 +1,4 @@
-"""Say what stands out in tables that are kept up to date, once as it begins and once as it ends."""
+"""Alert on findings in tables that are kept up to date, once as each begins and once as it ends."""
 
 import json
 import logging
@@ -28,13 +28,13 @@ _TIMEOUT_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is worth an alert.
+    """The rules that raise alerts.
 
     Attributes:
-        storm_window_ms: a storm is over when it is quiet for so long.
-        rebalances: so many rebalances of a group...
-        rebalances_window_ms: ...within so long; None: any number is right.
-        lag: a group that is further behind than this, in records of one partition; None: any lag is right.
+        storm_window_ms: a storm ends after this time without a rebalance.
+        rebalances: alert on this many rebalances of a group within `rebalances_window_ms`; None: never.
+        rebalances_window_ms: the window, in milliseconds.
+        lag: alert on a group that is further behind than this, in records of one partition; None: never.
     """
 
     storm_window_ms: int = 300_000
@@ -45,11 +45,11 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """Something that stands out.
+    """A condition that raises an alert.
 
     Attributes:
         rule: "storm", "no_owner", "rebalances" or "lag".
-        group_id: of whom.
+        group_id: of the group.
         text: a sentence for people; its numbers may change while the finding lasts.
     """
 
@@ -59,12 +59,12 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it has in common with the same finding at another time."""
+        """The identity of the finding at different times."""
         return self.rule, self.group_id
 
 
 def find(tables: ReadsTables, rules: Rules, now_ms: int) -> list[Finding]:
-    """Look for what stands out now.
+    """Find the conditions that hold now.
 
     Args:
         tables: up to date.
@@ -90,7 +90,7 @@ def _storms(tables: ReadsTables, rules: Rules, now_ms: int) -> Iterator[Finding]
 
 
 def _without_members(tables: ReadsTables) -> Iterator[Finding]:
-    """Find the groups that committed offsets, and have no members now."""
+    """Yield a finding for each group with committed offsets and no members."""
     rows = tables.read("generations", ("group_id", "seq", "n_members"))
     last = rows.group_by("group_id").aggregate([("seq", "max")])
     empty = {
@@ -139,7 +139,7 @@ def _since(rows: Any, column: str, begin_ms: int) -> Any:
 
 
 class Sink(Protocol):
-    """Takes alerts."""
+    """Delivers alerts."""
 
     def __call__(self, alert: "Alert", /) -> None:
         """Deliver an alert.
@@ -156,7 +156,7 @@ class Alert:
     Attributes:
         state: "begun" or "over".
         rule: see `Finding`.
-        group_id: of whom.
+        group_id: of the group.
         text: a sentence for people.
         ts_ms: when that was seen.
     """
@@ -168,7 +168,7 @@ class Alert:
     ts_ms: int
 
     def to_json(self) -> str:
-        """Write it as one line."""
+        """Return it as one line of JSON."""
         return json.dumps(asdict(self))
 
 
@@ -177,7 +177,7 @@ OVER: Final = "over"
 
 
 class Alerting:
-    """Compares what stands out with what did at the look before, and delivers the difference.
+    """Compares the findings with those of the previous look, and delivers the difference.
 
     What was delivered stands in a file, so that a process that starts again repeats nothing. One that is killed between a
     delivery and the file delivers that alert again.
@@ -195,7 +195,7 @@ class Alerting:
         self._active = {(each.rule, each.group_id): each for each in self._load()}
 
     def look(self, found: Iterable[Finding], now_ms: int) -> list[Alert]:
-        """Deliver what has begun or ended since the look before; returns what was delivered."""
+        """Deliver the findings that began or ended since the previous look; returns the delivered alerts."""
         now = {each.key: each for each in found}
         alerts = [
             Alert(BEGUN, each.rule, each.group_id, each.text, now_ms)
@@ -241,7 +241,7 @@ class Alerting:
 
 
 def line_sink(write: Callable[[str], object]) -> Sink:
-    """Return what writes each alert as one line of JSON."""
+    """Return a sink that writes each alert as one line of JSON."""
 
     def sink(alert: Alert, /) -> None:
         write(f"{alert.to_json()}\n")
@@ -250,7 +250,7 @@ def line_sink(write: Callable[[str], object]) -> Sink:
 
 
 def webhook_sink(url: str) -> Sink:
-    """Return what posts each alert as JSON.
+    """Return a sink that posts each alert as JSON.
 
     Raises:
         ConfigError: the URL is not one of http or https.
@@ -269,7 +269,7 @@ def webhook_sink(url: str) -> Sink:
 
 
 def command_sink(command: str) -> Sink:
-    """Return what runs a command for each alert, which gets it as JSON on its standard input.
+    """Return a sink that runs a command for each alert, with the JSON on its standard input.
 
     Raises:
         ConfigError: the command is empty, or its quotes do not match.

@@ -1,4 +1,4 @@
-"""Walk on over the groups of one bucket with what is new of them, and name the files that this makes and removes."""
+"""Continue the groups of one bucket with their new records, and list the files that this adds and removes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,34 +29,34 @@ from groupsdk.history.stage_files import STAGES, StageFiles
 
 
 READ: Final = "read"
-"""The directory, within an update's, of what was read."""
+"""The directory of the records read, within an update's."""
 PENDING: Final = "pending"
-"""The directory, within an update's, of what open transactions hold."""
+"""The directory of the records of open transactions, within an update's."""
 
 _REMADE: Final = 256
-"""So many groups that are walked from their first records are in memory together."""
+"""How many groups that are replayed from their first records are in memory together."""
 _BATCH_ROWS: Final = 20_000
 _MANY: Final = 20_000
-"""So many rows stand in memory until they are written."""
+"""How many rows are held in memory until they are written."""
 _FEW: Final = 500
-"""So many states stand in memory until they are written."""
+"""How many states are held in memory until they are written."""
 _NOWHERE: Final = (-1, -1)
 _MODERN: Final = frozenset(each.to_bytes(2, "big") for each in PROTOCOL_BY_RECORD_TYPE)
 
 
 @dataclass(frozen=True, slots=True)
 class BucketTask:
-    """What to do for one bucket; goes to another process.
+    """The update of one bucket; can be pickled.
 
     Attributes:
         root: the directory of the tables, as every process understands it.
         folder: of the update.
-        phase: counts how often the groups are gone through in this update.
+        phase: how often the groups have been processed in this update.
         update: its number, for the names of files.
-        bucket: which one.
-        files: of this bucket that count.
-        context: what is known of the whole log.
-        remake: groups that are to be walked from their first records.
+        bucket: its number.
+        files: the live files of the bucket.
+        context: the facts about the whole log, and the options.
+        remake: groups to replay from their first records.
         remake_modern: likewise all groups of the newer protocols.
         remake_all: likewise all groups.
     """
@@ -80,17 +80,17 @@ class BucketTask:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The files that a task made and those that no longer count; see `ledger.Change`."""
+    """The files that a task added and removed; see `ledger.Change`."""
 
     added: Sequence[tuple[str, LiveFile]] = ()
     removed: Sequence[str] = ()
 
 
 def update_bucket(task: BucketTask) -> Changed:
-    """Walk on over the groups of a bucket of which there is something new, and make their rows.
+    """Continue the groups of a bucket that have new records, and make their rows.
 
-    Memory: what is new of the bucket, the states of the groups that it touches, and all records of up to 256 groups
-    where some have to be walked from their first records.
+    Memory: the bucket's new records, the states of the groups they belong to, and all records of up to 256 groups
+    if some have to be replayed from their first records.
     """
     return _BucketUpdate(task).carry_out()
 
@@ -109,7 +109,7 @@ _NEW: Final = _Known()
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of some groups, those of each together and in the order of the log."""
+    """The rows of some groups, sorted by group and log order."""
 
     table: Any
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class _Rows:
 
 
 class _BucketUpdate:
-    """Carries one `BucketTask` out."""
+    """Runs one `BucketTask`."""
 
     def __init__(self, task: BucketTask) -> None:
         self._task = task
@@ -166,7 +166,7 @@ class _BucketUpdate:
         self._kept: defaultdict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
 
     def carry_out(self) -> Changed:
-        """Do all of it."""
+        """Run the task; returns the files added and removed."""
         try:
             fresh, pending = self._fresh(READ), self._fresh(PENDING)
             known = self._load_states({*fresh.places, *pending.places})
@@ -190,7 +190,7 @@ class _BucketUpdate:
         return _Rows.of(read_files(self._system, paths, RECORDS))
 
     def _load_states(self, fresh: Collection[str]) -> dict[str, _Known]:
-        """Take the states of the groups that are touched, and write those of the others again."""
+        """Load the states of the groups with new records, and rewrite those of the others."""
         known: dict[str, _Known] = {}
         task = self._task
         wanted = pa.array(sorted({*fresh, *task.remake}), type=pa.string())
@@ -211,7 +211,7 @@ class _BucketUpdate:
     def _update_groups(
         self, touched: Iterable[str], known: Mapping[str, _Known], fresh: _Rows, pending: _Rows
     ) -> list[str]:
-        """Walk over the groups; returns those whose former rows no longer hold."""
+        """Process the groups; returns those whose earlier rows are no longer valid."""
         again = []
         for group in touched:
             before = known.get(group, _NEW)
@@ -225,19 +225,19 @@ class _BucketUpdate:
         return [each for each in again if each in known]
 
     def _is_over(self, group: str, before: _Known, fresh: _Rows) -> bool:
-        """Tell whether the kept walk over a group is of no more use."""
+        """Return whether a group's kept state can no longer be used."""
         task = self._task
         return (
             before.state is None
             or task.remake_all
             or group in task.remake
             or (task.remake_modern and before.modern)
-            # its records come late, or once more
+            # its records are late, or duplicates
             or (group in fresh.places and fresh.first(group) <= before.place)
         )
 
     def _replay_all(self, groups: Sequence[str], fresh: _Rows, pending: _Rows) -> None:
-        """Walk over some groups from their first records."""
+        """Replay some groups from their first records."""
         paths = [f"{self._root}/{each.path}" for each in self._live(RECORDS, CLOSED)]
         stored = read_files(self._system, paths, RECORDS, groups=groups)
         new = [fresh.take(group) for group in groups]
@@ -249,7 +249,7 @@ class _BucketUpdate:
                 self._go_on(group, _NEW, every)
 
     def _go_on(self, group: str, before: _Known, rows: _Rows) -> None:
-        """Take a group's rows, and keep its walk as it is before the last generation is closed."""
+        """Process a group's rows, and keep its state from before the last generation is closed."""
         walking = self._replay_context
         followed = walking.group(group) if before.state is None else walking.load(before.state)
         mine = rows.take(group)
@@ -260,7 +260,7 @@ class _BucketUpdate:
         self._close(followed)
 
     def _replay_unsettled(self, group: str, settled: _Rows, pending: _Rows) -> None:
-        """Walk over a group of which open transactions hold something: all of its rows may still change."""
+        """Replay a group with records in open transactions: all of its rows may still change."""
         followed = self._replay_context.group(group)
         rows = _Rows.of(pa.concat_tables([settled.take(group), pending.take(group)])).take(group)
         self._take(OPEN, followed, rows)
@@ -284,7 +284,7 @@ class _BucketUpdate:
         self._gather(kind, followed)
 
     def _gather(self, kind: str, followed: FollowedGroup) -> None:
-        """Take the rows that a group has made."""
+        """Collect the rows that a group has made."""
         rows = self._rows[kind]
         for name, made in followed.made.items():
             rows[name] += made
@@ -307,7 +307,7 @@ class _BucketUpdate:
             rows.clear()
 
     def _keep_open(self, touched: Collection[str]) -> None:
-        """Write the open rows of the groups that are not touched again."""
+        """Rewrite the open rows of the groups that have nothing new."""
         gone = pa.array(sorted(touched), type=pa.string())
         for name in (*GROUP_TABLES, SIZES, TALLIES):
             for live in self._live(name, OPEN):
@@ -317,7 +317,7 @@ class _BucketUpdate:
                     self._open.add(name, batch.filter(others))
 
     def _drop_closed(self, groups: Sequence[str]) -> None:
-        """Write the files in which there are rows of some groups again, without these."""
+        """Rewrite the files that have rows of some groups, without these rows."""
         gone = pa.array(groups, type=pa.string())
         for name in (*GROUP_TABLES, SIZES) if groups else ():
             for live in self._live(name, CLOSED):
@@ -344,6 +344,6 @@ class _BucketUpdate:
 
 
 def _is_modern(rows: Any) -> bool:
-    """Tell whether there are records of the newer protocols."""
+    """Return whether there are records of the newer protocols."""
     prefixes = pc.unique(pc.binary_slice(rows.column("key"), 0, 2)).to_pylist()
     return not _MODERN.isdisjoint(prefixes)

@@ -1,4 +1,4 @@
-"""Keep the walk over one group as bytes between two updates, so that it goes on from where it stopped."""
+"""Keep the state of one group as bytes between two updates, so that it continues where it stopped."""
 
 import pickle
 from collections import Counter, defaultdict
@@ -35,11 +35,11 @@ _UNREADABLE: Final = (
 
 
 class ReplayContext:
-    """What the groups of one update are walked with.
+    """The context and assignors of one update, and the pickling of groups that refer to them.
 
     Attributes:
-        context: what is known of the whole log, and what the user wants.
-        candidates: the assignors that are replayed.
+        context: the facts about the whole log, and the options.
+        candidates: the assignors to replay.
 
     Args:
         context: likewise.
@@ -63,20 +63,20 @@ class ReplayContext:
         self._packages = (*_OWN, *(f"{each}." for each in _packages(context.assignors)))
 
     def group(self, group_id: str) -> "FollowedGroup":
-        """Begin with a group."""
+        """Begin a group."""
         return FollowedGroup(group_id, self)
 
     def dump(self, group: "FollowedGroup") -> bytes | None:
-        """Write a group's walk as bytes.
+        """Pickle a group's state.
 
-        What is known of the whole log does not go with it, as the next update knows more; nor do the rows made.
+        The context is left out, as the next update knows more; so are the rows made.
 
         Args:
             group: between two records.
 
         Returns:
-            The bytes; None where an assignor of the user's keeps what cannot be pickled. The group then has to be
-            walked from its first record again.
+            The bytes; None if an assignor of the user's has state that cannot be pickled. The group then has to be
+            replayed from its first record.
         """
         file = BytesIO()
         writer = _Writer(file, {**self._names, id(group.made): _MADE})
@@ -87,9 +87,9 @@ class ReplayContext:
         return file.getvalue()
 
     def load(self, data: bytes) -> "FollowedGroup":
-        """Read a group's walk, which goes on with what is known of the log now.
+        """Unpickle a group's state, and attach it to the current context.
 
-        Only classes of this package, of `assignors`, and of the packages that the context's assignors are in are made.
+        Creates only classes of this package, of `assignors`, and of the packages of the context's assignors.
 
         Raises:
             DecodeError: the bytes hold something else.
@@ -106,16 +106,16 @@ class ReplayContext:
 
 
 class FollowedGroup(ExplainedGroup):
-    """One group on its way through a log that goes on.
+    """One group in a log that continues.
 
     Args:
         group_id: its name.
-        replay_context: what it is walked with.
+        replay_context: of the update.
 
     Attributes:
-        made: the rows of all tables that it has made; take them out.
+        made: the rows of all tables that it has made; the caller removes them.
         tally: how much of this group is missing or cannot be decoded.
-        sizes: what silences have told of how long sessions last; take them out.
+        sizes: the sizes of silences; the caller removes them.
     """
 
     def __init__(self, group_id: str, replay_context: ReplayContext) -> None:
@@ -143,7 +143,7 @@ class _Writer(pickle.Pickler):
     @override
     def persistent_id(self, obj: Any) -> str | None:
         if type(obj) is MethodType:
-            # each is made as it is asked for; to read it as a method would take `getattr`, and so anything
+            # a bound method is a new object on each access; unpickling it as a method needs `getattr`, which allows anything
             of_what = self._known.get(id(obj.__self__))
             return f"{of_what}{_COPY}" if of_what and obj.__name__ == "copy" else None
         return self._known.get(id(obj))
@@ -165,14 +165,14 @@ class _Reader(pickle.Unpickler):
             return super().find_class(module_name, global_name)
         if f"{module_name}.".startswith(self._packages) and "." not in global_name:
             found = super().find_class(module_name, global_name)
-            # and not what the module has imported
+            # not a name that the module only imports
             if getattr(found, "__module__", None) == module_name:
                 return found
         raise pickle.UnpicklingError(f"{module_name}.{global_name} does not belong there")
 
 
 def _packages(assignors: Sequence[AssignorLike]) -> Iterator[str]:
-    """Name the top packages of the assignors that are not known by a plain name."""
+    """Yield the top-level packages of the assignors that are not given by a plain name."""
     for each in assignors:
         if isinstance(each, str):
             module, colon, _ = each.partition(":")
@@ -185,7 +185,7 @@ def _packages(assignors: Sequence[AssignorLike]) -> Iterator[str]:
 
 @cache
 def fingerprint() -> str:
-    """Return what changes with the code of the walk: states of other code are of no use, nor are its tables."""
+    """Return a digest of the code that makes groups' tables: states and tables of other code cannot be continued."""
     digest = sha256()
     history = Path(__file__).parents[1]
     for folder in (history / "groups", history / "kernel", Path(__file__).parent):

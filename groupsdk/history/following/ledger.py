@@ -1,8 +1,8 @@
-"""Keep account of the files that make the tables, and change them all at once: what an update wrote counts, or does not.
+"""Record the live files of the tables, and change them atomically: an update counts as a whole, or not at all.
 
-Tables are directories of files, which no file system changes together. So an update writes into a directory of its own,
-and then one file that says what is to be moved and deleted. From then on it counts: whoever opens the ledger next carries
-out what is left of it. Before that it does not, and what it wrote is deleted.
+Tables are directories of files, which no file system can change together. So an update writes into a directory of its own,
+and then writes one file that lists the moves and deletions. From then on the update counts: the next process that opens the
+ledger completes it. Before that it does not count, and its files are deleted.
 """
 
 import json
@@ -20,9 +20,9 @@ from groupsdk.history.stage_tables import MADE
 
 CURRENT: Final = f"{FOLLOWED}/ledger.json"
 NEXT: Final = f"{FOLLOWED}/next.json"
-"""What an update is to change; it counts as soon as this file is there."""
+"""The changes of an update, which counts as soon as this file exists."""
 STORE: Final = f"{FOLLOWED}/kept"
-"""What is kept besides the tables: the groups' records, their states, sums."""
+"""The state kept beside the tables: the groups' records, their states, totals."""
 _ATTEMPT: Final = "update-"
 _CHECKPOINT: Final = "checkpoint-"
 _FORMAT: Final = 1
@@ -30,9 +30,9 @@ _FORMAT: Final = 1
 CLOSED: Final = "closed"
 """Rows that later records do not change."""
 OPEN: Final = "open"
-"""Rows that the next update of the same bucket replaces: of generations that still last, and of open transactions."""
+"""Rows that the next update of the same bucket replaces: of current generations and open transactions."""
 EMPTY: Final = "empty"
-"""No rows: the file shows other tools the columns of a table."""
+"""A file without rows, from which other tools read the columns of a table."""
 
 NO_BUCKET: Final = -1
 """The bucket of rows that are not of one group."""
@@ -40,13 +40,13 @@ NO_BUCKET: Final = -1
 
 @dataclass(frozen=True, slots=True, order=True)
 class LiveFile:
-    """A file that counts.
+    """A live file: one whose rows are part of a table.
 
     Attributes:
-        table: the table, or what is kept.
+        table: the table or stage.
         path: below the directory of the tables.
         kind: `CLOSED`, `OPEN` or `EMPTY`.
-        bucket: which groups are in it; `NO_BUCKET`: any.
+        bucket: of its groups; `NO_BUCKET`: any groups.
         size: in bytes.
     """
 
@@ -64,22 +64,22 @@ class LiveFile:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known after an update.
+    """The state after an update.
 
     Attributes:
-        source: what is followed, as a text that tells it from others.
-        code: of the walk, see `group_state.fingerprint`.
-        settings: of the walk, as text.
+        source: the identity of the followed log.
+        code: the digest of `group_state.fingerprint`.
+        settings: the options, as JSON.
         buckets: into how many parts the groups are split.
         update: counts the updates; 0 before the first.
         batch: the last batch of the stream that counts; -1 before the first.
-        positions: up to where each partition of the log was read, where no stream keeps that.
+        positions: the next offset of each partition of the log, if no stream keeps them.
         names: of topics, by their ids.
         took_over: partition, leader epoch, and when that leader took over.
-        learnt_ms: how long sessions last, as far as the log told.
-        settled: the last offset that was looked at for the ends of transactions, by partition.
+        learnt_ms: the session timeout learned from the log; None: it could not be learned.
+        settled: the last offset up to which transactions are resolved, by partition.
         checkpoint: the name of the directory of the stream's checkpoint.
-        files: those that count.
+        files: the live files.
     """
 
     source: str
@@ -111,12 +111,12 @@ class State:
 
 @dataclass(slots=True)
 class Change:
-    """What one update changes; filled while it goes on.
+    """The changes of one update; filled as it runs.
 
     Attributes:
-        folder: into which it writes, below the directory of the tables.
-        added: where a file stands in `folder`, and what it becomes.
-        removed: paths of files that no longer count.
+        folder: its own directory, below that of the tables.
+        added: the path of each new file in `folder`, and the live file it becomes.
+        removed: paths of files that are no longer live.
     """
 
     folder: str
@@ -124,7 +124,7 @@ class Change:
     removed: set[str] = field(default_factory=set)
 
     def merge(self, added: Iterable[tuple[str, LiveFile]], removed: Iterable[str]) -> None:
-        """Take what a task has changed."""
+        """Add the changes of a task."""
         self.added += added
         self.removed |= set(removed)
 
@@ -174,13 +174,13 @@ class Ledger:
         return created
 
     def begin(self) -> Change:
-        """Make a directory for an update; no other one ever has the same, so a task that outlives its driver harms none."""
+        """Create a directory for an update, with a unique name: a task that outlives its driver cannot harm another update."""
         folder = f"{FOLLOWED}/{_ATTEMPT}{uuid4().hex[:12]}"
         self.system.create_dir(f"{self.root}/{folder}", recursive=True)
         return Change(folder)
 
     def abandon(self, change: Change) -> None:
-        """Delete what an update has written that is not to count."""
+        """Delete the files of an update that failed."""
         self._delete_dir(change.folder)
 
     def commit(self, state: State, change: Change) -> State:
@@ -221,7 +221,7 @@ class Ledger:
         return found
 
     def _carry_out(self, todo: Mapping[str, Any]) -> None:
-        """Do what is left of an update; what was done before is passed over."""
+        """Complete an update, skipping the steps that were done before."""
         for path in todo["removed"]:
             self._delete_file(path)
         folders = {path.rpartition("/")[0] for _, path in todo["moves"]}
@@ -263,7 +263,7 @@ class Ledger:
         return found
 
     def _write(self, name: str, data: bytes) -> None:
-        """Write a file that is there as a whole or not at all."""
+        """Write a file atomically."""
         path = f"{self.root}/{name}"
         self.system.create_dir(path.rpartition("/")[0], recursive=True)
         hidden = f"{path}.{uuid4().hex[:12]}"

@@ -1,4 +1,4 @@
-"""Bring what is summed up over the whole log up to date: coverage, tallies, names that are told, open transactions."""
+"""Update the totals over the whole log: coverage, tallies, hints to topic names, open transactions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from groupsdk.history.reading import COVERAGE, PENDING, RECORDS, TALLY, TOLD, re
 
 
 FOLDED: Final = (COVERAGE, TALLY, TOLD)
-"""What one file holds, whose rows are summed up with each update's."""
+"""The stages kept in one file, whose rows are summed with each update's."""
 
 _BATCH_ROWS: Final = 20_000
 _HOW: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]]] = {
@@ -37,11 +37,11 @@ _HOW: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]]] = {
 
 
 class LateTransactionError(GroupSdkError):
-    """Records of transactions came after later ones had been settled: only reading all of them again tells."""
+    """Records of transactions came after later ones had been resolved: all of them have to be read again."""
 
 
 def fold(name: str, before: Any, new: Any) -> Any:
-    """Sum rows of one of `FOLDED` up; each of its keys stands in the result once."""
+    """Sum the rows of one of `FOLDED`; the result has one row for each key."""
     keys, how = _HOW[name]
     every = pa.concat_tables([before, new])
     found = every.group_by(list(keys)).aggregate(list(how.items()))
@@ -53,13 +53,13 @@ def fold(name: str, before: Any, new: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTransactions:
-    """What became of commits within transactions.
+    """The commits within transactions after an update.
 
     Attributes:
         done: batches, each with the name of its table or stage, that later records do not change.
-        pending: those of transactions that are still open.
+        pending: batches of transactions that are still open.
         open_rows: the records of those, for the next update.
-        last: the last offset that was looked at, by partition.
+        last: the last offset that was processed, by partition.
     """
 
     done: list[tuple[str, Any]]
@@ -69,15 +69,15 @@ class ResolvedTransactions:
 
 
 def resolve_more(carried: Any, new: Any, last: Mapping[str, int]) -> ResolvedTransactions:
-    """Tell what became of commits within transactions, as far as the log goes now.
+    """Resolve commits within transactions, up to the current end of the log.
 
     Args:
         carried: `ResolvedTransactions.open_rows` of the update before.
-        new: what was read since, of the stage "deferred".
+        new: the rows read since, of the stage "deferred".
         last: `ResolvedTransactions.last` of the update before.
 
     Raises:
-        LateTransactionError: some of the new rows stand before others that were looked at already.
+        LateTransactionError: some of the new rows precede others that were processed already.
     """
     spans = new.group_by("src_partition").aggregate([("src_offset", "min"), ("src_offset", "max")])
     after = dict(last)
@@ -100,7 +100,7 @@ def resolve_more(carried: Any, new: Any, last: Mapping[str, int]) -> ResolvedTra
             is_open = pc.equal(batch.column("state"), PENDING)
             open_places |= set(_places(batch.filter(is_open)))
         elif name == RECORDS:
-            # comes after the commits that it sums up
+            # follows the commits that it sums
             is_open = _among(batch, open_places)
         else:
             done.append((name, batch))

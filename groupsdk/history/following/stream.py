@@ -30,11 +30,11 @@ from groupsdk.history.tables.shape import shaped
 logger = logging.getLogger(__name__)
 
 TRIGGER_BYTES: Final = 1024 * 1024 * 1024
-"""So many bytes of an archive's files are read at once, unless the user says otherwise."""
+"""How many bytes of an archive's files are read at once by default."""
 
 
 def in_tasks(spark: SparkSession) -> Each:
-    """Return what calls functions in Spark's tasks."""
+    """Return a function that maps values in Spark's tasks."""
 
     def each(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R]:
         if not values:
@@ -49,7 +49,7 @@ def in_tasks(spark: SparkSession) -> Each:
 def read_archive_stream(
     spark: SparkSession, archive: str, *, at_once: int | None = TRIGGER_BYTES
 ) -> DataFrame:
-    """Return the stream of an archive's raw records, from its first on.
+    """Return the stream of an archive's raw records, from the first one.
 
     Args:
         spark: the session.
@@ -136,7 +136,7 @@ def catch_up(
 
 
 def land(batch: DataFrame, landing: TaskOutput) -> None:
-    """Read raw records in Spark's tasks, which write what they read."""
+    """Read raw records in Spark's tasks, which write the stages themselves."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         context = TaskContext.get()

@@ -1,4 +1,4 @@
-"""Read, name and merge the files of tables that are kept up to date, and of what is kept besides them."""
+"""Read, name and merge the files of tables that are kept up to date, and of the state kept beside them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from groupsdk.history.stage_files import STAGES, StageFiles
 
 
 STATES: Final = "states"
-"""The walk over each group, between the last record that was taken and the next."""
+"""The state of each group, between the last record processed and the next."""
 TALLIES: Final = "tallies"
 """How much of each group is missing or cannot be decoded."""
 
@@ -46,19 +46,19 @@ KEPT: Final[dict[str, Any]] = {
     ),
     **{name: STAGED[name] for name in (DEFERRED, TOLD, COVERAGE, TALLY)},
 }
-"""The schemas of what is kept besides the tables. Of a state, the place is that of the last record that was taken; where
-the state is null the group has to be walked from its first record."""
+"""The schemas kept beside the tables. The place of a state is that of the last record processed; if the state is null the
+group has to be replayed from its first record."""
 
 MERGED_FILES: Final = 8
-"""So many files of about the same size become one."""
+"""How many files of about the same size are merged."""
 MERGED_BYTES: Final = 256 * 1024 * 1024
-"""Files are merged in memory, and none beyond this size."""
+"""The maximum size of a merged file: merging is done in memory."""
 _SMALL: Final = 32 * 1024
 _BATCH_ROWS: Final = 20_000
 
 
 def declared(table: str, *, with_day: bool = True) -> Any:
-    """Return the Arrow schema of a table, or of something kept; `with_day`: also what the folder says in its name."""
+    """Return the Arrow schema of a table or stage; `with_day`: with the day, which is in the folder's name."""
     if table not in TABLES:
         return KEPT[table]
     schema = arrow_schema(TABLES[table].columns)
@@ -84,7 +84,7 @@ def list_files(system: Any, folder: str) -> list[Any]:
 def read_batches(
     system: Any, path: str, table: str, columns: Sequence[str] | None = None
 ) -> Iterator[Any]:
-    """Read a file, some rows at a time; without the day, which its folder has in its name."""
+    """Read a file, some rows at a time; without the day, which is in the folder's name."""
     schema = declared(table, with_day=False)
     if columns is not None:
         schema = pa.schema([schema.field(each) for each in columns])
@@ -126,7 +126,7 @@ def no_rows(schema: Any) -> Any:
 
 
 def rows_of(rows: Sequence[tuple[Any, ...]], table: str) -> Any:
-    """Lay rows out as a record batch of something kept."""
+    """Convert rows to a record batch of a table or stage."""
     schema = declared(table)
     if not rows:
         return no_rows(schema)
@@ -142,18 +142,18 @@ def rows_of(rows: Sequence[tuple[Any, ...]], table: str) -> Any:
 def added_below(
     system: Any, folder: str, part: str, kind: str, bucket: int, update: int
 ) -> list[tuple[str, LiveFile]]:
-    """Name the files that a task of an update has written.
+    """List the files that a task of an update has written.
 
     Args:
         system: pyarrow's file system.
         folder: of the update.
         part: the directory in it into which the task wrote, with `StageFiles`.
         kind: of its files; see `LiveFile`.
-        bucket: of its files; group records say theirs in their folder.
+        bucket: of its files; that of group records is in the folder's name.
         update: its number.
 
     Returns:
-        Where each file stands below `folder`, and what it becomes.
+        The path of each file below `folder`, and the live file it becomes.
     """
     found = []
     for number, each in enumerate(list_files(system, f"{folder}/{part}")):
@@ -172,12 +172,12 @@ def added_below(
 
 @dataclass(frozen=True, slots=True)
 class MergeTask:
-    """Files of about the same size that become one; goes to another process.
+    """Files of about the same size to merge into one; can be pickled.
 
     Attributes:
         root: the directory of the tables, as every process understands it.
         folder: of the update.
-        number: tells it from the other ones of the update.
+        number: unique within the update.
         update: its number.
         files: of one table, folder and bucket.
     """
@@ -192,7 +192,7 @@ class MergeTask:
 def merge_tasks(
     files: Iterable[LiveFile], root: str, folder: str, update: int
 ) -> Iterator[MergeTask]:
-    """Find the files to merge: each row is written again as often as the sizes have steps, however many updates there are."""
+    """Yield the files to merge: a row is rewritten once for each size class, however many updates there are."""
     alike: defaultdict[tuple[str, str, int, int], list[LiveFile]] = defaultdict(list)
     for each in files:
         if each.kind == CLOSED:
@@ -207,7 +207,7 @@ def merge_tasks(
 
 
 def merge(task: MergeTask) -> tuple[list[tuple[str, LiveFile]], list[str]]:
-    """Write the rows of some files as one; returns what it added and removed, as of `ledger.Change`."""
+    """Merge some files into one; returns the files added and removed, as in `ledger.Change`."""
     system, root = file_system(task.root)
     first = task.files[0]
     table = read_files(system, [f"{root}/{each.path}" for each in task.files], first.table)
@@ -217,7 +217,7 @@ def merge(task: MergeTask) -> tuple[list[tuple[str, LiveFile]], list[str]]:
     out = StageFiles(system, f"{root}/{task.folder}/{part}", "part")
     name = first.table
     if name in TABLES and TABLES[name].partition_by:
-        # the folder goes on to say the day
+        # the folder's name keeps the day
         day = first.folder.rpartition("day=")[2]
         _write_plain(system, f"{root}/{task.folder}/{part}/{name}/day={day}", table)
     else:

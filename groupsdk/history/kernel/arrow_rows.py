@@ -1,4 +1,4 @@
-"""Lay records out as the rows of the tables: Arrow record batches of the schemas below."""
+"""Convert records to rows of the tables: Arrow record batches of the schemas below."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,7 +27,7 @@ _PLACE: Final = [
 RAW: Final = pa.schema(
     [*_PLACE, ("key", pa.binary()), ("value", pa.binary()), ("day", pa.date32())]
 )
-"""Any record, as it stands in the log."""
+"""Any record, undecoded."""
 
 COMMITS: Final = pa.schema(
     [
@@ -50,23 +50,23 @@ COMMITS: Final = pa.schema(
         ("day", pa.date32()),
     ]
 )
-"""A committed offset; null where it was removed."""
+"""A committed offset; null if it was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Something that could not be read."""
+    """A part of a log that could not be read."""
 
     offset: int | None
     place: str
-    """Which file, and where in it."""
+    """The file, and the position in it."""
     reason: str
     lost: int
-    """How many records it is; 0 where that is not known."""
+    """How many records were lost; 0 if unknown."""
 
 
 def from_arrow(batch: Any) -> Records:
-    """Take records from rows of the schema `RAW`."""
+    """Convert rows of the schema `RAW` to records."""
     keys, values = batch.column("key"), batch.column("value")
     key_data, key_starts, key_sizes = _strings(keys)
     value_data, value_starts, value_sizes = _strings(values)
@@ -139,7 +139,7 @@ def _values(records: Records, rows: Longs) -> Any:
 
 
 def group_ids(records: Records, rows: Longs) -> Any:
-    """Cut the group out of each key, which every known type has first; null where it is not to be read."""
+    """Return the group id of each key, the first field of every known type; null if it cannot be read."""
     starts, sizes = records.key_starts[rows], records.key_sizes[rows]
     lengths = big_endian(records.data, "i2", starts + 2)
     wrong = (lengths < 0) | (lengths + 4 > sizes) | records.is_control[rows]
@@ -159,7 +159,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def raw_rows(records: Records, partition: int) -> Any:
-    """Lay all records out in the schema `RAW`."""
+    """Convert all records to the schema `RAW`."""
     rows = np.arange(len(records))
     columns = [
         *_place(records, rows, partition),
@@ -171,7 +171,7 @@ def raw_rows(records: Records, partition: int) -> Any:
 
 
 def commit_rows(records: Records, commits: Commits, partition: int) -> Any:
-    """Lay committed offsets out in the schema `COMMITS`."""
+    """Convert committed offsets to the schema `COMMITS`."""
     rows, gone = commits.rows, commits.is_tombstone
 
     def number(values: Longs, kind: str, missing: Any) -> Any:

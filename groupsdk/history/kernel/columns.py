@@ -17,7 +17,7 @@ MAX_VARLONG: Final = 9
 """How many bytes are read of a 64-bit number: times that take a tenth lie hundreds of centuries away."""
 
 LAST_MS: Final = 253_402_300_799_999
-"""The last millisecond of the year 9999: later ones are no times, and Spark could not show them."""
+"""The last millisecond of the year 9999: later values are not valid times, and Spark cannot show them."""
 _MS_A_DAY: Final = 86_400_000
 _CONTINUES: Final = 128
 
@@ -97,7 +97,7 @@ def slices(data: bytes, starts: Longs, sizes: Longs, missing: Flags | None = Non
     count = len(starts)
     if count == 0:
         return pa.array([], type=pa.binary())
-    # an Arrow array of strings is one buffer with the borders in it: every second string here is a gap
+    # an Arrow string array is one buffer with offsets: every second string here is a gap
     borders = np.empty(2 * count, dtype=np.int32)
     borders[0::2] = starts
     borders[1::2] = starts + sizes
@@ -108,7 +108,7 @@ def slices(data: bytes, starts: Longs, sizes: Longs, missing: Flags | None = Non
 
 
 def timestamps(milliseconds: Longs) -> Any:
-    """Make UTC timestamps of milliseconds; null where there is no time (-1) or none of this era."""
+    """Convert milliseconds to UTC timestamps; null if missing (-1) or out of range."""
     wrong = (milliseconds < 0) | (milliseconds > LAST_MS)
     return pa.array(
         np.where(wrong, 0, milliseconds) * 1000, type=pa.timestamp("us", tz="UTC"), mask=wrong
@@ -116,14 +116,14 @@ def timestamps(milliseconds: Longs) -> Any:
 
 
 def days(milliseconds: Longs) -> Any:
-    """Make dates (UTC) of milliseconds; null as in `timestamps`."""
+    """Convert milliseconds to UTC dates; null as in `timestamps`."""
     wrong = (milliseconds < 0) | (milliseconds > LAST_MS)
     whole = (np.where(wrong, 0, milliseconds) // _MS_A_DAY).astype(np.int32)
     return pa.array(whole, type=pa.date32(), mask=wrong)
 
 
 def valid_ms(milliseconds: int) -> int | None:
-    """Return a time, or None where there is none (-1) or none of this era."""
+    """Return a time in milliseconds, or None if it is missing (-1) or out of range."""
     return milliseconds if 0 <= milliseconds <= LAST_MS else None
 
 

@@ -1,4 +1,4 @@
-"""Sum committed offsets up between one group record and the next, as far as one piece of a log shows them."""
+"""Sum committed offsets between one group record and the next, within one piece of a log."""
 
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ SPANS: Final = pa.schema(
         ("leader_epoch", pa.int32()),
     ]
 )
-"""What a group committed of a partition between two of its own records, or a part of that.
+"""A group's commits of a partition between two of its own records, or a part of them.
 
 `src_offset` is that of the last of the commits: no record of the group stands between them, and all were written under
 one leader of the log's partition.
@@ -39,7 +39,7 @@ one leader of the log's partition.
 def commit_parts(
     records: Records, commits: Commits, chosen: Flags, partition: int, *, has_holes: bool = False
 ) -> Any:
-    """Sum up the chosen commits of some records, which are in the order of the log.
+    """Sum the chosen commits of some records, which are in log order.
 
     A tenth or less of the commits themselves is left to be sorted, as members commit many times in a generation.
 
@@ -74,7 +74,7 @@ def commit_parts(
     begins = np.flatnonzero(
         np.concatenate(([True], (since[1:] != since[:-1]) | (places[1:] != places[:-1])))
     )
-    # the order of the log holds within each: the last one is the latest
+    # within each the log order holds: the last one is the latest
     ends = np.append(begins[1:], len(order)) - 1
     last = taken[order[ends]]
     times = records.timestamps[rows[order]]
@@ -96,7 +96,7 @@ def commit_parts(
 
 
 def _since(records: Records, commits: Commits, rows: Longs, groups: Any) -> Longs:
-    """Number the times between two records of a group: commits of the same one have the same number."""
+    """Number the intervals between two records of a group: commits in the same interval have the same number."""
     others = np.ones(len(records), dtype=np.bool_)
     others[commits.rows] = False
     marks = np.flatnonzero(others & ~records.is_control)

@@ -36,12 +36,12 @@ class Commits:
     is_tombstone: Flags
     offset: Longs
     leader_epoch: Longs
-    """-1 where it is not known."""
+    """-1 if unknown."""
     metadata: Any
     commit_timestamp: Longs
     """Milliseconds; -1 in a tombstone."""
     expire_timestamp: Longs
-    """Milliseconds; -1 where the broker's own retention holds."""
+    """Milliseconds; -1 if the broker's own retention applies."""
     topic_id: Any
     """16 bytes, or null."""
     undecodable: dict[int, str]
@@ -75,7 +75,7 @@ class _Columns:
 
 
 def read_commits(records: Records) -> Commits:
-    """Decode the records of types 0 and 1 among `records`; the others are passed over."""
+    """Decode the records of types 0 and 1 among `records`; skip the others."""
     types = records.key_types()
     mine = (types == LEGACY_OFFSET_COMMIT) | (types == OFFSET_COMMIT)
     rows = np.flatnonzero(mine & ~records.is_control)
@@ -160,7 +160,7 @@ def _parse(records: Records, rows: Longs) -> _Columns:
 def _decode_again(
     records: Records, rows: Longs
 ) -> tuple[dict[int, tuple[OffsetCommitKey, OffsetCommitValue | None, int]], dict[int, str]]:
-    """Decode one record after the other; gives those that could be, and why the others could not."""
+    """Decode one record after the other; returns those that can be decoded, and the reasons for the others."""
     decoded = {}
     undecodable = {}
     for row in rows.tolist():
@@ -178,12 +178,12 @@ def _decode_again(
 
 
 def key_of(records: Records, row: int) -> bytes | None:
-    """Copy the key of a record out; None where it has none."""
+    """Return a copy of a record's key; None without a key."""
     return _field(records.data, int(records.key_starts[row]), int(records.key_sizes[row]))
 
 
 def value_of(records: Records, row: int) -> bytes | None:
-    """Copy the value of a record out; None for a tombstone."""
+    """Return a copy of a record's value; None for a tombstone."""
     return _field(records.data, int(records.value_starts[row]), int(records.value_sizes[row]))
 
 
@@ -224,7 +224,7 @@ def _patched(
     decoded: dict[int, tuple[OffsetCommitKey, OffsetCommitValue | None, int]],
     undecodable: dict[int, str],
 ) -> Commits:
-    """Put what was decoded one record at a time between what was decoded together."""
+    """Merge the records decoded one at a time into those decoded together."""
     try:
         fast = _finished(records, rows[columns.clean], columns.take(columns.clean), undecodable)
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Write record batches as one Parquet file that is seen when it is whole."""
+"""Write record batches as one Parquet file that becomes visible when it is complete."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,24 +27,24 @@ _TYPES: Final[Mapping[str, Any]] = {
 
 
 def arrow_schema(columns: Mapping[str, str]) -> Any:
-    """Return the Arrow schema of columns that are declared with Spark's types."""
+    """Return the Arrow schema of columns declared with Spark's types."""
     return pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
 
 
 GROUP_ROWS: Final = 250_000
-"""How many rows stand in memory until they are written, unless a file says otherwise."""
+"""How many rows are held in memory until they are written, unless a file sets its own limit."""
 
 
 @dataclass(slots=True)
 class TableFile:
-    """One file of a table; nothing is made before there is a row.
+    """One file of a table; created with its first row.
 
-    It gets its name, by which Spark sees it, in `publish`: a task that fails leaves none, and one that runs
-    twice puts the same file in the place of its first one. For one thread.
+    `publish` gives it the name under which Spark sees it: a task that fails leaves no file, and one that runs
+    twice replaces the file of its first run. For one thread.
 
     Attributes:
         system: pyarrow's file system.
-        folder: of the table; it is made where it is missing.
+        folder: of the table; created if missing.
         name: of the file; no other task may have it.
         schema: of the batches.
         options: of `pyarrow.parquet.ParquetWriter`.
@@ -63,11 +63,11 @@ class TableFile:
     rows: int = 0
     bytes: int = 0
     hidden: str = ""
-    """Its path while it is written: Spark passes over names with a point before them."""
+    """Its path while it is written: Spark skips names that begin with a dot."""
     writer: Any = None
 
     def add(self, batch: Any) -> None:
-        """Take rows, and write when there are enough of them."""
+        """Add rows, and write them when there are enough."""
         if batch.num_rows:
             self.batches.append(batch)
             self.rows += batch.num_rows
@@ -78,7 +78,7 @@ class TableFile:
             self._flush()
 
     def close(self) -> None:
-        """Write what is left; the file is not to be seen yet."""
+        """Write the remaining rows; the file is not visible yet."""
         self._flush()
         if self.writer is not None:
             self.writer.close()
@@ -91,7 +91,7 @@ class TableFile:
             self.hidden = ""
 
     def abandon(self) -> None:
-        """Remove what was written; does nothing after `publish`."""
+        """Delete the unfinished file; do nothing after `publish`."""
         self.batches.clear()
         if self.writer is not None:
             self.writer.close()
@@ -111,7 +111,7 @@ class TableFile:
                 self.schema,
                 filesystem=self.system,
                 compression="zstd",
-                # what Spark would read of it are types that it has no use for
+                # Spark would read types from it that it cannot use
                 store_schema=False,
                 **self.options,
             )

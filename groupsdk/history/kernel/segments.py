@@ -1,4 +1,4 @@
-"""Read the segment files of a partition piece by piece, and say of what could not be read why."""
+"""Read the segment files of a partition piece by piece, with the reason for each part that cannot be read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from groupsdk.wire.records.batch import HEADER_SIZE, LENGTH_END
 
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-"""How much of a file is read at once: with a quarter of a megabyte it takes twice the time, with more no less."""
+"""How much of a file is read at once: a quarter of a megabyte takes twice the time, and more is no faster."""
 MAX_BATCH_BYTES: Final = 256 * 1024 * 1024
-"""A longer batch is taken for a damaged length: brokers refuse batches far below it."""
+"""A longer batch counts as a corrupt length: brokers reject batches far below it."""
 
 
 class ReadsBytes(Protocol):
@@ -34,12 +34,12 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A part of a segment that holds no readable batches."""
+    """A part of a segment without readable batches."""
 
     position: int
     """Where it starts in the file."""
     size: int
-    """How many bytes of it were looked at; the file may have more."""
+    """How many bytes of it were examined; the file may have more."""
     reason: str
 
 
@@ -62,7 +62,7 @@ def read_segment(
     """
     buffer = b""
     start = 0
-    # a header at least, or it could not be told how long a batch is
+    # a header at least, which has the length of the batch
     chunk_bytes = max(chunk_bytes, HEADER_SIZE)
     wanted = chunk_bytes
     while True:
@@ -96,14 +96,14 @@ def read_segment(
 
 
 def _wanted(buffer: bytes, chunk_bytes: int) -> int:
-    """Tell how much has to be in the buffer for the next step: a chunk, or a batch that is longer."""
+    """Return how many bytes the next step needs in the buffer: a chunk, or a longer batch."""
     if len(buffer) < LENGTH_END:
         return chunk_bytes
     return max(chunk_bytes, LENGTH_END + int.from_bytes(buffer[8:LENGTH_END], signed=True))
 
 
 def _tail(buffer: bytes, start: int) -> Iterator[Unread]:
-    # a file that was given its full size in advance ends in zeros
+    # a preallocated file ends in zeros
     if buffer.strip(b"\0"):
         yield Unread(
             start,

@@ -1,4 +1,4 @@
-"""Take from the lines of a broker's log why its coordinator rebalanced groups, and why members are gone; without Spark.
+"""Parse the reasons for rebalances and departures in the lines of a broker's log, without Spark.
 
 The patterns are those of `groupsdk.history.sources.spark_broker_log`, which does the same with Spark.
 """
@@ -155,7 +155,7 @@ class _Said(NamedTuple):
 
 
 def read_log_files(path: str, *, zone: str = "UTC") -> list[BrokerLogEntries]:
-    """Read from log files of brokers why groups rebalanced, and why members are gone.
+    """Read the reasons for rebalances and departures from log files of brokers.
 
     Args:
         path: a file, a directory or a pattern; files that end in `.gz` are compressed.
@@ -168,13 +168,13 @@ def read_log_files(path: str, *, zone: str = "UTC") -> list[BrokerLogEntries]:
         at = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise ConfigError(
-            f"there is no time zone {zone!r}: say one such as Europe/Berlin"
+            f"no time zone is named {zone!r}: give one such as Europe/Berlin"
         ) from error
     files = sorted(
         file
         for each in sorted(glob(path, recursive=True))  # noqa: PTH207 - the pattern may be absolute
         for file in (Path(each).iterdir() if Path(each).is_dir() else (Path(each),))
-        # as Spark passes over them
+        # as Spark skips them
         if file.is_file() and file.name[0] not in "._"
     )
     if not files:
@@ -190,7 +190,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def parse_lines(lines: Iterable[str], *, zone: ZoneInfo) -> list[BrokerLogEntries]:
-    """Take the reasons and ends from the lines of a log; other lines are passed over.
+    """Parse the reasons and departures in the lines of a log; other lines are skipped.
 
     The coordinator names no reason for an epoch of the newer protocols: what it says of the request that made the
     epoch is one. Lines of earlier requests, which made none, do not count.
@@ -204,7 +204,7 @@ def parse_lines(lines: Iterable[str], *, zone: ZoneInfo) -> list[BrokerLogEntrie
 
 
 class _Told:
-    """What lines say; the same line counts once, as where a log was copied."""
+    """The entries of lines; a line that is repeated, as in a copied log, counts once."""
 
     def __init__(self) -> None:
         self._reasons: dict[tuple[str, int, int, str], None] = {}
@@ -212,7 +212,7 @@ class _Told:
         self._modern: defaultdict[str, list[_Said]] = defaultdict(list)
 
     def take(self, line: str, ts_ms: int, place: int) -> None:
-        """Take a line."""
+        """Add a line."""
         if found := _PREPARING.search(line):
             self._reasons[found[1], int(found[2]) + 1, ts_ms, found[3]] = None
         elif of := _OF_MODERN.search(line):
@@ -227,7 +227,7 @@ class _Told:
                     self._ends[found[group], each, ts_ms, str(cause)] = None
 
     def close(self) -> list[BrokerLogEntries]:
-        """Return what all lines say together."""
+        """Return the entries of all lines, by group."""
         for group_id, lines in self._modern.items():
             for generation, each in _began(lines):
                 self._reasons[group_id, generation, each.ts_ms, each.reason] = None
@@ -259,7 +259,7 @@ _REASONS: Final = [(re.compile(pattern), cause, agreeing) for pattern, cause, ag
 
 def _millis(text: str, zone: ZoneInfo) -> int:
     at = datetime.strptime(text, "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=zone)
-    # not by way of a float, which would lose milliseconds
+    # not through a float, which would lose milliseconds
     return int(at.replace(microsecond=0).timestamp()) * 1000 + at.microsecond // 1000
 
 
@@ -276,7 +276,7 @@ def _said(line: str, of: "re.Match[str]", ts_ms: int, place: int) -> _Said:
 
 
 def _began(lines: list[_Said]) -> Iterator[tuple[int, _Said]]:
-    """Find the line that began each epoch of a group."""
+    """Return the line that explains each epoch of a group."""
     lines.sort(key=lambda each: (each.ts_ms, each.place))
     last: dict[str | None, str | None] = {}
     waiting: list[_Said] = []
@@ -284,7 +284,7 @@ def _began(lines: list[_Said]) -> Iterator[tuple[int, _Said]]:
         before = last.get(each.member_id)
         last[each.member_id] = each.what
         if each.epoch is None:
-            # a classic member of such a group joins again and again, for what it gives up and gets
+            # a classic member of such a group rejoins for each revocation and assignment
             if not (each.what == JOINED and before in (JOINED, CHANGED, CAME_BACK)):
                 waiting.append(each)
             continue

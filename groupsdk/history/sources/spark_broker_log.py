@@ -1,4 +1,4 @@
-"""Read from a broker's log why its coordinator rebalanced groups: the exact reasons, with what clients said (KIP-800)."""
+"""Read the coordinators' reasons for rebalances from brokers' logs with Spark, including those clients give (KIP-800)."""
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window, functions as f
 
@@ -34,7 +34,7 @@ def read_broker_log(spark: SparkSession, path: str, *, zone: str = "UTC") -> Dat
 
 
 def read_ends(spark: SparkSession, path: str, *, zone: str = "UTC") -> DataFrame:
-    """Read from log files of brokers why members are gone.
+    """Read the reasons for departures from log files of brokers.
 
     Args:
         spark: the session.
@@ -48,7 +48,7 @@ def read_ends(spark: SparkSession, path: str, *, zone: str = "UTC") -> DataFrame
 
 
 def reasons(lines: DataFrame, *, zone: str = "UTC") -> DataFrame:
-    """Take the reasons from the lines of a log, in the column `value`; other lines are passed over.
+    """Parse the reasons for rebalances in the lines of a log, in the column `value`; other lines are skipped.
 
     The coordinator names no reason for an epoch of the newer protocols: what it says of the request that made the
     epoch is one. Lines of earlier requests, which made none, do not count.
@@ -74,7 +74,7 @@ def reasons(lines: DataFrame, *, zone: str = "UTC") -> DataFrame:
 
 
 def ends(lines: DataFrame, *, zone: str = "UTC") -> DataFrame:
-    """Take from the lines of a log, in the column `value`, why members are gone.
+    """Parse the reasons for departures in the lines of a log, in the column `value`.
 
     Returns:
         One row for each end: `group_id`, `member_id`, `ts` and `reason`: "leave" or "expiry". A member that comes
@@ -130,7 +130,7 @@ def _modern_reasons(lines: DataFrame, at: Column) -> DataFrame:
     of_member = Window.partitionBy("group_id", "member_id").orderBy(*order)
     of_group = Window.partitionBy("group_id").orderBy(*order)
     onward = of_group.rowsBetween(Window.currentRow, Window.unboundedFollowing)
-    # a classic member of such a group joins again and again, for what it gives up and gets
+    # a classic member of such a group rejoins for each revocation and assignment
     again = (f.col("what") == JOINED) & f.coalesce(
         f.lag("what").over(of_member).isin(JOINED, CHANGED, CAME_BACK), f.lit(False)
     )
