@@ -26,6 +26,15 @@ class StatelessAssignor:
         {RebalanceProtocol.EAGER}
     )
 
+    @property
+    def is_stateless(self) -> bool:
+        """Whether it is, also as a subclass has it: then nobody needs to call the two methods below."""
+        own = type(self)
+        return (
+            own.subscription_user_data is StatelessAssignor.subscription_user_data
+            and own.on_assignment is StatelessAssignor.on_assignment
+        )
+
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return None: the leader needs to know nothing but the topics."""
         return None

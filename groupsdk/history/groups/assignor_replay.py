@@ -103,6 +103,8 @@ class Candidate:
         self.name = self._unused.name
         self.is_cooperative = RebalanceProtocol.COOPERATIVE in self._unused.supported_protocols
         """Whether its members keep what does not move."""
+        self.is_stateless = getattr(self._unused, "is_stateless", False) is True
+        """Whether its members have nothing to tell the leader and nothing to note."""
 
     def copy(self) -> PartitionAssignor:
         """Return an assignor that nobody has used."""
@@ -218,13 +220,14 @@ class _Owners:
                 owners = self.by_topic.get(topic)
                 if owners is None:
                     owners = self.by_topic[topic] = {}
-                for number in numbers:
-                    before = owners.get(number)
-                    if before != member_id:
-                        owners[number] = member_id
-                        if before is not None:
-                            moved += 1
-                            from_present += before in shares
+                mine = dict.fromkeys(numbers, member_id)
+                before = [*map(owners.get, mine)]
+                owners.update(mine)
+                own = before.count(member_id)
+                others = len(before) - own - before.count(None)
+                moved += others
+                if others and cooperative:
+                    from_present += sum(map(shares.__contains__, before)) - own
         self.shares, self.loads = shares, loads
         return moved, from_present if cooperative else kept
 
@@ -237,8 +240,10 @@ class _Contender:
         self._leader = candidate.copy()
         self.name = candidate.name
         self._cooperative = candidate.is_cooperative
+        self._is_stateless = candidate.is_stateless and not candidate.is_cooperative
         self._members: dict[str, PartitionAssignor] = {}
         self._shares: dict[str, Assignment] = {}
+        self._planned: Mapping[str, Shares] | None = None
         self._owners = _Owners()
         self._rounds = 0
 
@@ -248,6 +253,8 @@ class _Contender:
         cluster: Cluster,
         total: int,
         joining: Mapping[str, Subscription],
+        *,
+        unchanged: bool,
     ) -> ReplayRow:
         """Share a generation's partitions out.
 
@@ -256,22 +263,34 @@ class _Contender:
             cluster: the topics that are subscribed to.
             total: how many partitions they have.
             joining: what the members join with, but for what is the assignor's own.
+            unchanged: cluster and joining are those of the generation before.
         """
+        planned, self._planned = self._planned, None
+        try:
+            if planned is None or not unchanged:
+                planned = self._plan(cluster, total, joining)
+        except Exception as error:  # noqa: BLE001 - an assignor is anybody's code; the others go on
+            problem = f"{type(error).__name__}: {error}"
+            return _row(past, self.name, (0, 0), [], problem)
+        if self._is_stateless:
+            # the same arguments make the same plan
+            self._planned = planned
+        changed = self._owners.take(planned, cooperative=self._cooperative)
+        return _row(past, self.name, changed, list(self._owners.loads.values()))
+
+    def _plan(
+        self, cluster: Cluster, total: int, joining: Mapping[str, Subscription]
+    ) -> Mapping[str, Shares]:
+        if self._is_stateless:
+            plan = self._leader.assign(cluster, joining)
+            return {member_id: plan.get(member_id, _NOTHING).partitions for member_id in joining}
         members = self._members
         self._members = {
             member_id: members[member_id] if member_id in members else self._copy()
             for member_id in joining
         }
-        try:
-            plan = self._settled(cluster, total, joining)
-        except Exception as error:  # noqa: BLE001 - an assignor is anybody's code; the others go on
-            problem = f"{type(error).__name__}: {error}"
-            return _row(past, self.name, (0, 0), [], problem)
-        changed = self._owners.take(
-            {member_id: share.partitions for member_id, share in plan.items()},
-            cooperative=self._cooperative,
-        )
-        return _row(past, self.name, changed, list(self._owners.loads.values()))
+        shares = self._settled(cluster, total, joining)
+        return {member_id: share.partitions for member_id, share in shares.items()}
 
     def _settled(
         self, cluster: Cluster, total: int, joining: Mapping[str, Subscription]
@@ -364,21 +383,25 @@ class GroupReplay:
         loads = list(self._actual.loads.values())
         yield _row(past, ACTUAL, changed, loads)
         wanted = set().union(*{id(each.topics): each.topics for each in past.members}.values())
-        if grown or wanted != self._wanted:
+        unchanged = not grown and wanted == self._wanted
+        if not unchanged:
             known = {topic: counts[topic] for topic in sorted(wanted & counts.keys())}
             self._wanted, self._cluster, self._total = wanted, Cluster(known), sum(known.values())
         if not self._total and any(loads):
             # records of the newer protocol name topics by their ids, and subscriptions by their names
             for contender in self._contenders:
                 yield _row(past, contender.name, (0, 0), [], UNKNOWN_TOPICS)
+            # what comes next is compared with nothing that was planned for
+            self._joined = {}
             return
         last = self._joined
         joining = self._joined = {
             member.member_id: _subscription(member, last.get(member.member_id))
             for member in past.members
         }
+        unchanged = unchanged and joining == last
         for contender in self._contenders:
-            yield contender.take(past, self._cluster, self._total, joining)
+            yield contender.take(past, self._cluster, self._total, joining, unchanged=unchanged)
 
 
 def _subscription(member: ReplayedMember, last: Subscription | None) -> Subscription:
@@ -401,15 +424,16 @@ def _row(
     loads: Sequence[int],
     problem: str | None = None,
 ) -> ReplayRow:
+    highest, lowest = max(loads, default=0), min(loads, default=0)
     return ReplayRow(
         past.group_id,
         past.seq,
         past.generation,
         assignor,
         *changed,
-        max(loads, default=0),
-        min(loads, default=0),
-        deviation(loads),
+        highest,
+        lowest,
+        0.0 if highest == lowest else deviation(loads),
         len(past.members),
         sum(loads),
         problem,

@@ -37,6 +37,8 @@ class Cause(StrEnum):
     """The log does not tell."""
 
 
+_RANK: Final = {cause: rank for rank, cause in enumerate(Cause)}
+
 CONFIDENCE: Final[Mapping[Cause, float]] = {
     Cause.COORDINATOR_RESTART: 0.8,
     Cause.CLIENT_RESTART: 0.8,
@@ -117,7 +119,7 @@ def compare(
 
 def in_order(causes: Collection[Cause]) -> tuple[Cause, ...]:
     """Sort causes so that the primary one comes first."""
-    return tuple(cause for cause in Cause if cause in causes)
+    return tuple(sorted(set(causes), key=_RANK.__getitem__))
 
 
 def _replaced(

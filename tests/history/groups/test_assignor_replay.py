@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from assignors.range import RangeAssignor
 from assignors.sticky import StickyAssignor
 from groupsdk.assignment import Assignment, Cluster, GroupAssignment, GroupSubscription
 from groupsdk.errors import ConfigError
@@ -202,3 +203,66 @@ def test_members_who_change_their_wishes_are_replayed_with_the_new_ones() -> Non
     found = by_assignor(list(replay(changing, ["range"])), "range")
     assert [row.moved for row in found] == [0, 2, 2, 1]
     assert [row.n_partitions for row in found] == [4, 4, 4, 2]
+
+
+class Counted(RangeAssignor):
+    """Range, which counts how often it is asked."""
+
+    name = "counted"
+    asked = 0
+
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        Counted.asked += 1
+        return super().assign(cluster, subscriptions)
+
+
+class Noted(Counted):
+    """The same, which takes note of what it is given."""
+
+    noted: int = 0
+
+    @override
+    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
+        self.noted += 1
+
+
+AGAIN = [
+    past(0, {"a": [0, 1, 2], "b": [3]}),
+    past(1, {"a": [0, 1, 2], "b": [3]}),
+    past(2, {"a": [0, 1, 2], "b": [3, 4]}),
+    past(3, {"a": [0, 1, 2], "c": [3, 4]}),
+    past(4, {"a": [0, 1, 2], "c": [3, 4]}),
+]
+
+
+@pytest.mark.parametrize(("assignor", "asked"), [(Counted, 3), (Noted, 5)])
+def test_who_remembers_nothing_is_asked_only_where_something_changed(
+    assignor: type[Counted], asked: int
+) -> None:
+    Counted.asked = 0
+    rows = by_assignor(list(replay(AGAIN, [assignor])), "counted")
+    assert Counted.asked == asked
+    plain = by_assignor(list(replay(AGAIN, ["range"])), "range")
+    assert [row._replace(assignor="range") for row in rows] == plain
+
+
+def test_partition_that_is_named_twice_moves_once() -> None:
+    twice = past(1, {"b": [0, 0, 1]}, cooperative=True)
+    rows = list(replay([past(0, {"a": [0], "b": [1]}), twice], ()))
+    assert [row.moved for row in rows] == [0, 1]
+
+
+def test_plan_is_made_again_after_a_generation_without_names() -> None:
+    unknown = ReplayedMember("a", None, ("u",), None, (("AAAAAAAAAAAAAAAAAAAABQ", (0,)),))
+    idle = unknown._replace(assigned=())
+    generations = [
+        past(0, {"a": [0, 1]}),
+        PastGeneration("g", 1, 2, False, [unknown]),
+        PastGeneration("g", 2, 3, False, [idle._replace(topics=("t",))]),
+        PastGeneration("g", 3, 4, False, [unknown]),
+        PastGeneration("g", 4, 5, False, [idle]),
+    ]
+    rows = by_assignor(list(replay(generations, ["range"])), "range")
+    assert [row.n_partitions for row in rows] == [2, 0, 2, 0, 0]
+    assert [row.problem for row in rows] == [None, UNKNOWN_TOPICS, None, UNKNOWN_TOPICS, None]
