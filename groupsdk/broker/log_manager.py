@@ -10,7 +10,7 @@ from groupsdk.broker.config import BrokerConfig
 from groupsdk.broker.log.config import LogConfig
 from groupsdk.broker.log.directory import LogDirectory, Partition
 from groupsdk.broker.log.errors import CorruptLogError, StorageError
-from groupsdk.broker.runtime.scheduler import Scheduler
+from groupsdk.broker.runtime.scheduler import Scheduler, Timer
 from groupsdk.errors import GroupSdkError
 
 
@@ -90,7 +90,8 @@ class LogManager:
         self._compacting: Iterator[None] | None = None
         self.opening: Iterator[None] | None = None
         self._upkeep = False
-        self._flushing = self._cleaning = False
+        self._flushing = False
+        self._next_compaction: Timer | None = None
         self._stopped = False
         self._said: dict[Partition, str] = {}
 
@@ -169,8 +170,12 @@ class LogManager:
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Replace the broker's settings, and update the configuration of every open log."""
+        backoff_changed = config.log_cleaner_backoff_ms != self._config.log_cleaner_backoff_ms
         self._config = config
         self._defaults = None
+        if self._next_compaction is not None and backoff_changed:
+            self._next_compaction.cancel()
+            self._compact_again()
         for name in {topic for topic, _ in self.open}:
             self.config_changed(name)
 
@@ -195,9 +200,19 @@ class LogManager:
         if not self._flushing and config.flush_ms < _NEVER_MS:
             self._flushing = True
             self._every(self._config.log_flush_scheduler_interval_ms, self._flush)
-        if not self._cleaning and config.compact and self._config.log_cleaner_enable:
-            self._cleaning = True
-            self._every(max(self._config.log_cleaner_backoff_ms, 1), self._compact)
+        enabled = config.compact and self._config.log_cleaner_enable
+        if self._next_compaction is None and enabled:
+            self._compact_again()
+
+    def _compact_again(self) -> None:
+        def run() -> None:
+            if not self._stopped:
+                self._compact_again()
+                self._compact()
+
+        self._next_compaction = self._scheduler.after(
+            max(self._config.log_cleaner_backoff_ms, 1), run
+        )
 
     def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
         def run() -> None:

@@ -106,6 +106,7 @@ For the times this is since Kafka has a coarser setting behind each (`log.retent
 
 DYNAMIC: Final = frozenset(TOPIC_DEFAULTS.values()) | {
     "group.consumer.assignment.interval.ms",
+    "log.cleaner.backoff.ms",
     "producer.id.expiration.ms",
     "transaction.partition.verification.enable",
 }

@@ -142,6 +142,23 @@ def test_replaced_records_go() -> None:
     assert log.log_end_offset == 20
 
 
+def test_the_backoff_of_the_cleaner_changes_at_once() -> None:
+    rig = ClusterRig(log_segment_bytes=200, log_cleaner_backoff_ms=10_000_000)
+    rig.cluster.create_topics({"t": 1}, {"t": {"cleanup.policy": "compact"}})
+    rig.cluster.logs.start_upkeep()
+    log = rig.cluster.log("t", 0)
+    for n in range(20):
+        records = build_batch([Record(0, rig.clock.now_ms(), b"k", b"%030d" % n)])
+        log.append(records, now_ms=rig.clock.now_ms())
+    before = log.size
+    rig.pass_ms(60_000)
+    assert log.size == before
+    rig.cluster.catalogue.set_config("broker", "", {"log.cleaner.backoff.ms": "1000"})
+    rig.cluster.apply_broker_configs()
+    rig.pass_ms(60_000)
+    assert log.size < before / 2
+
+
 def test_compaction_goes_on_after_an_error_that_nobody_foresaw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
