@@ -7,7 +7,7 @@ those of the member are in `test_consumer_mutants.py`.
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from secrets import randbelow
 from typing import Any
@@ -22,7 +22,9 @@ from groupsdk.broker.consumer_groups import (
     offsets,
     reconciliation,
     records,
+    regex_resolution,
 )
+from groupsdk.broker.consumer_groups.conversion import ConversionError
 from groupsdk.broker.consumer_groups.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
 from groupsdk.broker.consumer_groups.group_updater import GroupUpdater
@@ -30,6 +32,7 @@ from groupsdk.broker.consumer_groups.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.consumer_groups.member import Holdings
 from groupsdk.broker.consumer_groups.member_removal import MemberRemoval
 from groupsdk.broker.consumer_groups.registry import ConsumerGroupRegistry, TimerKind
+from groupsdk.broker.consumer_groups.settings import ConsumerGroupConfig, MigrationPolicy
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing.simulation.broker_world import InvariantError
 from groupsdk.testing.simulation.consumer_member import ConsumerMember
@@ -42,6 +45,8 @@ QUICK = 6
 QUICK_HARSH = 2
 FULL = int(os.environ.get("GROUPSDK_SEEDS", "20000")) // CHUNK
 SEEDS = 600
+RUNS_WITH_POLICIES = range(4, 5 * SEEDS, 5)
+RUNS_WITH_PATTERNS = range(6, 7 * SEEDS, 7)
 REGRESSIONS = (18, 113, 201, 500_552, 700_051, 700_095, 700_528)
 """Runs that found a mistake once: in the member of the consumer protocol, the last but two in that of the classic one."""
 Patch = pytest.MonkeyPatch
@@ -215,7 +220,41 @@ def leaves_the_target_of_who_left(patch: Patch) -> None:
     patch.setattr(MemberRemoval, "remove", twice)
 
 
+def upgrades_whatever_the_policy(patch: Patch) -> None:
+    patch.setattr(MigrationPolicy, "upgrades", property(lambda _: True))
+
+
+def downgrades_whatever_the_policy(patch: Patch) -> None:
+    patch.setattr(MigrationPolicy, "downgrades", property(lambda _: True))
+
+
+def refuses_every_upgrade(patch: Patch) -> None:
+    def refuse(*_: object) -> Any:
+        raise ConversionError("never")
+
+    patch.setattr(heartbeat, "upgrade_records", refuse)
+
+
+def refuses_classic_members_of_a_group_that_may_not_come_back(patch: Patch) -> None:
+    """As if one way were none: `upgrade` taken for `disabled`."""
+
+    def read(config: ConsumerGroupConfig) -> MigrationPolicy:
+        found = MigrationPolicy(config.group_consumer_migration_policy)
+        return MigrationPolicy.DISABLED if found is MigrationPolicy.UPGRADE else found
+
+    patch.setattr(ConsumerGroupConfig, "policy", property(read))
+
+
+def resolves_expressions_once(patch: Patch) -> None:
+    patch.setattr(group_updater, "needs_resolution", lambda group, *_: not group.regexes)
+
+
+def resolves_expressions_to_nothing(patch: Patch) -> None:
+    patch.setattr(regex_resolution, "matching", lambda *_: frozenset())
+
+
 MUTANTS: list[Mutant] = [
+    refuses_every_upgrade,
     frees_what_is_not_acknowledged,
     gives_what_others_hold,
     forgets_who_holds_what_is_to_be_given_up,
@@ -235,15 +274,39 @@ MUTANTS: list[Mutant] = [
 ]
 
 
+OF_POLICIES: list[Mutant] = [
+    upgrades_whatever_the_policy,
+    downgrades_whatever_the_policy,
+    refuses_classic_members_of_a_group_that_may_not_come_back,
+]
+OF_EXPRESSIONS: list[Mutant] = [resolves_expressions_once, resolves_expressions_to_nothing]
+
+
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_the_simulation_notices(mutant: Mutant, monkeypatch: Patch) -> None:
-    mutant(monkeypatch)
+    _is_noticed(mutant, monkeypatch, range(SEEDS))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mutant", OF_POLICIES, ids=lambda mutant: mutant.__name__)
+def test_runs_with_a_migration_policy_notice(mutant: Mutant, monkeypatch: Patch) -> None:
+    _is_noticed(mutant, monkeypatch, RUNS_WITH_POLICIES)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mutant", OF_EXPRESSIONS, ids=lambda mutant: mutant.__name__)
+def test_runs_with_expressions_notice(mutant: Mutant, monkeypatch: Patch) -> None:
+    _is_noticed(mutant, monkeypatch, RUNS_WITH_PATTERNS)
+
+
+def _is_noticed(mutant: Mutant, patch: Patch, seeds: Iterable[int]) -> None:
+    mutant(patch)
     tally = Tally()
-    for violation in play_consumer_groups(range(SEEDS), tally):
+    for violation in play_consumer_groups(seeds, tally):
         what = str(violation).splitlines()[0]
         print(f"caught by run {tally.runs}: {what}")
         assert "invariant " in what or "time stands still" in what, "the mutant itself is broken"
         assert isinstance(violation, InvariantError)
         return
-    pytest.fail(f"{SEEDS} seeds, and none noticed")
+    pytest.fail(f"{tally.runs} seeds, and none noticed")

@@ -1,10 +1,15 @@
 """Make a whole run of members that share tasks by the classic protocol."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
-from groupsdk.testing.simulation.faults import ON_BROKERS, ON_MEMBERS, Fault
+from groupsdk.testing.simulation.faults import (
+    ON_BROKERS,
+    ON_MEMBERS,
+    Fault,
+    come_to_rest,
+    live_through,
+)
 from groupsdk.testing.simulation.group_watch import TOPIC
 from groupsdk.testing.simulation.member import PROTOCOL, TASKS, Member
 from groupsdk.testing.simulation.member_process import Temper
@@ -67,25 +72,6 @@ def random_run(seed: int, *, harsh: bool = False) -> Simulation:
         )
         if random.random() < 0.5:
             world.run(random.randrange(0, 4_000))
-    for _ in range(random.randrange(1, 7)):
-        world.run(random.choice((5, 100, 1_000, 3_000, 6_000)) * random.randrange(1, 4))
-        living = [member for member in world.members if member.alive]
-        if living:
-            fault, member = random.choice(FAULTS), random.choice(living)
-            # as a part of the run, so that what it raises is told with the seed
-            world.timeline.after(0, partial(fault, world, member))
-            world.run(0)
-        if world.watch.lost_tail:
-            # by rule: what members know of the generations that are lost is void, and so is the rest
-            return world
-    if world.watch.lost_tail:
-        return world
-    for member in world.members:
-        if member.temper.slow_ms > 5_000:
-            member.temper.slow = 0.0
-        member.temper.raises = 0.0
-    world.process.files.before = None
-    world.settle(75_000)
-    if not world.watch.lost_tail:
-        world.check_log()
+    live_through(world, FAULTS, random.randrange(1, 7), (5, 100, 1_000, 3_000, 6_000))
+    come_to_rest(world)
     return world

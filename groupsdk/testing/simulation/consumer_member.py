@@ -59,6 +59,11 @@ class ConsumerWorld(World, Protocol):
         """Whether no broker has heard of any topic's name yet."""
         ...
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether members of the consumer protocol may subscribe with an expression for the broker."""
+        ...
+
     def partition_counts(self) -> Mapping[str, int]:
         """Return how many partitions each topic has."""
         ...
@@ -128,6 +133,16 @@ class ConsumerMember(MemberProcess):
     def is_in_the_way(self) -> bool:
         """Whether it was refused since another process still has its instance id: the next try may succeed."""
         return self._refused_with is ErrorCode.UNRELEASED_INSTANCE_ID
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the group has members of the other protocol and may not change."""
+        refusal = (
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            if self.reads.speaks.is_classic
+            else ErrorCode.GROUP_ID_NOT_FOUND
+        )
+        return self._refused_with is refusal
 
     # What may happen to it.
 
@@ -231,6 +246,9 @@ class ConsumerMember(MemberProcess):
     def _offers(self) -> list[ProtocolMetadata]:
         topics, speaks = self.reads.topics, self.reads.speaks
         if speaks is Speaks.CONSUMER:
+            # some by names or by an expression, whichever they read, so that they change from one to the other
+            if self._consumers_world.has_patterns and len(topics) > 1 and self.name[-1] in "13579":
+                return HeartbeatSubscription(pattern="|".join(topics)).protocols()
             return HeartbeatSubscription(frozenset(topics)).protocols()
         owned: dict[str, tuple[int, ...]] = {}
         for topic, index in sorted(self.owned):

@@ -1,12 +1,18 @@
 """Make a whole run of a consumer group, whose members may speak both protocols and go over from one to the other."""
 
-from functools import partial
 from typing import Final
 
 from groupsdk.testing.simulation.broker_world import GROUP
 from groupsdk.testing.simulation.consumer_member import ConsumerMember, Reads, Speaks
 from groupsdk.testing.simulation.consumer_world import TOPICS, ConsumerSimulation
-from groupsdk.testing.simulation.faults import ON_BROKERS, ON_MEMBERS, Fault, step_clock
+from groupsdk.testing.simulation.faults import (
+    ON_BROKERS,
+    ON_MEMBERS,
+    Fault,
+    come_to_rest,
+    live_through,
+    step_clock,
+)
 from groupsdk.testing.simulation.member_process import Temper
 from groupsdk.testing.simulation.work import commit_request
 from groupsdk.types import Generation, GroupMembershipOperation
@@ -154,20 +160,8 @@ def random_consumer_run(seed: int, *, harsh: bool = False) -> ConsumerSimulation
         )
         if random.random() < 0.5:
             world.run(random.randrange(0, 3_000))
-    for _ in range(random.randrange(1, 8)):
-        world.run(random.choice((5, 100, 700, 1_500, 4_000)) * random.randrange(1, 4))
-        living = [each for each in world.members if each.alive]
-        if living:
-            fault, member = random.choice(FAULTS), random.choice(living)
-            # as a part of the run, so that what it raises is told with the seed
-            world.timeline.after(0, partial(fault, world, member))
-            world.run(0)
+    live_through(world, FAULTS, random.randrange(1, 8), (5, 100, 700, 1_500, 4_000))
     for each in world.members:
         each.callbacks_ms = min(each.callbacks_ms, 900)
-        if each.temper.slow_ms > 5_000:
-            each.temper.slow = 0.0
-        each.temper.raises = 0.0
-    world.process.files.before = None
-    world.settle(75_000)
-    world.check_log()
+    come_to_rest(world)
     return world

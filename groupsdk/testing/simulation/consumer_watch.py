@@ -8,6 +8,7 @@ from uuid import UUID
 from typing_extensions import override
 
 from groupsdk.broker.consumer_groups.group import ConsumerGroup
+from groupsdk.broker.consumer_groups.settings import MigrationPolicy
 from groupsdk.broker.group_status import ConsumerGroupState, GroupState
 from groupsdk.broker.runtime.contract import LogRecord, ProducerStamp, Result
 from groupsdk.error_code import ErrorCode
@@ -32,7 +33,7 @@ from groupsdk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from groupsdk.wire.messages.heartbeat import HeartbeatRequest
-from groupsdk.wire.messages.join_group import JoinGroupRequest
+from groupsdk.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from groupsdk.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from groupsdk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from groupsdk.wire.messages.sync_group import SyncGroupRequest
@@ -144,9 +145,12 @@ class ConsumerWatch:
         world: the run.
         group_id: the group.
         session_ms: its session timeout.
+        policy: whether it may change its protocol while it has members.
     """
 
-    def __init__(self, world: Watched, group_id: str, session_ms: int) -> None:
+    def __init__(
+        self, world: Watched, group_id: str, session_ms: int, policy: MigrationPolicy
+    ) -> None:
         self.shard: WatchedShard | None = None
         self.members: dict[str, Recorded] = {}
         self.epoch = 0
@@ -164,6 +168,10 @@ class ConsumerWatch:
         self._world = world
         self._group_id = group_id
         self._session_ms = session_ms
+        self._policy = policy
+        # read here, and not by the broker's own reading of it
+        self._upgrades = policy.value in ("bidirectional", "upgrade")
+        self._downgrades = policy.value in ("bidirectional", "downgrade")
         self._changed = False
         self._migrated_at = 0
         """The last generation of the classic group that the group was a moment ago."""
@@ -314,6 +322,9 @@ class ConsumerWatch:
         if answer.error_code or request.member_epoch < 0:
             if answer.error_code < 0:
                 self.fail(23, f"answers {answer.error_message}")
+            refused = answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            if refused and request.member_epoch == 0 and self._upgrades:
+                self.fail(24, f"{request.member_id} is refused: {answer.error_message}")
             return
         member = self.members.get(answer.member_id or "")
         if member is None or member.epoch != answer.member_epoch:
@@ -332,6 +343,11 @@ class ConsumerWatch:
     def _heard_of_classic(self, member_id: str, answer: Response, now_ms: int) -> None:
         """Take note of a sign of life of a classic member, which counts though it has to join again."""
         code = getattr(answer, "error_code", 0)
+        refused = isinstance(answer, JoinGroupResponse) and (
+            code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        )
+        if refused and self._policy is not MigrationPolicy.DISABLED:
+            self.fail(24, f"{member_id} may not join as a classic member")
         member = self.members.get(getattr(answer, "member_id", "") or member_id)
         if member is not None and code in (0, ErrorCode.REBALANCE_IN_PROGRESS):
             member.heard_ms = now_ms
@@ -458,7 +474,11 @@ class ConsumerWatch:
             # the next member starts over only if nobody is left, which a full disk may have kept from the log
             is_left = classic is not None and classic.members and not self._is_empty
             self._migrated_at = classic.generation if classic and is_left else 0
+            if check and is_left and not self._upgrades:
+                self.fail(24, f"is upgraded, though the policy is {self._policy.value}")
             return
+        if check and self._left_at and value.members and not self._downgrades:
+            self.fail(24, f"is downgraded, though the policy is {self._policy.value}")
         before = self._left_at if self.classic is None else self.classic.generation
         if check and value.members and value.generation < before:
             self.fail(1, f"generation {value.generation} after {before}")

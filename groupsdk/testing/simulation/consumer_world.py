@@ -9,6 +9,7 @@ from typing_extensions import override
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.classic_groups.config import GroupConfig
 from groupsdk.broker.config import BrokerConfig
+from groupsdk.broker.consumer_groups.settings import MigrationPolicy
 from groupsdk.broker.coordinators import (
     CatalogueImage,
     PartitionCoordinatorLog,
@@ -55,7 +56,11 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
         super().__init__(seed, harsh=harsh)
         self.protocols: tuple[Speaks, ...] = (Speaks.CONSUMER,)
         """Those that members of this run may speak."""
+        policy = self._policy_of(seed)
+        self.has_patterns = seed % 7 == 6
+        """Whether members of the consumer protocol may subscribe with an expression for the broker."""
         self._config = BrokerConfig.of(
+            group_consumer_migration_policy=policy.value,
             offsets_topic_num_partitions=1,
             offsets_topic_segment_bytes=4_000,
             offsets_retention_minutes=RETENTION_MINUTES,
@@ -74,7 +79,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             offsets_retention_check_interval_ms=self._config.offsets_retention_check_interval_ms,
             group_initial_rebalance_delay_ms=self.random.choice((0, 0, 1_000)),
         )
-        self.watch = ConsumerWatch(self, GROUP, SESSION_MS)
+        self.watch = ConsumerWatch(self, GROUP, SESSION_MS, policy)
         self._names: dict[UUID, str] = {}
         self._upgrades = 0
         self._helped = False
@@ -91,6 +96,14 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             crowded=bool(seed & 1),
         )
         self.process.start()
+
+    @staticmethod
+    def _policy_of(seed: int) -> MigrationPolicy:
+        """Return whether groups may change their protocol; by the seed, so that older runs stay what they were."""
+        if seed % 5 != 4:
+            return MigrationPolicy.BIDIRECTIONAL
+        others = (MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE, MigrationPolicy.DOWNGRADE)
+        return others[seed // 5 % 3]
 
     # What a kind of run has of its own.
 
@@ -298,8 +311,18 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
             if member.is_in_the_way and not member.replaced:
                 self.note(f"{member.name} is refused: another has its instance id")
                 self.restart(member, 1_000)
+            elif member.is_refused and not member.replaced:
+                self._go_over(member)
         if not self.harsh:
             self._check_owners()
+
+    def _go_over(self, member: ConsumerMember) -> None:
+        """Restart a process in the protocol that the group has, as `group.protocol=auto` or an operator does."""
+        was_classic = member.reads.speaks.is_classic
+        other = next(each for each in self.protocols if each.is_classic is not was_classic)
+        self.note(f"{member.name} is refused as one of {member.reads.speaks.value}")
+        member.reads_next = Reads(member.reads.topics, other)
+        self.restart(member, 1_000)
 
     def _check_owners(self) -> None:
         """Check that no partition is believed held by two, nor by one that the group does not know as its holder."""

@@ -1,6 +1,7 @@
 """Name what may happen to a member or to the coordinator, whatever the protocol."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from groupsdk.testing.simulation.member_world import MemberWorld
@@ -9,6 +10,7 @@ from groupsdk.types import GroupMembershipOperation
 
 World = MemberWorld[Any]
 Fault = Callable[[Any, Any], None]
+_SETTLED_BY_MS: Final = 75_000
 
 
 def _pause(world: World, member: Any) -> None:
@@ -124,3 +126,41 @@ def step_clock(world: World, member: Any) -> None:
     world.note(f"{member.name}'s clock jumps ahead by {by_ms} ms")
     world.excuse(member, 0)
     member.step_clock(by_ms)
+
+
+def live_through(
+    world: World, faults: Sequence[Fault], count: int, pauses_ms: Sequence[int]
+) -> None:
+    """Let random faults happen to random members, or to the broker, one after the other.
+
+    Args:
+        world: the run.
+        faults: those to choose from.
+        count: how many happen, unless the run is over before.
+        pauses_ms: how long to wait before each, once to three times.
+    """
+    random = world.random
+    for _ in range(count):
+        world.run(random.choice(pauses_ms) * random.randrange(1, 4))
+        living = [each for each in world.members if each.alive]
+        if living:
+            fault, member = random.choice(faults), random.choice(living)
+            # as a part of the run, so that what it raises is told with the seed
+            world.timeline.after(0, partial(fault, world, member))
+            world.run(0)
+        if world.is_void:
+            return
+
+
+def come_to_rest(world: World) -> None:
+    """Let no more faults happen, and see that all is well in time and that the log says so."""
+    if world.is_void:
+        return
+    for member in world.members:
+        if member.temper.slow_ms > 5_000:
+            member.temper.slow = 0.0
+        member.temper.raises = 0.0
+    world.process.files.before = None
+    world.settle(_SETTLED_BY_MS)
+    if not world.is_void:
+        world.check_log()
