@@ -1,4 +1,4 @@
-"""Run the assignors of consumer groups on threads, so that none of them holds up the broker's loop."""
+"""Run the assignors of consumer groups on threads, so that they do not block the broker's loop."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ Done = Callable[[Outcome], None]
 
 
 class _Call:
-    """One call of an assignor, from the moment that it is asked for."""
+    """One requested call of an assignor."""
 
     __slots__ = ("began_ms", "done", "job", "told")
 
@@ -29,7 +29,7 @@ class _Call:
 
 
 class AssignorThreads:
-    """Run each job on a thread of its own, one call at a time for each assignor, within a limit of time.
+    """Runs each job on its own thread, one call at a time for each assignor, with a timeout.
 
     Python cannot stop a thread. A call that ran into the limit is given up, and as long as it goes on, further
     calls of the same assignor fail at once: a hanging assignor holds one thread. All methods belong to the loop's
@@ -55,7 +55,7 @@ class AssignorThreads:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody waits for an outcome."""
+        """Whether a caller is waiting for an outcome."""
         return any(not each.told for each in self._running.values())
 
     def start(self, job: AssignmentJob, done: Done) -> None:

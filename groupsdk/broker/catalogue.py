@@ -31,7 +31,7 @@ class TopicPartitionState:
 
 
 class Topic:
-    """One topic as the catalogue has it."""
+    """One topic in the catalogue."""
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -47,7 +47,7 @@ class Topic:
 
 
 class Catalogue:
-    """Hold all facts of a cluster that are not in its logs; every change is kept before it is seen.
+    """The metadata of a cluster that is not in its logs; every change is stored before it is visible.
 
     For one thread. `topics` and `topics_by_id` are for reading only.
     """
@@ -85,7 +85,7 @@ class Catalogue:
         return str(self._cluster["id"])
 
     def next_number(self, name: str) -> int:
-        """Count up a number that never comes twice, over restarts too."""
+        """Return the next number of a sequence that never repeats, across restarts as well."""
         number = int(self._cluster.get(name, 0)) + 1
         self._set_cluster(name, number)
         return number
@@ -123,7 +123,7 @@ class Catalogue:
         return made
 
     def delete_topic(self, name: str) -> Topic:
-        """Take a topic and its configuration away; it is in `deleted` until `forget_deleted`."""
+        """Remove a topic and its configuration; it is in `deleted` until `forget_deleted`."""
         self._write(
             [
                 (_TOPIC, name, None),
@@ -139,12 +139,12 @@ class Catalogue:
         return topic
 
     def forget_deleted(self, name: str) -> None:
-        """Note that nothing is left of a deleted topic."""
+        """Record that the files of a deleted topic are gone."""
         self._write([(_DELETED, name, None)])
         self.deleted.discard(name)
 
     def add_partitions(self, name: str, leaders: Iterable[int]) -> None:
-        """Let a topic grow by partitions led by these nodes."""
+        """Add partitions, led by these nodes, to a topic."""
         topic = self.topics[name]
         grown = [*topic.partitions, *(TopicPartitionState(leader) for leader in leaders)]
         self._write([_topic_change(Topic(name, topic.topic_id, grown))])
@@ -152,7 +152,7 @@ class Catalogue:
         topic.partitions[:] = grown
 
     def move_leaders(self, moves: Mapping[tuple[str, int], int]) -> None:
-        """Let other nodes lead partitions; the leader epoch of each goes up by one."""
+        """Move partitions to other leaders; the leader epoch of each increases by one."""
         changed: dict[str, list[TopicPartitionState]] = {}
         for (name, partition), node in moves.items():
             states = changed.setdefault(name, list(self.topics[name].partitions))
@@ -173,7 +173,7 @@ class Catalogue:
         return sorted(name for kind, name in self._configs if kind == resource)
 
     def set_config(self, resource: str, name: str, entries: Mapping[str, str]) -> None:
-        """Replace all that was set for a resource."""
+        """Replace all settings of a resource."""
         self._write([_config_change(resource, name, entries)])
         if entries:
             self._configs[resource, name] = dict(entries)
@@ -196,7 +196,7 @@ def _config_change(resource: str, name: str, entries: Mapping[str, str]) -> Chan
 
 
 def new_topic_id() -> UUID:
-    """Make a random id whose text does not start with a dash, as Kafka does for its tools' sake."""
+    """Create a random topic id whose text does not start with a dash, as Kafka does for its tools."""
     while True:
         made = UUID(bytes=os.urandom(16), version=4)
         if made.bytes[0] >> 2 != 0b111110:  # what base64 writes as "-"
@@ -204,21 +204,21 @@ def new_topic_id() -> UUID:
 
 
 def new_cluster_id() -> str:
-    """Make a random cluster id in Kafka's form: 16 bytes in URL-safe base64."""
+    """Create a random cluster id in Kafka's form: 16 bytes in URL-safe base64."""
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(new_topic_id().bytes).decode().rstrip("=")
 
 
 def partitions_problem(count: object) -> str | None:
-    """Say what is wrong with a number of partitions to create at once; None: nothing."""
+    """Return what is wrong with a number of partitions to create at once; None if it is valid."""
     if type(count) is int and 1 <= count <= _MAX_PARTITIONS:
         return None
     return f"{count!r} partitions, where 1 to {_MAX_PARTITIONS} can be made at once"
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Say what is wrong with a topic's name, in Kafka's words; None: nothing (Kafka's `Topic.validate`)."""
+    """Return what is wrong with a topic's name, in Kafka's words; None if it is valid (Kafka's `Topic.validate`)."""
     if not name:
         return "the empty string is not allowed"
     if name in {".", ".."}:
@@ -250,7 +250,7 @@ _FEATURES: Final = "features"
 
 
 def finalized_levels(catalogue: Catalogue) -> Mapping[str, int]:
-    """Return the level of each feature that is in force."""
+    """Return the finalized level of each feature."""
     kept = catalogue.config(_FEATURES, "")
     return {name: int(kept.get(name, level)) for name, level in _DEFAULTS.items()}
 
@@ -261,7 +261,7 @@ def finalized_epoch(catalogue: Catalogue) -> int:
 
 
 def set_finalized_levels(catalogue: Catalogue, levels: Mapping[str, int]) -> None:
-    """Let other levels be in force."""
+    """Set the finalized levels of features."""
     if dict(levels) == dict(finalized_levels(catalogue)):
         return
     texts = {name: str(level) for name, level in levels.items()}

@@ -1,4 +1,4 @@
-"""Tie the nodes of one process together: one catalogue, one set of logs, one coordinator for each group."""
+"""The state shared by the nodes of one process: one catalogue, one set of logs, one coordinator for each group."""
 
 import logging
 from collections import Counter
@@ -40,7 +40,7 @@ _NO_WAITERS: Final[frozenset[Callable[[], None]]] = frozenset()
 
 
 class ClusterError(GroupSdkError):
-    """Something that the cluster's state does not allow; `error_code` is what a client is answered with."""
+    """An operation that the cluster's state does not allow; `error_code` is the code for clients."""
 
     def __init__(self, error_code: ErrorCode, text: str = "") -> None:
         self.error_code = error_code
@@ -58,7 +58,7 @@ class ClusterNode(Protocol):
 
 
 class Cluster:
-    """Hold what all nodes of one process share.
+    """The state that all nodes of one process share.
 
     A partition has one replica on storage that all nodes share; who leads it is a fact of the catalogue. For
     one thread, the event loop's.
@@ -125,20 +125,20 @@ class Cluster:
 
     @property
     def running_nodes(self) -> list[ClusterNode]:
-        """The nodes that serve, by id."""
+        """The running nodes, by id."""
         return [
             self.nodes[node_id] for node_id in sorted(self.nodes) if self.nodes[node_id].running
         ]
 
     @property
     def controller_id(self) -> int:
-        """The running node with the lowest id; -1: there is none."""
+        """The running node with the lowest id; -1 if there is none."""
         return next((node.node_id for node in self.running_nodes), -1)
 
     # -- settings
 
     def apply_broker_configs(self) -> None:
-        """Let what was set for brokers through AlterConfigs take effect, where it can (`DYNAMIC`).
+        """Apply the dynamic broker settings (`DYNAMIC`) set through AlterConfigs.
 
         Values for all brokers hold for all nodes, values for one broker only where it is the only node: the
         nodes share their logs.
@@ -159,7 +159,7 @@ class Cluster:
         configs: Mapping[str, Mapping[str, str]] | None = None,
         topic_ids: Mapping[str, UUID] | None = None,
     ) -> list[Topic]:
-        """Create topics, all or none, their leaders dealt out over the running nodes."""
+        """Create topics, all or none, with leaders spread over the running nodes."""
         for name in self.catalogue.deleted & partitions.keys():
             # the disk failed when it was deleted
             self.logs.delete(name)
@@ -172,14 +172,14 @@ class Cluster:
         return made
 
     def add_partitions(self, name: str, count: int) -> None:
-        """Let a topic grow to `count` partitions."""
+        """Increase a topic to `count` partitions."""
         topic = self.catalogue.topics[name]
         before = len(topic.partitions)
         self.catalogue.add_partitions(name, self._deal(count - before))
         _LOG.info("topic %s: now has %d partitions, before %d", name, count, before)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records; the offsets that groups committed for it go, too."""
+        """Delete a topic with its records and the offsets committed for it."""
         topic = self.catalogue.delete_topic(name)
         try:
             self.logs.delete(name)
@@ -198,7 +198,7 @@ class Cluster:
         return [ids[(start + index) % len(ids)] for index in range(count)]
 
     def internal_topic(self, name: str) -> Topic:
-        """Return a coordinator's topic; creates it when it is first asked for."""
+        """Return a coordinator's topic, creating it on first use."""
         topic = self.catalogue.topics.get(name)
         if topic is None:
             config = self.config
@@ -219,7 +219,7 @@ class Cluster:
         return topic
 
     def leader(self, name: str, partition: int) -> int | None:
-        """Return the node that leads a partition; None: there is no such partition."""
+        """Return the node that leads a partition; None if the partition does not exist."""
         topic = self.catalogue.topics.get(name)
         if topic is None or not 0 <= partition < len(topic.partitions):
             return None
@@ -235,7 +235,7 @@ class Cluster:
         return self.catalogue.topics[name].partitions[partition].leader_epoch
 
     def log(self, name: str, partition: int) -> "PartitionLog":
-        """Return the log of a partition that exists, opened when it is first asked for."""
+        """Return the log of an existing partition, opening it on first use."""
         return self.logs.get(self.catalogue.topics[name], partition)
 
     def led_log(
@@ -267,7 +267,7 @@ class Cluster:
     # -- leaders
 
     def move_leaders(self, moves: Mapping[TopicPartition, int]) -> None:
-        """Let other nodes lead partitions; the coordinators of internal ones move with them."""
+        """Move partitions to other leaders; the coordinators of internal ones move with them."""
         real = {
             place: node for place, node in moves.items() if self.leader(*place) not in (None, node)
         }
@@ -294,7 +294,7 @@ class Cluster:
             )
 
     def take_over(self, gone: int) -> None:
-        """Let the running nodes lead what a stopped one did; without any, all of it rests until `come_back`."""
+        """Move the partitions of a stopped node to the running ones; without any, they wait for `come_back`."""
         others = [node.node_id for node in self.running_nodes if node.node_id != gone]
         if others:
             led = self._led_by(gone)
@@ -305,7 +305,7 @@ class Cluster:
                 coordinators.close()
 
     def come_back(self, node_id: int) -> None:
-        """Let a node that was started again go on with what nobody took over, under new leader epochs."""
+        """Let a restarted node lead the partitions that no other node took over, under new leader epochs."""
         self.catalogue.move_leaders(dict.fromkeys(self._led_by(node_id), node_id))
         self.load_coordinators()
 
@@ -339,7 +339,7 @@ class Cluster:
 
     @property
     def producer_ids(self) -> "ProducerIdAllocator":
-        """Where producer ids come from: each one once, over restarts too."""
+        """The allocator of producer ids, which are unique across restarts."""
         if self._producer_ids is None:
             from groupsdk.broker.coordinators import CatalogueBlockStore
             from groupsdk.broker.transactions.producer_ids import ProducerIdAllocator
@@ -356,7 +356,7 @@ class Cluster:
         return None
 
     def load_coordinators(self) -> None:
-        """Take up what is in the logs of an earlier run: sessions and transactions go on."""
+        """Load the coordinators of an earlier run: sessions and transactions continue."""
         for name in sorted(INTERNAL_TOPICS & self.catalogue.topics.keys()):
             topic = self.catalogue.topics[name]
             written = [p for p in range(len(topic.partitions)) if self.logs.exists(name, p)]
@@ -375,7 +375,7 @@ class Cluster:
 
     @property
     def authorizer(self) -> "Authorizer | None":
-        """What decides who may do what; None: everyone may do everything."""
+        """The authorizer; None if everyone may do everything."""
         if self._authorizer is None and self.config.authorizer_class_name:
             from groupsdk.broker.authorizer import Authorizer
 
@@ -385,12 +385,12 @@ class Cluster:
     # -- readers that wait
 
     def wait(self, places: Iterable[TopicPartition], wake: Callable[[], None]) -> None:
-        """Have `wake` called whenever one of these partitions changes, until `unwait`."""
+        """Call `wake` whenever one of these partitions changes, until `unwait`."""
         for place in places:
             self._waiters.setdefault(place, set()).add(wake)
 
     def unwait(self, places: Iterable[TopicPartition], wake: Callable[[], None]) -> None:
-        """Take `wake` out of `wait` again."""
+        """Stop calling `wake`."""
         for place in places:
             found = self._waiters.get(place)
             if found is not None:
@@ -399,13 +399,13 @@ class Cluster:
                     del self._waiters[place]
 
     def appended(self, place: TopicPartition) -> None:
-        """Wake those that wait for a partition: it has more records, or another leader, or is gone."""
+        """Wake the waiters of a partition: it has new records or another leader, or was deleted."""
         self.changes += 1
         for wake in tuple(self._waiters.get(place, _NO_WAITERS)):
             wake()
 
     def close(self) -> None:
-        """Answer what waits, write everything out and let go of the files."""
+        """Answer waiting requests, flush everything, and close the files."""
         for coordinators in (self._groups, self._transactions):
             if coordinators is not None:
                 coordinators.close()

@@ -1,4 +1,4 @@
-"""Hold a broker's settings, under Kafka's configuration names."""
+"""The settings of a broker, under Kafka's configuration names."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -145,7 +145,7 @@ class BrokerConfig:
     producer_id_expiration_check_interval_ms: int = 600_000
 
     def __init__(self, **settings: Any) -> None:
-        """Take settings by their names with underscores; `of` also reads texts."""
+        """Create it from settings named with underscores; `of` also parses strings."""
         for name, value in settings.items():
             if name not in KINDS:
                 raise ConfigError(_unknown(name))
@@ -286,17 +286,17 @@ _BOUNDS: Final = {
 
 
 def dotted(name: str) -> str:
-    """Return a setting's name in Kafka's spelling."""
+    """Return the dotted name of a setting, as Kafka writes it."""
     return name.replace("_", ".")
 
 
 def value_text(value: Any) -> str:
-    """Write a value as Kafka shows it."""
+    """Format a value as Kafka shows it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_value(key: str, kind: type, value: Any) -> Any:
-    """Read a value that may be a text, as in a properties file.
+    """Parse a value that may be a string, as in a properties file.
 
     Raises:
         ConfigError: it is not of the setting's type.

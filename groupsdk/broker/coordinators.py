@@ -1,4 +1,4 @@
-"""Find and run the coordinators of groups and of transactions: one for each partition of their topic."""
+"""Find and run the group and transaction coordinators: one for each partition of their topic."""
 
 import logging
 import os
@@ -57,7 +57,7 @@ class PartitionCoordinatorLog:
     def append(
         self, records: Sequence[Record], producer: ProducerStamp | None, now_ms: int
     ) -> None:
-        """Append records as one batch, and wake those who read the topic.
+        """Append records as one batch, and wake readers of the topic.
 
         Raises:
             EncodeError: something does not fit its field; none of them was written.
@@ -86,7 +86,7 @@ class PartitionCoordinatorLog:
         cluster.appended(self._place)
 
     def replay(self) -> Iterator[Replayed | Marker]:
-        """Go through the whole log.
+        """Yield the whole log.
 
         Raises:
             LogError: a part of it cannot be read.
@@ -96,7 +96,7 @@ class PartitionCoordinatorLog:
             yield from _entries(data, header, position, offset)
 
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
-        """Go through the whole log as `replay` does, but with the records of a batch at once where that is faster.
+        """Yield the whole log as `replay` does, but the records of a batch at once if that is faster.
 
         Raises:
             LogError: a part of it cannot be read.
@@ -111,7 +111,7 @@ class PartitionCoordinatorLog:
             yield from _entries(data, header, position, offset)
 
     def _batches(self) -> Iterator[tuple[bytes, BatchHeader, int, int]]:
-        """Go through the batches; gives each in its bytes at a position, and from which offset on it counts."""
+        """Yield each batch as its bytes and position, with the offset from which its records apply."""
         if not self._cluster.logs.exists(*self._place):
             return
         log = self._cluster.log(*self._place)
@@ -131,7 +131,7 @@ class PartitionCoordinatorLog:
 def _entries(
     data: bytes, header: BatchHeader, position: int, offset: int
 ) -> Iterator[Replayed | Marker]:
-    """Read what a batch holds, from an offset on."""
+    """Return the entries of a batch, from an offset on."""
     producer = None
     if header.is_transactional:
         producer = ProducerStamp(header.producer_id, header.producer_epoch)
@@ -147,7 +147,7 @@ def _entries(
 
 
 class Coordinators:
-    """Hold the coordinators of one internal topic, made when they are first needed.
+    """The coordinators of one internal topic, created on first use.
 
     Args:
         cluster: whose they are.
@@ -203,19 +203,19 @@ class Coordinators:
         return runtime if problem is None else problem
 
     def led_by(self, node_id: int) -> Iterator[CoordinatorRuntime]:
-        """Go through the coordinators that a node has and that are running."""
+        """Yield the running coordinators of a node."""
         for partition, runtime in sorted(self._runtimes.items()):
             if self._cluster.leader(self.topic, partition) == node_id:
                 yield runtime
 
     def running(self) -> Iterator[CoordinatorRuntime]:
-        """Go through all coordinators that take requests."""
+        """Yield all coordinators that accept requests."""
         for _, runtime in sorted(self._runtimes.items()):
             if runtime.unavailable() is None:
                 yield runtime
 
     def find(self, partition: int) -> CoordinatorRuntime | None:
-        """Return the coordinator of a partition where there is one that takes requests."""
+        """Return the coordinator of a partition if it accepts requests."""
         runtime = self._runtimes.get(partition)
         return runtime if runtime is not None and runtime.unavailable() is None else None
 
@@ -240,13 +240,13 @@ class Coordinators:
         return made
 
     def unload(self, partition: int, error: ErrorCode) -> None:
-        """End the coordinator of a partition; what waits is answered with the error."""
+        """Stop the coordinator of a partition; waiting requests are answered with the error."""
         runtime = self._runtimes.pop(partition, None)
         if runtime is not None:
             runtime.unload(error)
 
     def topic_deleted(self, name: str) -> None:
-        """Drop what groups committed for a topic that is gone; where a log is still being loaded, after that."""
+        """Remove the offsets committed for a deleted topic; for a log that is being loaded, after loading."""
         for runtime in list(self._runtimes.values()):
             self._drop_offsets(runtime, name)
 
@@ -259,7 +259,7 @@ class Coordinators:
                 runtime.apply(deleted([name], self._cluster.now_ms()))
 
     def close(self) -> None:
-        """End all coordinators."""
+        """Stop all coordinators."""
         for partition in list(self._runtimes):
             self.unload(partition, ErrorCode.NOT_COORDINATOR)
 
@@ -274,7 +274,7 @@ _UUID_VARIANTS: Final = "89ab"
 
 
 def random_uuids() -> Iterator[str]:
-    """Return random UUIDs (RFC 9562, version 4) as strings, without end, for member ids.
+    """Yield random UUIDs (RFC 9562, version 4) as strings, for member ids.
 
     The system is asked for the bytes of many at once: one takes a fifth of the time of `uuid.uuid4`, and a
     group that forms needs one for each member.
@@ -288,7 +288,7 @@ def random_uuids() -> Iterator[str]:
 
 
 def group_coordinators(cluster: "Cluster") -> Coordinators:
-    """Make the coordinators of groups."""
+    """Create the group coordinators."""
     from groupsdk.broker.classic_groups.config import GroupConfig
     from groupsdk.broker.consumer_groups.assignor_registry import load_assignors
     from groupsdk.broker.group_coordinator.shard import GroupCoordinatorShard
@@ -386,7 +386,7 @@ class CatalogueImage:
 
 
 def settings_for(kind: type[Any], cluster: "Cluster") -> dict[str, Any]:
-    """Take the settings of a part of the broker out of the broker's, by their names."""
+    """Select the settings of one part of the broker from the broker's, by name."""
     from dataclasses import fields
 
     broker = cluster.config
@@ -396,7 +396,7 @@ def settings_for(kind: type[Any], cluster: "Cluster") -> dict[str, Any]:
 
 
 def transaction_coordinators(cluster: "Cluster") -> Coordinators:
-    """Make the coordinators of transactions."""
+    """Create the transaction coordinators."""
     from groupsdk.broker.transaction_markers import MarkerWriter
     from groupsdk.broker.transactions.config import TransactionConfig
     from groupsdk.broker.transactions.shard import TransactionCoordinatorShard
@@ -419,7 +419,7 @@ def transaction_coordinators(cluster: "Cluster") -> Coordinators:
 
 
 class CatalogueBlockStore:
-    """Keep the next block of producer ids in the cluster's catalogue (a `BlockStore`)."""
+    """Stores the next block of producer ids in the cluster's catalogue (a `BlockStore`)."""
 
     _KIND: Final = "producer_ids"
     _KEY: Final = "next"
@@ -434,7 +434,7 @@ class CatalogueBlockStore:
         return int(self._next or 0)
 
     def claim(self, start: int, following: int) -> bool:
-        """Take the ids from `start` to before `following`, if no one else has.
+        """Claim the ids from `start` up to `following`, exclusive, if they are still free.
 
         Raises:
             BlockStoreError: the catalogue cannot be written.

@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 def problem(
     entries: Mapping[str, str], before: Mapping[str, str], base: BrokerConfig
 ) -> str | None:
-    """Return why entries cannot be set for brokers; None: they can.
+    """Return why entries cannot be set for brokers; None if they can.
 
     Args:
         entries: everything that is to be set, by dotted key.

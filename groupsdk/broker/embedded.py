@@ -48,7 +48,7 @@ class EmbeddedBrokerError(GroupSdkError):
 
 
 class EmbeddedBroker:
-    """A broker of this process that real Kafka clients cannot tell from Kafka.
+    """A broker inside this process that Kafka clients cannot tell from Apache Kafka.
 
     Use it as a context manager, plain or async, or call `start` and `stop`::
 
@@ -145,7 +145,7 @@ class EmbeddedBroker:
         await asyncio.to_thread(self.stop)
 
     def start(self) -> None:
-        """Start it; clients may connect when this returns. Nothing happens where it runs.
+        """Start the broker; clients can connect when this returns. Does nothing if it is running.
 
         Raises:
             ConfigError: a setting, or a port that is taken.
@@ -198,7 +198,7 @@ class EmbeddedBroker:
             loop.close()
 
     def stop(self) -> None:
-        """End it: connections are cut, everything is written out. Nothing happens where it does not run."""
+        """Stop the broker: close connections and flush everything. Does nothing if it is not running."""
         broker, loop, thread = self._broker, self._loop, self._thread
         self._broker = self._loop = self._thread = None
         if broker is None or loop is None or thread is None:
@@ -224,7 +224,7 @@ class EmbeddedBroker:
             asyncio.get_running_loop().stop()
 
     def restart(self) -> None:
-        """Stop and start it, with the same ports and data."""
+        """Restart the broker, with the same ports and data."""
         self.stop()
         self.start()
 
@@ -300,7 +300,7 @@ class EmbeddedBroker:
         return self._on_loop(lambda: self._running().cluster.leader(topic, partition))
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
-        """Let another node lead a partition; clients of the old one see NOT_LEADER_OR_FOLLOWER.
+        """Move a partition to another leader; clients of the old one get NOT_LEADER_OR_FOLLOWER.
 
         Raises:
             ConfigError: there is no such partition, or no such node that runs.
@@ -328,23 +328,23 @@ class EmbeddedBroker:
         return self._on_loop(find)
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
-        """Let another node coordinate a group, and those in the same partition of `__consumer_offsets`."""
+        """Move a group, and all groups in its partition of `__consumer_offsets`, to another coordinator."""
         groups = self._on_loop(lambda: self._running().cluster.groups)
         partition = self._on_loop(lambda: groups.partition_for(group_id))
         self.move_leader(groups.topic, partition, node_id)
 
     def move_transaction_coordinator(self, transactional_id: str, node_id: int) -> None:
-        """Let another node coordinate a transactional id, and those in the same partition."""
+        """Move a transactional id, and all ids in its partition, to another coordinator."""
         found = self._on_loop(lambda: self._running().cluster.transactions)
         partition = self._on_loop(lambda: found.partition_for(transactional_id))
         self.move_leader(found.topic, partition, node_id)
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node as a crash does; the others lead what it led."""
+        """Stop a node as in a crash; the others take over its partitions."""
         self._on_loop(lambda: self._running().stop_node(node_id))
 
     def start_node(self, node_id: int) -> None:
-        """Start a stopped node, with the ports that it had."""
+        """Start a stopped node on its former ports."""
         self._await(self._running().start_node(node_id))
 
     # -- for tests
@@ -372,7 +372,7 @@ class EmbeddedBroker:
 
     @property
     def group_statuses(self) -> "Mapping[str, GroupStatus]":
-        """How far the groups are, and whom they wait for until when, by group id."""
+        """The status of all groups by id: state, members waited for, and until when."""
         from groupsdk.broker.inspection import group_statuses
 
         return self._on_loop(lambda: group_statuses(self._running().cluster))
@@ -389,11 +389,11 @@ class EmbeddedBroker:
 
     @property
     def faults(self) -> "Faults":
-        """What is to go wrong: answers, delays, drops, disconnects; kept over `restart`."""
+        """The scripted faults: errors, delays, drops, disconnects; kept across `restart`."""
         return self._faults
 
     def advance(self, delta_ms: int) -> None:
-        """Move a clock of one's own on, and do what becomes due on the way, in its order.
+        """Advance a manual clock, running the timers that become due in order.
 
         Raises:
             ConfigError: the broker was made without a `ManualClock`.

@@ -1,4 +1,4 @@
-"""Name the states of groups of both protocols, the moves of a classic one, and show how far a group is."""
+"""The states of groups of both protocols, the transitions of classic ones, and the status of a group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class GroupState(Enum):
 
 
 class GroupTrigger(Enum):
-    """What moves a classic group; the value is its text in the diagram."""
+    """The trigger of a classic group's transition; the value is its text in the diagram."""
 
     REBALANCE = "a member joins, leaves, fails or changes"
     MEMBERS_JOINED = "all have joined, or the time is over"
@@ -53,7 +53,7 @@ TRANSITIONS: Final[Mapping[tuple[GroupState, GroupTrigger], GroupState]] = {
 
 
 class ConsumerGroupState(Enum):
-    """How far a group is, under Kafka's names."""
+    """The state of a consumer group, under Kafka's names."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -69,7 +69,7 @@ _REBALANCING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """Say how far a group of either kind is, and whom it waits for: what to ask when a rebalance takes long.
+    """The status of a group of either kind: its state and the members it waits for, to find out why a rebalance takes long.
 
     Attributes:
         generation_id: of a consumer group its epoch.
@@ -88,5 +88,5 @@ class GroupStatus:
 
     @property
     def is_rebalancing(self) -> bool:
-        """Return whether members have no assignment to work on, or not the one that they are to have."""
+        """Return whether members have no assignment, or not yet their target assignment."""
         return self.state.value in _REBALANCING

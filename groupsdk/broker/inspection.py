@@ -1,4 +1,4 @@
-"""Show what is in a running broker: its groups."""
+"""Inspect the groups of a running broker."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def _shards(cluster: "Cluster") -> list[GroupCoordinatorShard]:
 
 
 def group_views(cluster: "Cluster") -> Mapping[str, GroupView | ConsumerGroupView]:
-    """Show all groups as they are now, by group id."""
+    """Return snapshots of all groups, by group id."""
     found: dict[str, GroupView | ConsumerGroupView] = {}
     for shard in _shards(cluster):
         for group_id in shard.group_ids:
@@ -38,7 +38,7 @@ def group_views(cluster: "Cluster") -> Mapping[str, GroupView | ConsumerGroupVie
 def committed_offsets(
     cluster: "Cluster", group_id: str
 ) -> Mapping[tuple[str, int], CommittedOffset]:
-    """Show what a group has committed, by topic and partition."""
+    """Return the committed offsets of a group, by topic and partition."""
     for shard in _shards(cluster):
         offsets = shard.offsets(group_id)
         if offsets:
@@ -47,7 +47,7 @@ def committed_offsets(
 
 
 def group_statuses(cluster: "Cluster") -> Mapping[str, GroupStatus]:
-    """Show how far all groups are, and whom they wait for, by group id."""
+    """Return the status of all groups, by group id."""
     found: dict[str, GroupStatus] = {}
     for shard in _shards(cluster):
         for group_id in shard.group_ids:

@@ -1,4 +1,4 @@
-"""Keep the logs of all partitions: opened when they are first used, looked after in the background."""
+"""Manage the logs of all partitions: opened on first use, maintained in the background."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ TOPIC_DEFAULTS: Final = {
 
 
 def topic_defaults(config: BrokerConfig) -> LogConfig:
-    """Return what holds for topics without settings of their own.
+    """Return the defaults for topics without settings of their own.
 
     Raises:
         InvalidLogConfigError: a setting of the broker is not allowed for a topic.
@@ -61,7 +61,7 @@ def topic_defaults(config: BrokerConfig) -> LogConfig:
 
 
 class LogManager:
-    """Hold the logs of a cluster, in one data directory.
+    """The logs of a cluster, in one data directory.
 
     Args:
         directory: where they are kept.
@@ -102,18 +102,18 @@ class LogManager:
 
     @property
     def defaults(self) -> LogConfig:
-        """What holds for topics without settings of their own."""
+        """The defaults for topics without settings of their own."""
         if self._defaults is None:
             self._defaults = topic_defaults(self._config)
         return self._defaults
 
     def topic_config(self, name: str) -> LogConfig:
-        """Return the settings of a topic as far as its logs heed them."""
+        """Return the settings of a topic that its logs follow."""
         entries = dict(self._catalogue.config("topic", name))
         return LogConfig.parse(entries, self.defaults) if entries else self.defaults
 
     def get(self, topic: Topic, partition: int) -> "PartitionLog":
-        """Return a partition's log; opens it, after a crash recovers it, when it is first asked for.
+        """Return a partition's log; open it on first use, with recovery after a crash.
 
         Raises:
             LogError: its files cannot be used.
@@ -133,7 +133,7 @@ class LogManager:
         return found
 
     def report(self, name: str, partition: int, error: GroupSdkError) -> None:
-        """Say in the log that a disk failed or that a file is damaged; once, as clients ask again and again."""
+        """Log a disk failure or a corrupt file, once per problem, as clients repeat their requests."""
         text = str(error)
         if (
             isinstance(error, (StorageError, CorruptLogError))
@@ -151,7 +151,7 @@ class LogManager:
         return (name, partition) in self.open
 
     def delete(self, name: str) -> None:
-        """Remove the logs of a topic with their files.
+        """Delete the logs of a topic with their files.
 
         Raises:
             StorageError: the disk failed.
@@ -161,7 +161,7 @@ class LogManager:
         self._directory.delete(name)
 
     def config_changed(self, name: str) -> None:
-        """Give the open logs of a topic its new settings."""
+        """Apply the new settings of a topic to its open logs."""
         config = self.topic_config(name)
         for (topic, _), log in self.open.items():
             if topic == name:
@@ -180,11 +180,11 @@ class LogManager:
             self.config_changed(name)
 
     def opened(self) -> "Iterator[tuple[Partition, PartitionLog]]":
-        """Go through the logs that are open."""
+        """Yield the open logs."""
         yield from list(self.open.items())
 
     def start_upkeep(self) -> None:
-        """Look after retention, compaction, flushes and producers from now on."""
+        """Start the maintenance: retention, compaction, flushes and expiration of producers."""
         self._upkeep = True
         config = self._config
         self._every(config.log_retention_check_interval_ms, self._retain)
@@ -194,7 +194,7 @@ class LogManager:
             self._look_after(log.config)
 
     def _look_after(self, config: LogConfig) -> None:
-        """Begin what a log with these settings needs every few seconds, and most brokers never do."""
+        """Start the frequent tasks that logs with these settings need, and most brokers never do."""
         if not self._upkeep:
             return
         if not self._flushing and config.flush_ms < _NEVER_MS:
@@ -235,7 +235,7 @@ class LogManager:
                 self._defer(self._open_on)
 
     def _opened_for_upkeep(self, places: list[Partition]) -> Iterator[None]:
-        """Open logs that nobody has used yet, and remove what is too old in them: time passes for them, too."""
+        """Open unused logs as well, as their records also expire."""
         from groupsdk.broker.log import retention
 
         for place in places:
@@ -296,7 +296,7 @@ class LogManager:
     def _go_on(
         self, work: Iterator[None] | None, again: Callable[[], None]
     ) -> Iterator[None] | None:
-        """Do one step of long work, and the others later; None where it is done."""
+        """Run one step of a long task, and schedule the next; None if it is finished."""
         if work is None or self._stopped or next(work, self) is self:
             return None
         self._defer(again)
@@ -309,7 +309,7 @@ class LogManager:
             _LOG.warning("%s-%d: %s failed: %s", *place, what, error)
 
     def close(self) -> None:
-        """Write everything out and let go of the files."""
+        """Flush everything and close the files."""
         self._stopped = True
         self._compacting = self.opening = None
         self._directory.close()

@@ -1,4 +1,4 @@
-"""Keep client quotas in the catalogue, and find those that a filter matches (KIP-546).
+"""Store client quotas in the catalogue, and find those that a filter matches (KIP-546).
 
 They are kept and described; no client is throttled by them.
 """
@@ -34,7 +34,7 @@ _IP_KEYS: Final = {"connection_creation_rate": _WHOLE}
 
 
 def entity_problem(entity: Entity) -> str | None:
-    """Return why there are no quotas of such an entity; None: there can be (Kafka's ClientQuotaControlManager)."""
+    """Return why an entity cannot have quotas; None if it can (Kafka's ClientQuotaControlManager)."""
     if not entity:
         return "Invalid empty client quota entity"
     for kind, name in entity.items():
@@ -56,7 +56,7 @@ def entity_problem(entity: Entity) -> str | None:
 
 
 def value_problem(entity: Entity, key: str, value: float) -> str | None:
-    """Return why a quota of an entity cannot have a value; None: it can."""
+    """Return why a quota value is invalid for an entity; None if it is valid."""
     form = (_IP_KEYS if IP in entity else _CLIENT_KEYS).get(key)
     if form is None:
         return f"Invalid configuration key {key}"

@@ -1,4 +1,4 @@
-"""Know of each setting what Kafka's DescribeConfigs tells: its type, whether it can be changed, what it is for."""
+"""The metadata of settings for DescribeConfigs: type, whether dynamic, documentation."""
 
 from typing import Final
 
@@ -249,11 +249,11 @@ _TOPIC_TEXTS: Final = {
 
 
 def broker_documentation(key: str) -> str:
-    """Say what a broker's setting is for, by its dotted key."""
+    """Return the documentation of a broker's setting, by its dotted key."""
     return _BROKER_TEXTS[key]
 
 
 def topic_documentation(key: str) -> str:
-    """Say what a topic's setting is for, by its dotted key."""
+    """Return the documentation of a topic's setting, by its dotted key."""
     found = _TOPIC_TEXTS.get(key)
     return _BROKER_TEXTS[TOPIC_DEFAULTS[key]] if found is None else found

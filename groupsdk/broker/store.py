@@ -1,4 +1,4 @@
-"""Keep small facts of a cluster where they last: in an SQLite file, or in memory only."""
+"""Store small facts of a cluster: in an SQLite file, or in memory."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _OWNER_ONLY: Final = 0o600
 
 
 class StoreError(GroupSdkError):
-    """The file of a store cannot be read or written, or is of another format."""
+    """The file of a store cannot be read or written, or has an unknown format."""
 
 
 Change = tuple[str, str, Any]
@@ -26,13 +26,13 @@ Change = tuple[str, str, Any]
 
 
 class Store(Protocol):
-    """Facts by kind and key; a value is what JSON can carry."""
+    """A store of facts by kind and key; values are JSON-serializable."""
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
-        """Go through everything: (kind, key, value)."""
+        """Yield all facts as (kind, key, value)."""
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Make changes, all of them or none; they last when it returns.
+        """Apply changes atomically; they are durable on return.
 
         Raises:
             StoreError: nothing was changed.
@@ -46,22 +46,22 @@ class Store(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the store."""
 
 
 class MemoryStore:
-    """A store that ends with its process; it outlives a broker that is started again on it."""
+    """A store in memory, which survives restarts of a broker that uses it."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[str, str], Any] = {}
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
-        """Go through everything."""
+        """Yield all facts."""
         for (kind, key), value in list(self._facts.items()):
             yield kind, key, value
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Make changes."""
+        """Apply changes."""
         for kind, key, value in changes:
             if value is None:
                 self._facts.pop((kind, key), None)
@@ -76,7 +76,7 @@ class MemoryStore:
         return True
 
     def close(self) -> None:
-        """Keep everything, as the next broker may go on with it."""
+        """Keep everything for the next broker."""
 
 
 class SqliteStore:
@@ -116,7 +116,7 @@ class SqliteStore:
             )
 
     def facts(self) -> Iterator[tuple[str, str, Any]]:
-        """Go through everything.
+        """Yield all facts.
 
         Raises:
             StoreError: the file cannot be read.
@@ -130,7 +130,7 @@ class SqliteStore:
             raise self._explained(error) from error
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Make changes in one transaction."""
+        """Apply changes in one transaction."""
         try:
             self._base.execute("BEGIN IMMEDIATE")
             try:
@@ -182,7 +182,7 @@ class SqliteStore:
 
 
 def _keep_to_its_owner(path: Path) -> None:
-    """Make the file where there is none, and let nobody else read it: the users' credentials are in it.
+    """Create the file if missing, readable by its owner only: it holds users' credentials.
 
     The journals of SQLite get the same permissions.
     """

@@ -1,4 +1,4 @@
-"""Write the end of a transaction to every partition that it touched, and tell its coordinator."""
+"""Write the markers that end a transaction to all its partitions, and report to its coordinator."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class MarkerWriter:
-    """Write markers by local calls, after the reply to the producer is on its way.
+    """Writes markers by local calls, after the reply to the producer was sent.
 
     Args:
         cluster: whose partitions they are.
@@ -29,7 +29,7 @@ class MarkerWriter:
         self._cluster = cluster
 
     def write(self, markers: MarkerPartitions) -> None:
-        """Write the markers soon."""
+        """Schedule the markers."""
         self._cluster.defer(lambda: self._write(markers))
 
     def _write(self, markers: MarkerPartitions) -> None:
@@ -52,7 +52,7 @@ class MarkerWriter:
         )
 
     def mark(self, markers: MarkerPartitions, topic: str, partition: int) -> ErrorCode:
-        """Write the marker of one partition, and let the group coordinator there know.
+        """Write the marker of one partition, and notify its group coordinator, if any.
 
         Returns:
             What its leader would answer.
