@@ -212,10 +212,8 @@ def run_command(**given: Any) -> None:
     if sum(each is not None for each in sources) != 1:
         raise click.UsageError("Give exactly one of --segments, --bootstrap-servers and --archive.")
     if options.engine == "local":
-        if options.end_offsets or options.format != "parquet":
-            raise click.UsageError(
-                "--engine local reads no --end-offsets and writes Parquet: use --engine spark."
-            )
+        if options.format != "parquet":
+            raise click.UsageError("--engine local writes Parquet: use --engine spark.")
         _run_locally(options)
         return
     _needs_spark(local=options.format == "parquet" and not options.end_offsets)
@@ -426,6 +424,7 @@ def _follow(options: HistoryOptions) -> None:
 def _run_locally(options: HistoryOptions) -> None:
     from groupsdk.history.local import run as run_here
     from groupsdk.history.report.tables import ParquetTables
+    from groupsdk.history.sampled_lag import read_end_offsets
     from groupsdk.history.sources.broker_log_lines import read_log_files
     from groupsdk.history.sources.user_files import read_topic_names
 
@@ -439,6 +438,7 @@ def _run_locally(options: HistoryOptions) -> None:
         told=read_log_files(options.broker_log, zone=options.log_zone)
         if options.broker_log
         else (),
+        end_offsets=read_end_offsets(options.end_offsets) if options.end_offsets else None,
         progress=progress.step,
     )
     if not options.no_report:

@@ -25,6 +25,7 @@ from groupsdk.history.reading import (
     TableBatches,
     resolve_transactions,
 )
+from groupsdk.history.sampled_lag import COMMIT_COLUMNS, sampled
 from groupsdk.history.sources.filesystems import StorageDirectory
 from groupsdk.history.stage_files import StageFiles
 from groupsdk.history.stage_tables import MADE, StageTables
@@ -64,6 +65,7 @@ def run(
     *,
     names: Iterable[tuple[str, str]] = (),
     told: Sequence[BrokerLogEntries] = (),
+    end_offsets: Any = None,
     processes: int | None = None,
     progress: Progress = silent,
 ) -> None:
@@ -79,6 +81,7 @@ def run(
         options: what to do differently.
         names: ids and names of topics, as asked from a cluster.
         told: what brokers' logs say, of `sources.broker_log_lines`.
+        end_offsets: samples of partitions' ends, of `sampled_lag.read_end_offsets`.
         processes: how many; None: one for each core where there is enough to do.
         progress: told of each step.
 
@@ -95,7 +98,7 @@ def run(
     store = StorageDirectory(None, out)
     with held(store.root):
         begin(store, MADE)
-        engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, told)
+        engine = LocalEngine(tasks, f"{store.root}/{STAGING}", processes, told, end_offsets)
         try:
             make_tables(engine, options, lambda: names, progress)
             engine.tables.fill()
@@ -112,6 +115,7 @@ class LocalEngine:
         root: the directory of the run.
         processes: how many; None: as many as there are cores, but one for a small log.
         told: what brokers' logs say.
+        end_offsets: samples of partitions' ends.
     """
 
     def __init__(
@@ -120,8 +124,10 @@ class LocalEngine:
         root: str,
         processes: int | None,
         told: Sequence[BrokerLogEntries] = (),
+        end_offsets: Any = None,
     ) -> None:
         self._tasks = tasks
+        self._end_offsets = end_offsets
         self._told = told
         self._root = root
         size = sum(task.size for task in tasks)
@@ -158,7 +164,11 @@ class LocalEngine:
 
     def lag(self) -> None:
         """Compare the groups' commits."""
-        self.tables.write("lag", lower_bounds(self.tables.read("commit_spans", LAG_COLUMNS)))
+        behind = lower_bounds(self.tables.read("commit_spans", LAG_COLUMNS))
+        if self._end_offsets is not None:
+            commits = self.tables.read("offset_commits", COMMIT_COLUMNS)
+            behind = pa.concat_tables([behind, sampled(commits, self._end_offsets)])
+        self.tables.write("lag", behind)
 
     def _follow(self, context: Context, *, learning: bool) -> None:
         place = _Place(self._root, self._buckets)

@@ -188,5 +188,5 @@ def test_a_small_log_is_explained_without_spark(
     archive = ("--archive", "a", "--out", str(out))
     assert main(["history", "run", "--engine", "local", *archive]) == 2
     assert "no archive" in capsys.readouterr().err
-    assert main(["history", "run", "--engine", "local", *words, "--end-offsets", "e"]) == 2
+    assert main(["history", "run", "--engine", "local", *words, "--format", "delta"]) == 2
     assert "--engine spark" in capsys.readouterr().err

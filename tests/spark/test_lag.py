@@ -1,8 +1,10 @@
 """How far groups are behind, with Spark."""
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
+from groupsdk.history import sampled_lag
 from groupsdk.history.tables.lag import lower_bounds, sampled
 from tests.spark.reading import plain, table
 
@@ -92,3 +94,33 @@ def test_lag_is_measured_against_samples_of_the_ends(spark: Any) -> None:
         25: (150, 50, None),
         26: (150, 0, 0),
     }
+
+
+def test_the_local_engine_compares_commits_with_samples_as_spark_does(spark: Any) -> None:
+    random = Random(4)
+    # few seconds, so that many stand at the same time
+    commits = commits_of(
+        spark,
+        *(
+            (
+                random.choice("ab"),
+                random.randrange(3),
+                random.randrange(60),
+                random.choice((None, random.randrange(100))),
+                place,
+            )
+            for place in range(400)
+        ),
+    )
+    ends = spark.createDataFrame(
+        [("t", number % 4, at(number / 2), random.randrange(100)) for number in range(120)]
+        + [("other", 0, at(1), 5)],
+        "topic string, partition int, ts timestamp, end_offset bigint",
+    )
+    with_spark = commits.transform(sampled(ends)).toArrow()
+    alone = sampled_lag.sampled(commits.toArrow(), ends.toArrow())
+    order = [(name, "ascending") for name in ("group_id", "partition", "ts")]
+    assert alone.num_rows > 150
+    assert alone.sort_by(order).to_pylist() == with_spark.sort_by(order).to_pylist()
+    found = alone.to_pylist()
+    assert {row["time_lag_ms"] is None for row in found} == {True, False}

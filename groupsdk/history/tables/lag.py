@@ -48,6 +48,8 @@ def sampled(ends: DataFrame) -> Step:
             "ts",
             "committed_offset",
             f.lit(None).cast("bigint").alias("end_offset"),
+            "src_partition",
+            "src_offset",
         )
         wanted = given.select("group_id", *_PLACE).distinct().join(samples, [*_PLACE])
         marks = wanted.select(
@@ -59,13 +61,14 @@ def sampled(ends: DataFrame) -> Step:
         )
         so_far = (
             Window.partitionBy("group_id", *_PLACE)
-            .orderBy("ts", f.col("end_offset").isNotNull())
+            .orderBy("ts", f.col("end_offset").isNotNull(), "src_partition", "src_offset")
             .rowsBetween(Window.unboundedPreceding, Window.currentRow)
         )
         known = (
-            given.unionByName(marks)
+            given.unionByName(marks, allowMissingColumns=True)
             .withColumn("committed_offset", f.last("committed_offset", True).over(so_far))
             .filter(f.col("end_offset").isNotNull() & f.col("committed_offset").isNotNull())
+            .drop("src_partition", "src_offset")
         )
         return (
             known.transform(_with_time_lag(samples))
