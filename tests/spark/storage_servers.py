@@ -1,6 +1,7 @@
-"""A real server of files for the tests: HDFS of Apache Hadoop."""
+"""Real servers of files for the tests: HDFS of Apache Hadoop, and an S3 gateway."""
 
 import contextlib
+import os
 import re
 import shutil
 import subprocess
@@ -14,8 +15,10 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 import pyspark
+import pytest
 
 from groupsdk.clock import Deadline, SystemClock
+from groupsdk.testing.cache import cache_root, made_once
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.ports import LOOPBACK, ReservedPorts
@@ -25,6 +28,10 @@ from groupsdk.testing.watchdog import WATCHDOG
 _START_MS: Final = 240_000
 _JAVA: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LOG_PROVIDER: Final = "org.slf4j:slf4j-simple:1.7.36"
+GATEWAY: Final = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+"""An S3 server that keeps objects as files."""
+KEY, SECRET = "history", "history-secret"
+BUCKET: Final = "history"
 
 
 def hadoop_version() -> str:
@@ -84,6 +91,50 @@ def hdfs() -> Iterator[Storage]:
             ),
         ):
             yield Storage(f"hdfs://{address}", {"spark.hadoop.dfs.replication": "1"})
+
+
+@contextmanager
+def s3() -> Iterator[Storage]:
+    """Run an S3 server with a bucket, for "s3a://"."""
+    jars = fetch([f"org.apache.hadoop:hadoop-aws:{hadoop_version()}"])
+    brought = {each.name for each in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
+    with _directory() as root, ReservedPorts(1) as ports:
+        address = f"{LOOPBACK}:{ports.ports[0]}"
+        (root / "objects" / BUCKET).mkdir(parents=True)
+        command = [str(_gateway()), "--port", address, "--access", KEY, "--secret", SECRET]
+        with _process([*command, "posix", str(root / "objects")], root / "log", re.escape(address)):
+            yield Storage(
+                f"s3a://{BUCKET}",
+                {
+                    "spark.jars": ",".join(str(each) for each in jars if each.name not in brought),
+                    "spark.hadoop.fs.s3a.endpoint": f"http://{address}",
+                    "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+                    "spark.hadoop.fs.s3a.path.style.access": "true",
+                    "spark.hadoop.fs.s3a.access.key": KEY,
+                    "spark.hadoop.fs.s3a.secret.key": SECRET,
+                },
+            )
+
+
+def _gateway() -> Path:
+    """Return the S3 server, built once; skips the test where there is no Go, unless GROUPSDK_REQUIRE_GO=1."""
+    go = shutil.which("go")
+    if go is None:
+        missing = "no Go here (go on PATH), which builds the S3 server"
+        if os.environ.get("GROUPSDK_REQUIRE_GO") == "1":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+    name = re.sub(r"\W", "-", GATEWAY)
+
+    def make(scratch: Path) -> None:
+        subprocess.run(
+            [go, "install", GATEWAY],
+            env={**os.environ, "GOBIN": str(scratch)},
+            check=True,
+            capture_output=True,
+        )
+
+    return made_once(cache_root() / "go" / name, make) / "versitygw"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from groupsdk.history.sources.broker_log_lines import read_log_files
 from groupsdk.history.sources.segment_files import segment_tasks
 from tests.history.expected_tables import digests
 from tests.history.sample import BROKER_LOG, SEGMENTS
-from tests.spark.storage_servers import hdfs
+from tests.spark.storage_servers import hdfs, s3
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
@@ -95,4 +95,12 @@ def test_hdfs(tmp_path: Path) -> None:
     with hdfs() as storage:
         run_there(
             f"{storage.root}/kafka", f"{storage.root}/tables", storage.settings, tmp_path / "h"
+        )
+
+
+@pytest.mark.go
+def test_s3_through_hadoop(tmp_path: Path) -> None:
+    with s3() as storage:
+        run_there(
+            f"{storage.root}/kafka", f"{storage.root}/tables", storage.settings, tmp_path / "a"
         )
