@@ -146,7 +146,7 @@ def test_the_log_tells_what_becomes_of_topics_and_leaders(caplog: pytest.LogCapt
         rig.cluster.move_leaders({("t", partition): 1 for partition in range(12)})
         rig.cluster.delete_topic("t")
     assert caplog.messages == [
-        "topic t: has 12 partitions now, 2 before",
+        "topic t: now has 12 partitions, before 2",
         "node 1: leads 6 more partitions: t-1, t-3, t-5, t-7, t-9, ...",
         "topic t: deleted",
     ]
