@@ -37,7 +37,7 @@ def test_the_defaults_are_kafkas() -> None:
         ({"log.cleaner.enable": "yes"}, "true or false"),
         ({"listeners": 5}, "a text"),
         ({"ssl.client.auth": "maybe"}, "none, requested, required"),
-        ({"group.min.session.timeout.ms": 2_000_000}, "is over"),
+        ({"group.min.session.timeout.ms": 2_000_000}, "is above"),
         ({"offsets.topic.replication.factor": 3}, "from 1 to 1"),
     ],
 )
