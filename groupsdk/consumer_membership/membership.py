@@ -205,6 +205,9 @@ class ConsumerMembership:
         if epoch != member.generation.generation_id:
             member.generation = Generation(epoch, self._member_id, PROTOCOL_NAME)
             member.log(logging.INFO, "joined" if joining else "has a new member epoch")
+            if not joining:
+                # The group has a new assignment: what others have to free for this member first may follow soon.
+                self._pace.soon(member.now_ms)
         assignment = response.assignment
         if assignment is not None or joining:
             topics = () if assignment is None else assignment.topic_partitions

@@ -102,6 +102,20 @@ def test_heartbeats_come_at_the_interval_of_the_last_answer() -> None:
     assert [b - a for a, b in pairwise(times_ms)] == [700] * 4
 
 
+def test_a_new_epoch_has_the_next_heartbeats_come_early() -> None:
+    """The group has a new assignment, and others may be about to free partitions for this member."""
+    member = Member()
+    member.join(2, t=(0,))
+    idle(member)
+    member.beat()
+    member.answer(beaten(3))
+    told_ms = member.now_ms
+    member.beat()
+    assert member.beat_times_ms[-1] - told_ms <= 100
+    member.answer(beaten(3))
+    idle(member)
+
+
 @each_case("interval_ms", (0, -1, -(2**31)))
 def test_an_interval_that_is_none_is_passed_over(interval_ms: int) -> None:
     member = Member()
