@@ -51,6 +51,7 @@ class Bench:
     proxy: RecordingProxy
     end_s: float
     """When to begin nothing more."""
+    rounds: int = 1
     round: int = 0
     found: defaultdict[Key, list[float]] = field(default_factory=lambda: defaultdict(list))
     failed: list[str] = field(default_factory=list)
@@ -61,8 +62,13 @@ class Bench:
         print(f"{what}, {count} members: {client} {value:.3f}", flush=True)
 
     def pause(self, client: str, count: int) -> float:
-        """Return a share of a heartbeat interval: the same for all would be one point of it for those that are alike."""
-        return Random(f"{self.round} {client} {count}").random()
+        """Return a share of a heartbeat interval: the rounds of each client are at even distances in it.
+
+        Members that start together heartbeat together, and how long they take to notice a leave is where in the
+        interval it falls. So each client needs leaves from all over it, and no luck; the first one is anywhere.
+        """
+        first = Random(f"{client} {count}").random()
+        return (first + self.round / self.rounds) % 1
 
     def group(
         self, partitions: int, *, short: bool, servers: str | None = None, interval_ms: int = 0
@@ -277,7 +283,7 @@ def main() -> None:
             )
         )
         proxy.connect_to(kafka.nodes[0].address(LISTENER))
-        bench = Bench(kafka, proxy, time.monotonic() + 60 * options.minutes)
+        bench = Bench(kafka, proxy, time.monotonic() + 60 * options.minutes, options.rounds)
         for number in range(options.rounds):
             bench.round = number
             for part in options.parts.split(","):
