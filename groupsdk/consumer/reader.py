@@ -105,19 +105,21 @@ class Reader:
         if fresh:
             self._held |= fresh  # first: a signal's handler may raise in between
             self._pause(fresh)
+        self._before_reading()
         message = self.native.poll(0)
-        if message is None or message.error() is not None:
-            return
-        # taken just before it was paused
-        where = TopicPartition(message.topic() or "", message.partition() or 0)
-        if where in self.reading:
-            self.seek(where, message.offset() or 0)
+        if message is not None and message.error() is None:
+            # taken just before it was paused
+            where = TopicPartition(message.topic() or "", message.partition() or 0)
+            if where in self.reading:
+                self.seek(where, message.offset() or 0)
+        self._interrupted = False
 
     def go_on(self) -> None:
         """Read again what `serve` has paused."""
-        held, self._held = (self._held & self.reading) - self.paused, set()
+        held = (self._held & self.reading) - self.paused
         if held:
             self.native.resume(_natives(held))
+        self._held = set()  # last: a signal's handler may raise in between
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
         """Own these; `begin` starts reading them."""
@@ -341,7 +343,6 @@ class Reader:
         """Read again all since the mark: what an interrupted read has lost is among it."""
         self._mark = None
         self._forget_last()
-        self._interrupted = False
         for each in self._marked:
             where = _plain(each)
             if where in self.reading:
@@ -349,6 +350,7 @@ class Reader:
                 # what began at the end, and of which nothing had come, goes on where the end is now
                 if _is_place(offset):
                     self.seek(where, offset)
+        self._interrupted = False  # last: a signal's handler may raise before all have gone back
 
     def _last_known(self, marked: NativePartition) -> int:
         return marked.offset if marked.offset >= 0 else self._starts[_plain(marked)].offset

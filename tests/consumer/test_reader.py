@@ -10,6 +10,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition as NativePartition,
 )
+from pytest_mock import MockerFixture
 
 from groupsdk.clock import ManualClock
 from groupsdk.consumer.reader import Reader
@@ -182,6 +183,33 @@ def test_the_leaders_of_many_topics_are_not_waited_for() -> None:
     assert len(native.asked_leaders) == 20
 
 
+def test_a_record_that_an_interruption_drops_while_librdkafka_is_served_is_read_again() -> None:
+    reader, native = made()
+    reader.take([T0])
+    reader.begin({T0: None})
+    native.ends[T0] = 2
+    native.pause = lambda natives: None  # type: ignore[method-assign]  # it came just before the pause
+    native.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        reader.serve()
+    reader.go_on()
+    assert [each.offset() for each in reader.consume(9, 0)] == [0, 1]
+
+
+def test_what_was_paused_goes_on_though_that_is_interrupted_at_first(mocker: MockerFixture) -> None:
+    reader, native = made()
+    reader.take([T0])
+    reader.begin({T0: None})
+    reader.serve()
+    interrupted = mocker.patch.object(native, "resume", side_effect=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        reader.go_on()
+    mocker.stop(interrupted)
+    assert native.paused == {T0}
+    reader.go_on()
+    assert native.paused == set()
+
+
 def test_what_an_interrupted_read_has_lost_is_read_again() -> None:
     reader, native = made()
     native.ends[T0] = native.ends[T1] = 4
@@ -197,6 +225,21 @@ def test_what_an_interrupted_read_has_lost_is_read_again() -> None:
     assert [each.value() for each in reader.consume(10, 0)] == [
         *(b"t-0@2", b"t-0@3", b"t-1@0", b"t-1@1", b"t-1@2", b"t-1@3")
     ]
+
+
+def test_going_back_is_begun_again_where_it_is_interrupted_too(mocker: MockerFixture) -> None:
+    reader, native = made()
+    native.ends[T0] = native.ends[T1] = 2
+    reader.take([T0, T1])
+    reader.begin({T0: OffsetAndMetadata(0), T1: OffsetAndMetadata(0)})
+    native.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        reader.consume(10, 0)
+    interrupted = mocker.patch.object(native, "seek", side_effect=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        reader.count_processed()
+    mocker.stop(interrupted)
+    assert len(reader.consume(10, 0)) == 4
 
 
 def test_without_a_fresh_mark_some_more_is_read_again() -> None:
