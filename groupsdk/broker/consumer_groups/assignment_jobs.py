@@ -1,4 +1,4 @@
-"""Keep account of target assignments that are computed elsewhere: an assignor must not hold the broker's loop."""
+"""Track target assignments computed on other threads, so that an assignor does not block the broker's loop."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -13,11 +13,11 @@ from groupsdk.broker.consumer_groups.topics import Partitions
 
 
 _QUICK_SIZE: Final = 4_000
-"""Members, their topics, and partitions that Kafka's assignors have shared out in 25 ms at the most."""
+"""Up to this many subscriptions and partitions in total, Kafka's assignors finish within 25 ms."""
 _KNOWN: Final = frozenset(BUILT_IN.values())
 
 Target = Mapping[str, Partitions]
-"""The partitions of each member; one that is left out gets none."""
+"""The partitions of each member; a member that is missing gets none."""
 
 Outcome = Target | Exception
 
@@ -27,7 +27,7 @@ class AssignmentJob(NamedTuple):
 
     group_id: str
     epoch: int
-    """The group epoch for which it is."""
+    """The group epoch that the target is computed for."""
     name: str
     assignor: ServerAssignor
     spec: GroupSpec
@@ -36,18 +36,18 @@ class AssignmentJob(NamedTuple):
         """Run the assignor and check its result; on any thread.
 
         Raises:
-            Exception: whatever the assignor raises.
-            AssignorError: its result is wrong.
+            Exception: any exception of the assignor.
+            AssignorError: the assignor's result is invalid.
         """
         return checked(self.spec, self.assignor.assign(self.spec))
 
 
 AssignmentStarter = Callable[[AssignmentJob], None]
-"""Has a job run elsewhere; its outcome is handed to the coordinator's `assigned`, on the coordinator's thread."""
+"""Runs a job elsewhere and passes its outcome to the coordinator's `assigned`, on the coordinator's thread."""
 
 
 def is_quick(assignor: ServerAssignor, spec: GroupSpec) -> bool:
-    """Return whether an assignor is known to be done in no time, as Kafka's are on all but huge groups."""
+    """Return whether an assignor is known to be fast, as Kafka's own are on all but huge groups."""
     if type(assignor) not in _KNOWN:
         return False
     subscriptions = sum(1 + len(each.subscribed) for each in spec.members.values())
@@ -55,7 +55,7 @@ def is_quick(assignor: ServerAssignor, spec: GroupSpec) -> bool:
 
 
 class AssignmentJobs:
-    """The jobs that run, at most one for each group, and the failures that nobody was told of yet."""
+    """The running jobs, at most one per group, and the failures not yet reported to a member."""
 
     __slots__ = ("_failures", "_running")
 
@@ -68,11 +68,11 @@ class AssignmentJobs:
         return group_id in self._running
 
     def begin(self, job: AssignmentJob) -> None:
-        """Note that a job runs."""
+        """Record that a job has started."""
         self._running[job.group_id] = job
 
     def end(self, job: AssignmentJob, outcome: Outcome) -> bool:
-        """Note the outcome of a job; return whether it is the one that was waited for."""
+        """Record the outcome of a job; return whether it is the group's current job."""
         if self._running.get(job.group_id) is not job:
             return False
         del self._running[job.group_id]
@@ -81,10 +81,10 @@ class AssignmentJobs:
         return True
 
     def raise_failure(self, group_id: str) -> None:
-        """Raise why the last job of a group failed, once.
+        """Raise the failure of the group's last job, once.
 
         Raises:
-            Exception: it failed, and nobody was told yet.
+            Exception: the job failed, and the failure has not been reported yet.
         """
         failure = self._failures.pop(group_id, None)
         if failure is not None:

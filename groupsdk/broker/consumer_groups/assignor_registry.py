@@ -1,4 +1,4 @@
-"""Find the assignors that `group.consumer.assignors` names, and let those made for members work on the broker."""
+"""Load the assignors named in `group.consumer.assignors`, and adapt client-side assignors to run on the broker."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -18,23 +18,23 @@ from groupsdk.broker.consumer_groups.topics import Partitions
 from groupsdk.errors import ConfigError
 
 
-# By its place and not by an import: the library knows no assignor, and works with others' alone.
+# Named, not imported: the library depends on no assignor and works with third-party ones alone.
 _RESOLVER: Final = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
 _GENERATION: Final = 1
-"""What every member is said to have got its target in: on a broker no claim is older than another."""
+"""The generation given for every member's target: on a broker, no claim is older than another."""
 
 
 class MemberAssignorOnBroker:
-    """Runs an assignor made for the leader of a group, such as `sticky` or `weighted`, on the broker.
+    """Runs a client-side assignor, such as `sticky` or `weighted`, on the broker.
 
-    The previous targets take the place of what members claim to own. Each member's user data comes from a copy
+    The previous targets replace the partitions that members claim to own. Each member's user data comes from a copy
     of the assignor, which is told the member's target first.
 
     Args:
-        assignor: shares partitions out; not changed.
+        assignor: the client-side assignor; not changed.
 
     Raises:
-        ConfigError: it works only where members keep what they own over a rebalance (KIP-429).
+        ConfigError: the assignor requires cooperative rebalancing (KIP-429).
     """
 
     def __init__(self, assignor: PartitionAssignor) -> None:
@@ -97,8 +97,8 @@ def load_assignors(
 
     Args:
         text: `group.consumer.assignors`, separated by commas: `uniform` and `range`, which are Kafka's; names of
-            the package `assignors`, such as `sticky` and `weighted`; or `module:Class` of one's own.
-        more: further assignors; of one with a name that the text has, this one is taken.
+            the package `assignors`, such as `sticky` and `weighted`; or `module:Class` for a custom one.
+        more: further assignors; they replace assignors of the same name from the text.
 
     Raises:
         ConfigError: one cannot be loaded, has no name, or two have the same.

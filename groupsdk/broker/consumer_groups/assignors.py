@@ -24,7 +24,7 @@ class AssignorError(GroupSdkError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSpec:
-    """What an assignor is told of one member."""
+    """One member, as an assignor sees it."""
 
     member_id: str
     instance_id: str | None
@@ -32,25 +32,25 @@ class MemberSpec:
     subscribed: frozenset[UUID]
     """The existing topics that the member subscribes to."""
     target: Partitions
-    """The member's share of the previous target assignment, in the order in which an assignor gave it."""
+    """The member's part of the previous target assignment, in the order that the assignor gave it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """What an assignor is told of a group."""
+    """A group, as an assignor sees it."""
 
     members: Mapping[str, MemberSpec]
-    """By member id, in the order in which Kafka's broker goes through them."""
+    """Members by id, in the order in which Kafka's broker iterates them."""
     topics: Mapping[UUID, TopicInfo]
-    """All topics that some member subscribes to."""
+    """All topics that at least one member subscribes to."""
     is_homogeneous: bool
-    """Whether all members subscribe to the same topics, those that do not exist included."""
+    """Whether all members subscribe to the same topics, including topics that do not exist."""
 
 
 class ServerAssignor(Protocol):
     """Assigns partitions to the members of a consumer group, in the coordinator.
 
-    Called on a thread of its own, for one group at a time, and given up after
+    Called on its own thread, for one group at a time, and abandoned after
     `group.consumer.assignor.timeout.ms`. (Kafka: ConsumerGroupPartitionAssignor.)
     """
 
@@ -59,19 +59,19 @@ class ServerAssignor(Protocol):
         """The name that members ask for (`group.remote.assignor`)."""
 
     def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
-        """Return the partitions of each member; a member that is left out gets none.
+        """Return the partitions of each member; a member that is missing gets none.
 
         Raises:
-            Exception: any; the last assignment stays, and the next heartbeat that waits for another is refused.
+            Exception: any; the last assignment stays, and the next heartbeat waiting for a new one fails.
         """
 
 
 def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Partitions]:
-    """Return an assignor's result without empty shares of topics, in its order.
+    """Validate an assignor's result and return it in its order, without topics that have no partitions.
 
     Raises:
         AssignorError: it names an unknown member, topic or partition, gives a member a topic that it does not
-            subscribe to, or gives a partition twice. Kafka does not look.
+            subscribe to, or gives a partition twice. Kafka does not check this.
     """
     given: dict[UUID, set[int]] = {}
     made: dict[str, Partitions] = {}
@@ -100,12 +100,12 @@ def checked(group: GroupSpec, result: Mapping[str, Partitions]) -> dict[str, Par
 
 
 class RangeAssignor:
-    """Contiguous ranges of each topic, equal numbers of the topics lie together (Kafka: RangeAssignor)."""
+    """Assigns contiguous ranges of each topic, co-partitioned across topics (Kafka: RangeAssignor)."""
 
     name = "range"
 
     def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
-        """Give each topic to its subscribers: those with an instance id first, then by member id."""
+        """Assign each topic to its subscribers: static members first, then by member id."""
         ordered = sorted(
             group.members.values(),
             key=lambda each: (each.instance_id is None, _utf16(each.instance_id or each.member_id)),
@@ -130,12 +130,12 @@ class RangeAssignor:
 
 
 class UniformAssignor:
-    """Balanced and sticky: equal numbers of partitions, with few moves (Kafka: UniformAssignor)."""
+    """Balanced and sticky: equal partition counts with few moves (Kafka: UniformAssignor)."""
 
     name = "uniform"
 
     def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
-        """Balance the partitions; where all members subscribe to the same, to within one."""
+        """Balance the partitions: to within one if all members have the same subscription."""
         if not group.topics:
             return {}
         if group.is_homogeneous:
@@ -144,14 +144,14 @@ class UniformAssignor:
 
 
 class _Subscriptions:
-    """The order in which the topics of a subscription are gone through: by a HashSet of their names."""
+    """Iteration order of a subscription's topics: that of a Java HashSet of their names."""
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
         self._known: dict[frozenset[UUID], list[UUID]] = {}
 
     def ids(self, subscribed: frozenset[UUID]) -> list[UUID]:
-        """Return the topics of a subscription in order."""
+        """Return the topic ids of a subscription in order."""
         found = self._known.get(subscribed)
         if found is None:
             ids = {self._group.topics[each].name: each for each in subscribed}
@@ -160,7 +160,7 @@ class _Subscriptions:
         return found
 
     def put(self, member: MemberSpec, given: Partitions) -> HashOrder[UUID]:
-        """Return the order of a map of the topics that a member is given, sized for its subscription."""
+        """Return the iteration order of a member's topic map, sized for its subscription."""
         order = HashOrder(uuid_hash, capacity_for(len(member.subscribed)))
         for topic_id in self.ids(member.subscribed):
             if topic_id in given:
@@ -169,7 +169,7 @@ class _Subscriptions:
 
 
 class _Share:
-    """The partitions of a member: as they were until the first change, which copies them into new tables."""
+    """The partitions of a member, copied into new tables at the first change."""
 
     def __init__(self, target: Partitions) -> None:
         self._topics = HashOrder(uuid_hash)
@@ -187,7 +187,7 @@ class _Share:
         return list(self._indexes[topic_id])
 
     def copied(self) -> None:
-        """Prepare for changes."""
+        """Copy the tables before a change."""
         if self._is_copy:
             return
         self._is_copy = True
@@ -198,20 +198,20 @@ class _Share:
         self._topics = topics
 
     def drop(self, topic_id: UUID) -> None:
-        """Take all of a topic away."""
+        """Remove all partitions of a topic."""
         self.copied()
         self._topics.remove(topic_id)
         del self._indexes[topic_id]
 
     def remove(self, topic_id: UUID, index: int) -> None:
-        """Take a partition away."""
+        """Remove a partition."""
         self.copied()
         self._indexes[topic_id].remove(index)
         if not self._indexes[topic_id]:
             self.drop(topic_id)
 
     def add(self, topic_id: UUID, index: int, capacity: int = 16) -> None:
-        """Give a partition; `capacity` is that of the set if there is none of the topic yet."""
+        """Add a partition; `capacity` sizes the set if the topic has none yet."""
         self.copied()
         self._topics.compute(topic_id)
         indexes = self._indexes.get(topic_id)
@@ -220,12 +220,12 @@ class _Share:
         indexes.put(index)
 
     def partitions(self) -> Partitions:
-        """Return all of it, in order."""
+        """Return all partitions, in order."""
         return {each: tuple(self._indexes[each]) for each in self._topics}
 
 
 class _Homogeneous:
-    """Where all members subscribe to the same topics (Kafka: UniformHomogeneousAssignmentBuilder)."""
+    """Assigns when all members subscribe to the same topics (Kafka: UniformHomogeneousAssignmentBuilder)."""
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
@@ -239,7 +239,7 @@ class _Homogeneous:
         self._freed: list[tuple[UUID, int]] = []
 
     def assign(self) -> dict[str, Partitions]:
-        """Keep what may stay, then deal out the rest."""
+        """Keep partitions up to each member's quota, then assign the rest."""
         members = list(self._group.members.values())
         for number, member in enumerate(members):
             self._keep(member, len(members) - number)
@@ -247,7 +247,7 @@ class _Homogeneous:
         return {member_id: share.partitions() for member_id, share in self._shares.items()}
 
     def _keep(self, member: MemberSpec, members_left: int) -> None:
-        """Let a member keep what it has up to its quota; `members_left` counts it as well."""
+        """Let a member keep its partitions up to its quota; `members_left` includes it."""
         share = self._shares[member.member_id] = _Share(member.target)
         room = self._quota + (self._extra > 0)
         for topic_id in share.topics():
@@ -257,7 +257,7 @@ class _Homogeneous:
             had, partitions = self._had[topic_id], self._group.topics[topic_id].partitions
             for index in share.indexes(topic_id):
                 if index in had or index >= partitions:
-                    share.remove(topic_id, index)  # no target of Kafka's own, but a log may have it
+                    share.remove(topic_id, index)  # not from Kafka itself, but a log may have it
                     continue
                 had.add(index)
                 if room > 0:
@@ -274,7 +274,7 @@ class _Homogeneous:
             self._room[member.member_id] = room
 
     def _deal(self) -> None:
-        """Give first the partitions that nobody had, then those that were taken away."""
+        """Assign the partitions that had no owner first, then the revoked ones."""
         places = [
             (topic.topic_id, index)
             for topic in self._topics
@@ -289,9 +289,9 @@ class _Homogeneous:
 
 
 class _Heterogeneous:
-    """Where members subscribe to different topics (Kafka: UniformHeterogeneousAssignmentBuilder).
+    """Assigns when members subscribe to different topics (Kafka: UniformHeterogeneousAssignmentBuilder).
 
-    Members are numbers here: equal loads go by their order.
+    Members are numbers here; ties in load are broken by their order.
     """
 
     _MOST_ROUNDS = 16
@@ -308,7 +308,7 @@ class _Heterogeneous:
         self._shares: list[_Share] = []
 
     def assign(self) -> dict[str, Partitions]:
-        """Keep what is still subscribed, deal out the rest, then balance topic by topic."""
+        """Keep partitions still subscribed to, assign the rest, then balance topic by topic."""
         for number, member in enumerate(self._members):
             self._keep(number, member)
         subscribed = [each for each in self._group.topics.values() if self._takers[each.topic_id]]
@@ -334,13 +334,13 @@ class _Heterogeneous:
             owners = self._owners[topic_id]
             for index in share.indexes(topic_id):
                 if index >= len(owners) or owners[index] >= 0:
-                    share.remove(topic_id, index)  # no target of Kafka's own, but a log may have it
+                    share.remove(topic_id, index)  # not from Kafka itself, but a log may have it
                     continue
                 owners[index] = number
                 self._loads[number] += 1
 
     def _rank(self, topic: TopicInfo) -> tuple[float, int, tuple[int, int]]:
-        """Return what topics are ordered by: most partitions for a subscriber first, then few subscribers."""
+        """Return the sort key of a topic: most partitions per subscriber first, then fewest subscribers."""
         takers = len(self._takers[topic.topic_id])
         return -topic.partitions / takers, takers, _java_uuid(topic.topic_id)
 
@@ -356,7 +356,7 @@ class _Heterogeneous:
         self._shares[number].add(topic_id, index, capacity_for(fair))
 
     def _balance(self, topics: list[UUID]) -> None:
-        """Go round the topics until none of them changed since the last that did."""
+        """Balance the topics in turn until a full round changes nothing."""
         last = None
         for _ in range(self._MOST_ROUNDS):
             for topic_id in topics:
@@ -370,7 +370,7 @@ class _Heterogeneous:
         loads = _Loads(self._takers[topic_id], self._loads)
         if loads.spread() <= 1:
             return False
-        # a partition that was moved here does not move on
+        # a partition that was moved here must not move again
         held: dict[int, list[int]] = {}
         for index, owner in enumerate(self._owners[topic_id]):
             held.setdefault(owner, []).append(index)
@@ -386,7 +386,7 @@ class _Heterogeneous:
 
 
 class _Loads:
-    """The subscribers of a topic by their loads, which change while one reads: a lower and an upper range of them.
+    """The subscribers of a topic by load, as two ranges, while the loads change.
 
     All members of a range have the same load. The lower range gets partitions in turn and grows once all of it is as
     loaded as the next member; the upper range gives them in turn, from its end, and grows downwards in the same way.
@@ -407,15 +407,15 @@ class _Loads:
         self._high_load = loads[self._members[-1]] + 1
 
     def spread(self) -> int:
-        """Return by how much the most loaded has more than the least loaded."""
+        """Return the difference between the highest and the lowest load."""
         return self._loads[self._members[-1]] - self._loads[self._members[0]]
 
     def is_level(self) -> bool:
-        """Return whether nothing is gained by a move between the ranges."""
+        """Return whether no move between the ranges would improve the balance."""
         return self._high_load - self._low_load <= 1
 
     def least(self) -> int:
-        """Return the member that gets the next partition."""
+        """Return the member to give the next partition to."""
         if self._low_next >= self._low_end:
             self._low_load += 1
             while self._low_end < len(self._members) and self._has(self._low_end, self._low_load):
@@ -425,14 +425,14 @@ class _Loads:
         return self._members[self._low_next - 1]
 
     def most(self, held: Mapping[int, list[int]]) -> int | None:
-        """Return the member that gives the next partition, one that `held` has some of; None if there is none."""
+        """Return the member to take the next partition from, among those with some in `held`; None if none is."""
         if self.is_level():
             return None
         while (place := self._next_high()) >= 0:
             member = self._members[place]
             if held.get(member):
                 return member
-            # it leaves the range at its end
+            # remove it from the end of the range
             self._high_end -= 1
             self._members[place] = self._members[self._high_end]
             self._members[self._high_end] = member
@@ -461,12 +461,12 @@ def _ordered_ids(group: GroupSpec, subscribed: frozenset[UUID]) -> HashOrder[UUI
 
 
 def _utf16(text: str) -> bytes:
-    """Return what Java compares strings by."""
+    """Return the sort key by which Java compares strings."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def _java_uuid(topic_id: UUID) -> tuple[int, int]:
-    """Return what Kafka's ids are compared by: two signed halves."""
+    """Return the sort key by which Kafka compares ids: two signed 64-bit halves."""
     high, low = topic_id.int >> 64, topic_id.int & (2**64 - 1)
     return _signed(high), _signed(low)
 

@@ -1,4 +1,4 @@
-"""Let members of the classic protocol take part in consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Serve classic members of consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -46,14 +46,14 @@ _MEMBER_ID_REQUIRED_FROM: Final = 4
 class ClassicMembers:
     """Handle the classic protocol's requests to consumer groups (Kafka: classicGroup...ToConsumerGroup).
 
-    Nobody is parked here: each request is answered at once, from the target that the coordinator has. A
-    generation is the member's epoch; the same one is answered again where partitions move within an epoch.
+    No request is parked: each is answered at once, from the coordinator's current target. A
+    generation is the member's epoch; it is reused when partitions move within an epoch.
 
     Args:
         registry: the consumer groups.
-        updater: the common end of heartbeats and joins.
+        updater: the steps common to heartbeats and joins.
         removal: removes members.
-        new_uuid: makes the end of a member id.
+        new_uuid: generates the suffix of a member id.
     """
 
     __slots__ = ("_new_uuid", "_registry", "_removal", "_updater")
@@ -79,7 +79,7 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Let a member join, or join again, in a group that has members."""
+        """Handle a join or rejoin of a group that has members."""
         builder = ResultBuilder(now_ms)
         version = context.api_version
         try:
@@ -140,7 +140,7 @@ class ClassicMembers:
         rest = list(draft.group.members.values())
         has_replaced = before is not None and before.member_id not in group.members
         if replaced_last and has_replaced and self._removal.would_downgrade(rest):
-            # a static member took the place of the last one of the consumer protocol
+            # a static member replaced the last member of the consumer protocol
             self._removal.downgrade(draft.group, rest, builder, rebalance=not was_up_to_date)
             return _joined(member_id, generation, name)
         group_id = group.group_id
@@ -226,7 +226,7 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Give a classic member what it has; the assignments in the request mean nothing."""
+        """Return a classic member's assignment; the assignments in the request are ignored."""
         builder = ResultBuilder(now_ms)
         try:
             member = self._classic_member(group, request.member_id, request.group_instance_id)
@@ -281,7 +281,7 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Renew a classic member's session, and tell it to join again where it has a step to take."""
+        """Renew a classic member's session, and ask it to rejoin if it has a reconciliation step to take."""
         builder = ResultBuilder(now_ms)
         try:
             member = self._classic_member(group, request.member_id, request.group_instance_id)
@@ -338,7 +338,7 @@ class ClassicMembers:
         context: RequestContext,
         now_ms: int,
     ) -> ResultBuilder:
-        """Remove members of either protocol, with one new group epoch for all of them."""
+        """Remove members of either protocol, raising the group epoch once."""
         builder = ResultBuilder(now_ms)
         leaving: dict[str, ConsumerGroupMember] = {}
         answers = []
@@ -371,7 +371,7 @@ class ClassicMembers:
 
 
 def _joined(member_id: str, generation: int, protocol: str) -> JoinGroupResponse:
-    # no leader, even for the only classic member: the coordinator assigns
+    # no leader, even if there is one classic member: the coordinator assigns
     return JoinGroupResponse(
         generation_id=generation,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -383,7 +383,7 @@ def _joined(member_id: str, generation: int, protocol: str) -> JoinGroupResponse
 
 
 def _is_supported(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """Return whether a member offers a protocol that all other classic members offer too."""
+    """Return whether a member shares a protocol with all other classic members."""
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not request.protocols:
         return False
     offered = {each.name for each in request.protocols}
@@ -412,7 +412,7 @@ def _leaving(
     group: ConsumerGroup, leaving: MemberIdentity
 ) -> tuple[ErrorCode, ConsumerGroupMember | None]:
     if not leaving.member_id:
-        # by an administrator, who knows the instance and not the member
+        # sent by an administrator, who knows only the instance id
         instance_id = leaving.group_instance_id
         member = None if instance_id is None else group.static_member(instance_id)
         return (ErrorCode.UNKNOWN_MEMBER_ID, None) if member is None else (ErrorCode.NONE, member)

@@ -1,4 +1,4 @@
-"""Turn a classic group with members into a consumer group, and back (KIP-848, online migration)."""
+"""Convert a classic group with members to a consumer group, and back (KIP-848, online migration)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
@@ -31,16 +31,16 @@ from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue,
 
 
 class ConversionError(ValueError):
-    """A classic group cannot become a consumer group; the text says why."""
+    """A classic group cannot be converted to a consumer group; the message gives the reason."""
 
 
 def upgrade_records(
     group: ClassicGroup, config: ConsumerGroupConfig, image: TopicImage
 ) -> list[GroupRecord]:
-    """Return the records that make a consumer group of a classic one with members.
+    """Return the records that convert a classic group with members to a consumer group.
 
     Raises:
-        ConversionError: it cannot become one.
+        ConversionError: the group cannot be converted.
     """
     if not config.policy.upgrades:
         policy = config.group_consumer_migration_policy
@@ -79,7 +79,7 @@ def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> Co
             text = f"the assignment of {member.member_id} cannot be read: {error}"
             raise ConversionError(text) from error
         if given.user_data:
-            # KAFKA-18134: what it means is known to the client's assignor alone
+            # KAFKA-18134: only the client's assignor can interpret it
             raise ConversionError(f"the assignment of {member.member_id} has user data")
         assigned = holdings_of(given.assigned_partitions, image, group.generation_id)
     return ConsumerGroupMember(
@@ -102,10 +102,10 @@ def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> Co
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Read what a classic consumer joins with.
+    """Decode the subscription that a classic consumer joins with.
 
     Raises:
-        ConversionError: it is not a consumer's subscription.
+        ConversionError: the bytes are not a consumer subscription.
     """
     try:
         return ConsumerProtocolDecoder().subscription(metadata)
@@ -114,7 +114,7 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def holdings_of(partitions: Mapping[str, Sequence[int]], image: TopicImage, epoch: int) -> Holdings:
-    """Return partitions by topic id, given in an epoch; those of topics that are gone are left out."""
+    """Return partitions by topic id, assigned in an epoch; partitions of deleted topics are omitted."""
     held: dict[UUID, dict[int, int]] = {}
     for name, indexes in partitions.items():
         topic = image.topic(name)
@@ -131,7 +131,7 @@ def subscription_of(member: ConsumerGroupMember) -> bytes:
 
 
 def assignment_bytes(partitions: Partitions, image: TopicImage, version: int) -> bytes:
-    """Return partitions as a classic consumer's assignment; those of topics that are gone are left out."""
+    """Encode partitions as a classic consumer's assignment; partitions of deleted topics are omitted."""
     named = {
         topic.name: tuple(sorted(indexes))
         for topic_id, indexes in partitions.items()
@@ -148,7 +148,7 @@ def downgrade_records(
     image: TopicImage,
     now_ms: int,
 ) -> GroupMetadataValue:
-    """Return the record of the classic group that the members left make up; each has its target."""
+    """Return the record of the classic group of the remaining members, each with its target."""
     protocols = {
         each.member_id: tuple((p.name, p.metadata) for p in each.classic.supported_protocols)
         for each in rest

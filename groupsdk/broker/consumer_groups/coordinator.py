@@ -1,4 +1,4 @@
-"""Coordinate the consumer groups of one partition of `__consumer_offsets`: requests, time, administration."""
+"""Coordinate the consumer groups of one `__consumer_offsets` partition: requests, timers, administration."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,12 +51,12 @@ from groupsdk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _log = logging.getLogger(__name__)
 GROUP_TYPE: Final = "consumer"
-"""The type of these groups, as ListGroups names it."""
+"""The group type that ListGroups reports."""
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 class ConsumerGroupCoordinator:
-    """The consumer groups of one partition of the log, beside its classic ones.
+    """The consumer groups of one log partition, alongside its classic groups.
 
     Does no I/O and reads no clock. For one thread.
 
@@ -64,12 +64,12 @@ class ConsumerGroupCoordinator:
         registry: the consumer groups.
         classic: the classic groups.
         rebalances: of classic groups.
-        settings: what holds for each group.
-        image: returns the topics as they are now.
-        new_uuid: makes the end of a member id.
-        became_classic: takes up service of a group that became a classic one.
-        assignors: by name, the default one first; None: Kafka's.
-        start: has an assignor run elsewhere; None: all of them run at once.
+        settings: the settings of each group.
+        image: returns the current topics.
+        new_uuid: generates the suffix of a member id.
+        became_classic: called with a group that was downgraded, to start serving it.
+        assignors: by name, the default first; None for Kafka's.
+        start: runs an assignor elsewhere; None to run all of them inline.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class ConsumerGroupCoordinator:
         self.classic_members = ClassicMembers(registry, self._updater, self._removal, new_uuid)
 
     def group(self, group_id: str) -> ConsumerGroup | None:
-        """Return a consumer group; None if there is none of that id."""
+        """Return a consumer group, or None if there is none with that id."""
         return self.registry.groups.get(group_id)
 
     def view(self, group_id: str) -> ConsumerGroupView | None:
-        """Show a consumer group as it is; None if there is none of that id."""
+        """Return a snapshot of a consumer group, or None if there is none with that id."""
         group = self.registry.groups.get(group_id)
         if group is None:
             return None
@@ -108,7 +108,7 @@ class ConsumerGroupCoordinator:
         return consumer_group_view(group, self.registry, assignor, self._name_of)
 
     def status(self, group_id: str) -> GroupStatus | None:
-        """Say how far a consumer group is, and whom it waits for; None if there is none of that id."""
+        """Return a consumer group's state and the members it waits for, or None if there is none with that id."""
         group = self.registry.groups.get(group_id)
         return None if group is None else consumer_group_status(group, self.registry)
 
@@ -119,7 +119,7 @@ class ConsumerGroupCoordinator:
     # -- time
 
     def loaded(self, now_ms: int) -> None:
-        """Begin all sessions again, with the group's timeout, and the rebalance timers of those that owe something."""
+        """Restart all sessions with the group's timeout, and the rebalance timers of members with a pending step."""
         for group in self.registry.groups.values():
             timeout_ms = self._settings.session_timeout_ms(group.group_id)
             for member in group.members.values():
@@ -131,9 +131,9 @@ class ConsumerGroupCoordinator:
                     )
 
     def advance(self, builder: ResultBuilder) -> None:
-        """Do one thing that is due; to be called again while `next_ms` has come.
+        """Do one thing that is due; call it again while `next_ms` is in the past.
 
-        One at a time, since the next may depend on the records of the one before.
+        One at a time, since each may depend on the records of the previous one.
         """
         for timer in self.registry.timers.pop_due(builder.now_ms):
             if builder.records:
@@ -162,7 +162,7 @@ class ConsumerGroupCoordinator:
         self._removal.remove(group, [member], builder)
 
         def failed(again: ResultBuilder, error: ErrorCode) -> None:
-            # it could not be written: try again, as long as the member is there
+            # it could not be written: retry for as long as the member exists
             self.registry.set(
                 timer.kind, timer.group_id, timer.member_id, again.now_ms + 1_000, timer.epoch
             )
@@ -175,7 +175,7 @@ class ConsumerGroupCoordinator:
         draft.hand_over(self.registry, builder)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> ResultBuilder:
-        """Take the outcome of an assignor that ran elsewhere; a group that is gone by now needs none."""
+        """Process the outcome of an assignor that ran elsewhere; ignored if the group no longer exists."""
         builder = ResultBuilder(now_ms)
         group = self.registry.groups.get(job.group_id) or ConsumerGroup(job.group_id)
         draft = Draft(group)
@@ -188,7 +188,7 @@ class ConsumerGroupCoordinator:
     def commit_error(
         self, request: OffsetCommitRequest, places: Iterable[tuple[str, int]], api_version: int
     ) -> ErrorCode:
-        """Return whether a commit of these topics and partitions to a consumer group may be taken."""
+        """Return the error for a commit of these topics and partitions to a consumer group."""
         return commit_error(
             self.registry.groups[request.group_id],
             request.member_id,
@@ -199,7 +199,7 @@ class ConsumerGroupCoordinator:
         )
 
     def transaction_error(self, request: TxnOffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Return whether a commit in a transaction to a consumer group may be taken."""
+        """Return the error for a transactional commit to a consumer group."""
         return transaction_error(
             self.registry.groups[request.group_id],
             request.member_id,
@@ -211,7 +211,7 @@ class ConsumerGroupCoordinator:
     # -- administration
 
     def listed(self) -> Iterator[ListedGroup]:
-        """List the groups as ListGroups does, those that there are now."""
+        """List the current groups as ListGroups does."""
         return (
             ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, GROUP_TYPE)
             for group in tuple(self.registry.groups.values())

@@ -1,4 +1,4 @@
-"""One consumer group: what its records say, and nothing else; it changes by `replay` alone."""
+"""The state of one consumer group, built from its records alone; only `replay` changes it."""
 
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import replace
@@ -39,7 +39,7 @@ from groupsdk.wire.coordinator_records.declaration import CoordinatorValue
 
 
 FIRST_EPOCH: Final = 1
-"""The group epoch and the assignment epoch of a group of which there is no record yet (KAFKA-20268)."""
+"""The group epoch and the assignment epoch of a group without records (KAFKA-20268)."""
 
 T = TypeVar("T")
 
@@ -60,27 +60,27 @@ GroupRecord = CoordinatorRecord
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that an expression stands for."""
+    """The topics that a regular expression matches."""
 
     topics: frozenset[str]
     version: int
-    """Of the cluster's metadata, when it was resolved."""
+    """The version of the cluster's metadata when the expression was resolved."""
     timestamp_ms: int
 
 
 class MemberCounts(NamedTuple):
-    """How many members of a group subscribe to the same, and how many ask for each assignor.
+    """Counts of a group's members by subscription and by requested assignor.
 
-    Nearly all members of a group have these in common: what depends on them needs no walk over the members.
+    Nearly all members share these, so the counts avoid iterating over the members.
     """
 
     subscriptions: dict[tuple[frozenset[str], str], int]
-    """The members of each subscription: topics by name, and an expression."""
+    """Number of members by subscription: topic names and an expression."""
     assignors: dict[str, int]
-    """The members that ask for each assignor."""
+    """Number of members by requested assignor."""
 
     def copy(self) -> "MemberCounts":
-        """Return other counts, the same so far."""
+        """Return an independent copy."""
         return MemberCounts(dict(self.subscriptions), dict(self.assignors))
 
     def add(self, member: ConsumerGroupMember) -> None:
@@ -90,7 +90,7 @@ class MemberCounts(NamedTuple):
             _count(self.assignors, member.server_assignor, 1)
 
     def subtract(self, member: ConsumerGroupMember) -> None:
-        """Count a member no more."""
+        """Stop counting a member."""
         _count(self.subscriptions, (member.topic_names, member.regex), -1)
         if member.server_assignor is not None:
             _count(self.assignors, member.server_assignor, -1)
@@ -105,9 +105,9 @@ def _count(counts: dict[T, int], key: T, change: int) -> None:
 
 
 class ConsumerGroup:
-    """Hold the state that a group's records make up (Kafka: `ConsumerGroup`).
+    """The state of a group, as replayed from its records (Kafka: `ConsumerGroup`).
 
-    For reading by everyone, changed by `replay` alone. `replay` takes the decoded records of this one group, in
+    Anyone may read it; only `replay` changes it. `replay` takes the decoded records of this one group, in
     the order of the log.
 
     Attributes:
@@ -118,7 +118,7 @@ class ConsumerGroup:
         members: by member id.
         static_members: member id by instance id.
         targets: the target of each member.
-        regexes: the expressions that are resolved.
+        regexes: the resolved expressions.
     """
 
     __slots__ = (
@@ -136,7 +136,7 @@ class ConsumerGroup:
     )
 
     def __init__(self, group_id: str) -> None:
-        """Create a group of which there is no record yet."""
+        """Create a group without records."""
         self.group_id = group_id
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
@@ -146,12 +146,12 @@ class ConsumerGroup:
         self.static_members: MutableMapping[str, str] = {}
         self.targets: MutableMapping[str, Partitions] = {}
         self.regexes: MutableMapping[str, ResolvedRegex] = {}
-        # both made when they are first asked for: a group of one member, as most are in a broker with many, needs none
+        # both built on first use: a group of one member, the most common kind on a busy broker, needs neither
         self._holders: MutableMapping[UUID, MutableMapping[int, str]] | None = None
         self._counts: MemberCounts | None = None
 
     def draft(self) -> "ConsumerGroup":
-        """Return a group that can replay further records; for use as long as this one does not change."""
+        """Return a draft that can replay further records; valid as long as this group does not change."""
         made = ConsumerGroup(self.group_id)
         made.epoch = self.epoch
         made.metadata_hash = self.metadata_hash
@@ -167,11 +167,11 @@ class ConsumerGroup:
             made._counts = self.counts.copy()
         return made
 
-    # -- what it is
+    # -- state
 
     @property
     def state(self) -> ConsumerGroupState:
-        """How far the group is."""
+        """The state of the group."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -191,7 +191,7 @@ class ConsumerGroup:
 
     @property
     def counts(self) -> MemberCounts:
-        """What members have in common, counted."""
+        """Counts of members by subscription and by assignor."""
         if self._counts is None:
             self._counts = MemberCounts({}, {})
             for member in self.members.values():
@@ -200,18 +200,18 @@ class ConsumerGroup:
 
     @property
     def holders(self) -> Mapping[UUID, Mapping[int, str]]:
-        """Which member has each partition assigned, or must still give it up."""
+        """The member that each partition is assigned to or pending revocation from."""
         return self._held()
 
     def is_held_by_another(self, member_id: str, topic_id: UUID, partition: int) -> bool:
-        """Return whether another member has a partition, or must still give it up."""
+        """Return whether another member holds a partition or has yet to revoke it."""
         if len(self.members) == 1 and member_id in self.members:
             return False
         holder = self.holders.get(topic_id, {}).get(partition)
         return holder is not None and holder != member_id
 
     def subscriptions(self) -> Iterable[tuple[frozenset[str], str]]:
-        """Return the different subscriptions of the members: topics by name, and an expression."""
+        """Return the distinct subscriptions of the members: topic names and an expression."""
         if len(self.members) > 1:
             return self.counts.subscriptions
         return {(each.topic_names, each.regex) for each in self.members.values()}
@@ -236,14 +236,14 @@ class ConsumerGroup:
         resolved = self.regexes.get(member.regex) if member.regex else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
-    # -- how it changes
+    # -- changes
 
     def replay(self, record: GroupRecord) -> None:
         """Apply one record of the group.
 
         Raises:
-            ValueError: a tombstone removes what other records still need; the log is not one that a coordinator
-                wrote.
+            ValueError: a tombstone removes state that other records still need; no coordinator wrote this
+                log.
         """
         key, value = record
         match key:
@@ -272,7 +272,7 @@ class ConsumerGroup:
                     resolved = ResolvedRegex(topics, value.version, value.timestamp)
                     self.regexes[key.regular_expression] = resolved
             case _:
-                pass  # type 4, which the metadata hash took the place of
+                pass  # type 4, replaced by the metadata hash
 
     def _replay_group(self, value: CoordinatorValue | None) -> None:
         if value is None:
@@ -303,7 +303,7 @@ class ConsumerGroup:
                 self._remove(member)
             return
         if member is None:
-            # Kafka's own: a member without a record 8 has left, as far as the log says
+            # as in Kafka: a member without a record 8 has left, according to the log
             member = ConsumerGroupMember(member_id=member_id)
         else:
             self._forget_instance(member)
@@ -370,7 +370,7 @@ class ConsumerGroup:
     def _held_of(
         self, holders: MutableMapping[UUID, MutableMapping[int, str]], topic_id: UUID
     ) -> MutableMapping[int, str]:
-        """Return the holders of a topic, to change: in a draft, they belong to the group that it was made of."""
+        """Return a topic's holders for writing; a draft copies them first, since they belong to its base group."""
         held = holders.get(topic_id)
         if held is None:
             held = holders[topic_id] = {}
@@ -415,5 +415,5 @@ class ConsumerGroup:
 
 @lru_cache(1024)
 def _one_set(names: tuple[str, ...]) -> frozenset[str]:
-    """Return the same set for the same names: most members of a broker subscribe to the same few."""
+    """Return a shared set for equal names, since most members of a broker subscribe to the same few topics."""
     return frozenset(names)

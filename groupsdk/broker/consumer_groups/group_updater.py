@@ -1,4 +1,4 @@
-"""What follows when a member of a consumer group has said something: a new epoch, a new target, a step towards it."""
+"""Update a group after a member's request: bump the epoch, compute the target, reconcile the member."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -46,36 +46,36 @@ _log = logging.getLogger(__name__)
 
 
 class RegexUpdate(Enum):
-    """What a request did to the expression of its member."""
+    """The effect of a request on its member's expression."""
 
     NONE = "none"
     UNRESOLVED = "unresolved"
-    """The member has another one, of which the topics are not known yet."""
+    """The expression changed, and its topics are not known yet."""
     RESOLVED = "resolved"
-    """The member has another one of which they are, or none any more."""
+    """The expression changed to one whose topics are known, or was removed."""
 
 
 class Change(NamedTuple):
-    """What a request changed of its member's subscription."""
+    """The changes a request made to its member's subscription."""
 
     names: bool
     regex: RegexUpdate
 
     @property
     def any(self) -> bool:
-        """Whether the subscription is another one."""
+        """Whether the subscription changed."""
         return self.names or self.regex is not RegexUpdate.NONE
 
 
 class GroupUpdater:
-    """Bump the epoch, compute the target, reconcile one member: the common end of heartbeats and joins.
+    """Bump the epoch, compute the target and reconcile one member, for heartbeats and joins alike.
 
     Args:
         registry: the groups and their timers.
-        settings: what holds for each group.
-        assignors: by name, the default one first.
-        image: returns the topics as they are now.
-        start: has an assignor run elsewhere; None: all of them run at once, right here.
+        settings: the settings of each group.
+        assignors: by name, the default first.
+        image: returns the current topics.
+        start: runs an assignor elsewhere; None to run all of them inline.
     """
 
     def __init__(
@@ -92,19 +92,19 @@ class GroupUpdater:
         self.image = image
         self._start = start
         self._jobs = AssignmentJobs()
-        # at which version of the topics the hash of each group was looked at; nothing of it lasts
+        # the metadata version at which each group's hash was last checked; not persisted
         self._seen: dict[str, int] = {}
 
     # -- the epoch
 
     def needs_refresh(self, group: ConsumerGroup) -> bool:
-        """Return whether topics changed since the group's metadata was looked at."""
+        """Return whether topics changed since the group's metadata hash was last checked."""
         return self._seen.get(group.group_id) != self.image().version
 
     def update_regex(
         self, draft: Draft, before: ConsumerGroupMember | None, after: ConsumerGroupMember
     ) -> RegexUpdate:
-        """Take another expression of a member into account; the member itself is in the draft already."""
+        """Apply a member's changed expression; the member itself is already in the draft."""
         old = "" if before is None else before.regex
         if old == after.regex:
             return RegexUpdate.NONE
@@ -114,7 +114,7 @@ class GroupUpdater:
         return RegexUpdate.RESOLVED
 
     def drop_unused_regexes(self, draft: Draft) -> None:
-        """Delete the topics of expressions that no member subscribes with any more."""
+        """Delete the resolved topics of expressions that no member uses any more."""
         if not draft.group.regexes:
             return
         used = expressions_of(draft.group)
@@ -122,7 +122,7 @@ class GroupUpdater:
             draft.write(regex_tombstone(draft.group.group_id, regex))
 
     def bump_epoch(self, draft: Draft, change: Change) -> None:
-        """Raise the group epoch where the subscription, or the topics that it stands for, are others."""
+        """Raise the group epoch if the subscription or the topics it resolves to changed."""
         group = draft.group
         bump = change.names or change.regex is RegexUpdate.RESOLVED
         found = group.metadata_hash
@@ -130,13 +130,13 @@ class GroupUpdater:
             image = self.image()
             found = metadata_hash(group.subscribed_topics(), image)
             if found == group.metadata_hash:
-                # not before the hash is in the log: a request that fails must not hide that topics changed
+                # only after the hash is in the log: a failed request must not hide the topic change
                 self._seen[group.group_id] = image.version
         if bump or found != group.metadata_hash:
             draft.write(group_epoch(group.group_id, group.epoch + 1, found))
 
     def resolve_regexes(self, draft: Draft, now_ms: int) -> None:
-        """Resolve all expressions of a group, in its own time (record 16, and 3 where topics are others)."""
+        """Resolve all expressions of a group outside any request (record 16, and record 3 if topics changed)."""
         group, image = draft.group, self.image()
         before = {regex: found.topics for regex, found in group.regexes.items()}
         for regex in sorted(expressions_of(group)):
@@ -148,7 +148,7 @@ class GroupUpdater:
             draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
 
     def request_regexes(self, draft: Draft, now_ms: int) -> None:
-        """Have the expressions resolved after the answer, if it is time."""
+        """Schedule resolving the expressions after the response, if due."""
         group = draft.group
         interval_ms = self.settings.config().group_consumer_regex_refresh_interval_ms
         if self.registry.is_set(TimerKind.REGEX, group.group_id, ""):
@@ -159,14 +159,14 @@ class GroupUpdater:
     # -- the target
 
     def assignor_of(self, group: ConsumerGroup) -> str:
-        """Return the assignor that most members ask for; the default where none does."""
+        """Return the assignor that most members ask for; the default if no member asks for one."""
         votes = group.assignor_votes()
         if not votes:
             return next(iter(self.assignors))
         return max(timeline_order(votes), key=votes.__getitem__)
 
     def is_target_due(self, group: ConsumerGroup, now_ms: int) -> bool:
-        """Return whether a target assignment is to be computed now."""
+        """Return whether a target assignment must be computed now."""
         if group.epoch <= group.assignment_epoch or self._jobs.is_running(group.group_id):
             return False
         interval_ms = self.settings.assignment_interval_ms(group.group_id)
@@ -174,12 +174,12 @@ class GroupUpdater:
         return not (last_ms and interval_ms and now_ms < last_ms + interval_ms)
 
     def update_target(self, draft: Draft, now_ms: int) -> None:
-        """Compute the target assignment of the group epoch, if it is time.
+        """Compute the target assignment of the group epoch, if due.
 
-        Where the assignor runs elsewhere, `assigned` has the outcome later.
+        If the assignor runs elsewhere, `assigned` receives the outcome later.
 
         Raises:
-            Exception: whatever the assignor raises; of one that ran elsewhere, once.
+            Exception: any exception of the assignor; raised once if it ran elsewhere.
         """
         group = draft.group
         if not self.is_target_due(group, now_ms):
@@ -196,7 +196,7 @@ class GroupUpdater:
         self._start(job)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, draft: Draft, now_ms: int) -> None:
-        """Take the outcome of an assignor that ran elsewhere, for a group as it is by now."""
+        """Apply the outcome of an assignor that ran elsewhere to the group's current state."""
         if not self._jobs.end(job, outcome):
             return
         group = draft.group
@@ -209,7 +209,7 @@ class GroupUpdater:
                 outcome,
             )
         elif group.assignment_epoch < job.epoch <= group.epoch and not (
-            # a static member came back under another id, without a new epoch: the target lacks it
+            # a static member rejoined under another id, without a new epoch: the target lacks it
             job.epoch == group.epoch and job.spec.members.keys() != group.members.keys()
         ):
             self._write_target(draft, job, outcome, now_ms)
@@ -271,7 +271,7 @@ class GroupUpdater:
         subscription_changed: bool,
         now_ms: int,
     ) -> ConsumerGroupMember:
-        """Take a member a step towards its target; return it as it will be."""
+        """Advance a member one step towards its target; return the resulting member."""
         group = draft.group
         member = group.members[member_id]
         if member.is_reconciled_to(group.assignment_epoch) and not subscription_changed:
@@ -303,21 +303,21 @@ class GroupUpdater:
         )
 
     def renew_session(self, group_id: str, member_id: str, now_ms: int, timeout_ms: int) -> None:
-        """Begin a member's session again."""
+        """Restart a member's session timer."""
         self.registry.set(TimerKind.SESSION, group_id, member_id, now_ms + timeout_ms)
 
 
 def _is_same(before: Partitions | None, target: Partitions) -> bool:
-    """Return whether a target has the same partitions, whatever their order; None is not the same as nothing."""
+    """Return whether two targets have the same partitions in any order; None differs from an empty target."""
     if before is None or before.keys() != target.keys():
         return False
     return all(set(before[each]) == set(indexes) for each, indexes in target.items())
 
 
 def _is_homogeneous(group: ConsumerGroup) -> bool:
-    """Return whether Kafka takes all members to subscribe to the same (`ConsumerGroup.subscriptionType`).
+    """Return whether Kafka considers the subscriptions homogeneous (`ConsumerGroup.subscriptionType`).
 
-    With expressions it does so only where all have the same one, and no member names a topic besides.
+    With expressions, only if all members have the same one and no member also names a topic.
     """
     subscriptions = group.subscriptions()
     names = {each for each, _ in subscriptions}

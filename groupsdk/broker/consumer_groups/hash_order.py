@@ -1,4 +1,4 @@
-"""The order in which Java's hash tables are iterated: Kafka's assignors choose among equals by it.
+"""The iteration order of Java's hash tables, by which Kafka's assignors break ties.
 
 A table has a power of two of bins, chosen by the low bits of a key's spread hash; keys of one bin stay in a list.
 Bins of eight and more keys, which Java turns into trees, are not modelled: ids do not collide like that by chance.
@@ -22,7 +22,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def capacity_for(size: int) -> int:
-    """Return the initial capacity that Kafka and Java give a table for so many keys."""
+    """Return the initial capacity that Kafka and Java use for a number of keys."""
     return size * 4 // 3 + 1
 
 
@@ -34,7 +34,7 @@ def uuid_hash(topic_id: UUID) -> int:
 
 @lru_cache(maxsize=16_384)
 def text_hash(text: str) -> int:
-    """Return the hash code of a String, unsigned; kept, as a group's members are ordered at each of its epochs."""
+    """Return the hash code of a String, unsigned; cached, since a group's members are ordered at every epoch."""
     return java_hash(text) & _WORD
 
 
@@ -56,7 +56,7 @@ class HashOrder(Generic[K]):
     def __init__(self, code: Callable[[K], int], capacity: int = _FIRST_BINS) -> None:
         self._code = code
         self._count = _power_of_two(capacity)
-        # those that have had keys: most tables have few, and an assignor makes some for each member
+        # only bins that have had keys: most tables have few, and an assignor creates several per member
         self._bins: dict[int, list[K]] = {}
         self._keys: set[K] = set()
 
@@ -92,7 +92,7 @@ class HashOrder(Generic[K]):
         self._bin(key).remove(key)
 
     def __iter__(self) -> Iterator[K]:
-        """Go through the keys in the table's order."""
+        """Iterate over the keys in the table's order."""
         bins = self._bins
         for number in sorted(bins) if len(bins) > 1 else bins:
             yield from bins[number]
@@ -102,7 +102,7 @@ class HashOrder(Generic[K]):
         return len(self._keys)
 
     def __contains__(self, key: object) -> bool:
-        """Return whether a key is there."""
+        """Return whether the table contains a key."""
         return key in self._keys
 
     def _bin(self, key: K) -> list[K]:
@@ -128,7 +128,7 @@ def timeline_order(keys: Collection[str]) -> list[str]:
     """List the keys of a map of the coordinator's state (TimelineHashMap): the high bits of a product choose the bin.
 
     Args:
-        keys: in the order in which they were put in; of the keys of one bin, the last comes first.
+        keys: in insertion order; within one bin, the last comes first.
     """
     bins = 2
     while len(keys) * 3 > bins * 4:
@@ -146,13 +146,13 @@ def timeline_order(keys: Collection[str]) -> list[str]:
 
 
 def members_order(member_ids: Iterable[str], new: Collection[str] = ()) -> list[str]:
-    """List the members of a group as Kafka's assignors go through them.
+    """List the members of a group in the order in which Kafka's assignors iterate them.
 
     The coordinator copies them from its own table into a HashMap.
 
     Args:
-        member_ids: in the order in which they came into the group.
-        new: those of them that are not in the coordinator's table yet; they are copied last.
+        member_ids: in the order in which they joined the group.
+        new: the members not yet in the coordinator's table; they are copied last.
     """
     every, added = list(member_ids), frozenset(new)
     order: HashOrder[str] = HashOrder(text_hash)

@@ -1,4 +1,4 @@
-"""Answer ConsumerGroupHeartbeat: members join, stay, are reconciled and leave (Kafka: GroupMetadataManager)."""
+"""Handle ConsumerGroupHeartbeat: joining, reconciliation and leaving (Kafka: GroupMetadataManager)."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -48,13 +48,13 @@ from groupsdk.wire.messages.consumer_group_heartbeat import (
 
 _log = logging.getLogger(__name__)
 _OWN_IDS_FROM: Final = 1
-"""From this version on members bring their own ids (KIP-1082)."""
+"""From this version on, clients generate member ids (KIP-1082)."""
 
 Owned = Mapping[UUID, frozenset[int]]
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error, and changes nothing."""
+    """A request was refused: it is answered with an error and changes nothing."""
 
     def __init__(self, error_code: ErrorCode, text: str) -> None:
         self.error_code = error_code
@@ -62,15 +62,15 @@ class RefusedError(Exception):
 
 
 class ConsumerHeartbeats:
-    """Handle ConsumerGroupHeartbeat for the groups of one partition of the log.
+    """Handle ConsumerGroupHeartbeat for the groups of one log partition.
 
     Args:
         registry: the consumer groups.
         classic: the classic groups beside them.
-        rebalances: answers what members of a classic group have parked, when it becomes a consumer group.
-        updater: the common end of heartbeats and joins.
+        rebalances: answers the parked requests of a classic group when it becomes a consumer group.
+        updater: the steps common to heartbeats and joins.
         removal: removes members.
-        new_uuid: makes ids for members of version 0 that bring none.
+        new_uuid: generates ids for version 0 members without one.
     """
 
     __slots__ = ("_classic", "_new_uuid", "_rebalances", "_registry", "_removal", "_updater")
@@ -94,9 +94,9 @@ class ConsumerHeartbeats:
     def handle_stable(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> Result:
-        """Answer a heartbeat that changes nothing, which nearly all are; NOTHING if it might change something.
+        """Answer a heartbeat that changes nothing, as nearly all do; return NOTHING if it might change something.
 
-        Also of a member that has its part of a target, while it is too early to compute the next one.
+        This includes members that have their part of a target while the next one is not due yet.
         """
         group = self._registry.groups.get(request.group_id)
         member = None if group is None else group.members.get(request.member_id)
@@ -129,7 +129,7 @@ class ConsumerHeartbeats:
     def handle(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
-        """Take a heartbeat."""
+        """Handle a heartbeat."""
         builder = ResultBuilder(now_ms)
         try:
             self._check(request, context)
@@ -201,7 +201,7 @@ class ConsumerHeartbeats:
         timeout_ms = settings.session_timeout_ms(group_id)
         updater.renew_session(group_id, member_id, builder.now_ms, timeout_ms)
         if before is not None and before.epoch == 0 and request.instance_id is not None:
-            # one that comes back under its old id: the records that remove it end its session, too
+            # rejoined under its old id: the records that remove the member end its session, too
             builder.when_written(partial(self._renew_session, group_id, member_id, timeout_ms))
         self._registry.clear(TimerKind.JOIN, group_id, member_id)
         self._registry.clear(TimerKind.SYNC, group_id, member_id)
@@ -223,7 +223,7 @@ class ConsumerHeartbeats:
     def _drafted(
         self, request: ConsumerGroupHeartbeatRequest, builder: ResultBuilder
     ) -> tuple[Draft, ClassicGroup | None]:
-        """Return a draft of the group, made or converted where it must be, and the classic group of before."""
+        """Return a draft of the group, created or converted if needed, and the previous classic group."""
         group_id = request.group_id
         found = self._registry.groups.get(group_id)
         if found is not None:
@@ -264,7 +264,7 @@ class ConsumerHeartbeats:
     def _member(
         self, request: ConsumerGroupHeartbeatRequest, member_id: str, draft: Draft
     ) -> ConsumerGroupMember | None:
-        """Return who sends the heartbeat; None for a new member."""
+        """Return the member that sent the heartbeat, or None for a new member."""
         group = draft.group
         config = self._updater.settings.config()
         if (
@@ -317,7 +317,7 @@ class ConsumerHeartbeats:
         before: ConsumerGroupMember | None,
         draft: Draft,
     ) -> tuple[ConsumerGroupMember, Change]:
-        """Write what the request says of the member."""
+        """Write the member's record from the request."""
         if (
             before is not None
             and before.classic is None
@@ -402,7 +402,7 @@ class ConsumerHeartbeats:
 def replace_static_member(
     draft: Draft, holder: ConsumerGroupMember, member_id: str
 ) -> ConsumerGroupMember:
-    """Write that another process takes the place of a static member, with all that it has."""
+    """Write the replacement of a static member by another process, which takes over its assignment."""
     group_id = draft.group.group_id
     target = draft.group.target(holder.member_id)
     for record in member_tombstones(group_id, holder.member_id):
@@ -424,7 +424,7 @@ def _away(member: ConsumerGroupMember) -> ConsumerGroupMember:
 
 
 def _problem(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
-    """Return what is wrong with a request by itself, in Kafka's order of checks."""
+    """Return the error of a request checked in isolation, in Kafka's order of checks."""
     epoch = request.member_epoch
     if not request.member_id and (version >= _OWN_IDS_FROM or epoch > 0 or epoch == LEFT_EPOCH):
         return "MemberId can't be empty."
@@ -503,7 +503,7 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 def _says_nothing(
     request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember, context: RequestContext
 ) -> bool:
-    """Return whether a heartbeat has nothing to say but that the member lives."""
+    """Return whether a heartbeat carries no changes and only keeps the session alive."""
     return (
         request.subscribed_topic_names is None
         and request.subscribed_topic_regex is None

@@ -1,4 +1,4 @@
-"""A member of a consumer group: what it asked for, what it has, and what it must still give up."""
+"""A member of a consumer group: its subscription, its assignment and its pending revocations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,31 +17,31 @@ from groupsdk.wire.coordinator_records.consumer_group import (
 
 
 Holdings = Mapping[UUID, Mapping[int, int]]
-"""Partitions by topic id, each with the epoch in which the member was given it (KIP-1251)."""
+"""Partitions by topic id, each with the epoch in which it was assigned to the member (KIP-1251)."""
 
 NOTHING_HELD: Final[Holdings] = {}
 LEFT_EPOCH: Final = -1
-"""The epoch of a member that leaves."""
+"""The epoch sent by a member that leaves."""
 AWAY_EPOCH: Final = -2
-"""The epoch of a static member that goes to come back."""
+"""The epoch sent by a static member that leaves temporarily."""
 
 
 class MemberState(IntEnum):
-    """How far a member is with its reconciliation; the numbers are those of its record."""
+    """A member's reconciliation state; the values are those of its record."""
 
     STABLE = 0
-    """It has its target, or has acknowledged all that it had to give up."""
+    """The member has its target, or has acknowledged all revocations."""
     UNREVOKED_PARTITIONS = 1
-    """It must acknowledge first that it gave partitions up."""
+    """The member must first acknowledge that it revoked partitions."""
     UNRELEASED_PARTITIONS = 2
-    """Partitions of its target are still held by others."""
+    """Other members still hold partitions of the member's target."""
     UNKNOWN = 127
-    """A state that a later version wrote."""
+    """A state written by a later version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMember:
-    """One member, as its two records have it (5: what it asked for, 8: what it has). Times are milliseconds."""
+    """One member, as in its records 5 (subscription) and 8 (assignment). Times are in milliseconds."""
 
     member_id: str
     instance_id: str | None = None
@@ -50,17 +50,17 @@ class ConsumerGroupMember:
     client_host: str = ""
     topic_names: frozenset[str] = frozenset()
     regex: str = ""
-    """The expression that it subscribes with; empty for none."""
+    """The regular expression that the member subscribes with; empty for none."""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
-    """What a member of the classic protocol has beyond others; None for one of the new protocol."""
+    """Metadata of a classic protocol member; None for a member of the new protocol."""
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
     assigned: Holdings = field(default_factory=dict)
     pending: Holdings = field(default_factory=dict)
-    """What it must give up before it goes on."""
+    """Partitions to revoke before the member can proceed."""
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Return whether the member has all of the target of an epoch."""
@@ -99,7 +99,7 @@ def _written(holdings: Holdings) -> tuple[CurrentTopicPartitions, ...]:
 
 
 def read_holdings(written: Sequence[CurrentTopicPartitions], member_epoch: int) -> Holdings:
-    """Read partitions of a record 8; where it lacks their epochs (Kafka 4.1), the member's stands for all."""
+    """Read partitions of a record 8; without partition epochs (Kafka 4.1), the member's epoch is used."""
     if not written:
         return NOTHING_HELD
     held: dict[UUID, dict[int, int]] = {}
@@ -117,12 +117,12 @@ def read_state(number: int) -> MemberState:
 
 
 def partitions_of(written: Iterable[TopicPartitions]) -> Partitions:
-    """Read partitions of a record 7, in its order: it decides what Kafka's assignors let a member keep."""
+    """Read partitions of a record 7, in its order, which decides the partitions that Kafka's assignors keep."""
     return {each.topic_id: tuple(each.partitions) for each in written}
 
 
 def written_partitions(partitions: Partitions) -> tuple[TopicPartitions, ...]:
-    """Return partitions as a record 7 has them."""
+    """Return partitions in the form of a record 7."""
     return tuple(TopicPartitions(topic_id, indexes) for topic_id, indexes in partitions.items())
 
 
@@ -132,7 +132,7 @@ def plain(holdings: Holdings) -> Partitions:
 
 
 def together(first: Holdings, second: Holdings) -> Partitions:
-    """Return the partitions that are in one or the other."""
+    """Return the union of the partitions."""
     both: dict[UUID, set[int]] = {}
     for holdings in (first, second):
         for topic_id, epochs in holdings.items():

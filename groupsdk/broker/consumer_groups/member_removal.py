@@ -1,4 +1,4 @@
-"""Let members of a consumer group go: on request, by time, or for a member of the same instance that takes over."""
+"""Remove members of a consumer group: on request, on timeout, or when replaced by the same instance."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -23,16 +23,16 @@ from groupsdk.broker.runtime.result_builder import ResultBuilder
 _log = logging.getLogger(__name__)
 
 BecameClassic = Callable[[str, bool, ResultBuilder], None]
-"""Begins the sessions of the classic group of an id; the second argument: whether it is to rebalance."""
+"""Starts the sessions of a classic group by id; the second argument is whether it must rebalance."""
 
 
 class MemberRemoval:
-    """Remove members, and turn a group of which only classic members are left into a classic one.
+    """Remove members, and downgrade a group to a classic one once only classic members are left.
 
     Args:
         registry: the groups and their timers.
-        updater: knows the topics and the settings.
-        became_classic: takes up service of a downgraded group.
+        updater: provides the topics and the settings.
+        became_classic: starts serving a downgraded group.
     """
 
     __slots__ = ("_became_classic", "_registry", "_updater")
@@ -47,7 +47,7 @@ class MemberRemoval:
     def remove(
         self, group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], builder: ResultBuilder
     ) -> None:
-        """Write that members are gone, with one new group epoch for all of them."""
+        """Write the removal of members, raising the group epoch once."""
         gone = {each.member_id for each in leaving}
         if self.would_downgrade(_without(group, gone)):
             self.downgrade(group, list(_without(group, gone)), builder, rebalance=True)
@@ -65,7 +65,7 @@ class MemberRemoval:
         draft.hand_over(self._registry, builder)
 
     def would_downgrade(self, rest: Iterable[ConsumerGroupMember]) -> bool:
-        """Return whether a group with these members is to become a classic one."""
+        """Return whether a group with these members must become a classic one."""
         config = self._updater.settings.config()
         size = 0
         for each in rest:
@@ -82,13 +82,13 @@ class MemberRemoval:
         *,
         rebalance: bool,
     ) -> None:
-        """Write a consumer group as the classic group of the members that are left.
+        """Write a consumer group as the classic group of its remaining members.
 
         Args:
-            group: with all its members, those that go included; and with what a draft of it says.
+            group: with all its members, including those being removed, and any draft changes.
             rest: the classic members that stay.
-            turn: gets the records.
-            rebalance: whether the classic group is to rebalance at once.
+            turn: receives the records.
+            rebalance: whether the classic group must rebalance at once.
         """
         self._registry.write(group_tombstones(group), builder)
         value = downgrade_records(group, rest, self._updater.image(), builder.now_ms)

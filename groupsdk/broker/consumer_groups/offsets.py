@@ -22,15 +22,15 @@ def commit_error(
     api_version: int,
     image: Callable[[], TopicImage],
 ) -> ErrorCode:
-    """Return whether a commit may be taken (Kafka: ConsumerGroup.validateOffsetCommit).
+    """Return the error for a commit (Kafka: ConsumerGroup.validateOffsetCommit).
 
     Args:
         group: the group.
         member_id: of the member that commits; empty for a tool.
         epoch: the member's epoch, or generation.
-        places: the topics and partitions of the commit, without those that are refused whoever commits them.
+        places: the topics and partitions of the commit, without those that are always refused.
         api_version: of OffsetCommit.
-        image: returns the topics as they are now.
+        image: returns the current topics.
     """
     if epoch < 0 and not group.members:
         return ErrorCode.NONE
@@ -49,7 +49,7 @@ def commit_error(
 def transaction_error(
     group: ConsumerGroup, member_id: str, epoch: int, instance_id: str | None, api_version: int
 ) -> ErrorCode:
-    """Return whether offsets may be committed in a transaction; `api_version` is that of TxnOffsetCommit."""
+    """Return the error for a transactional commit; `api_version` is that of TxnOffsetCommit."""
     if epoch < 0 and not member_id and instance_id is None:
         return ErrorCode.NONE
     member = group.members.get(member_id)
@@ -62,10 +62,10 @@ def transaction_error(
 
 
 def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return whether a member may ask for offsets (OffsetFetch from version 9 on).
+    """Return the error for a member's offset fetch (OffsetFetch, version 9 and later).
 
-    An epoch without a member id is a fault of the client that Kafka's coordinator does not expect: it looks the null
-    up, fails, and answers UNKNOWN_SERVER_ERROR.
+    An epoch without a member id is a client error that Kafka's coordinator does not expect: it looks up the null,
+    fails, and answers UNKNOWN_SERVER_ERROR.
     """
     if member_id is None:
         return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""A mapping over another one: a request's draft of a group costs what the request changes, not what the group has."""
+"""A copy-on-write mapping: the cost of drafting a group depends on the request's changes, not the group's size."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeVar
@@ -10,13 +10,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _SMALL: Final = 16
-"""Up to this size, copying a dictionary is as quick as laying another over it, and reading the copy is quicker."""
+"""Up to this size, copying a dictionary is as fast as overlaying it, and reads of the copy are faster."""
 
 
 class Overlay(MutableMapping[K, V]):
-    """Changes to a mapping, which itself stays as it is.
+    """A mapping of changes over a base mapping, which is not modified.
 
-    Iteration is in the order that a copy of the mapping would have after the same changes: a key that was there
+    Iteration order is that of a copy of the mapping after the same changes: an existing key
     keeps its place, one that was deleted and set again comes last.
 
     Args:
@@ -75,7 +75,7 @@ class Overlay(MutableMapping[K, V]):
 
     @override
     def __iter__(self) -> Iterator[K]:
-        """Go through the keys."""
+        """Iterate over the keys."""
         gone, base = self._gone, self._base
         for key in base:
             if key not in gone:
@@ -93,5 +93,5 @@ class Overlay(MutableMapping[K, V]):
 
 
 def draft_of(table: Mapping[K, V]) -> MutableMapping[K, V]:
-    """Return a mapping like another one that may change, as long as the other one does not."""
+    """Return a mutable copy of a mapping, valid as long as the mapping itself does not change."""
     return dict(table) if len(table) <= _SMALL else Overlay(table)

@@ -1,4 +1,4 @@
-"""Take one member a step closer to its target: give up first, then wait, then get (Kafka: CurrentAssignmentBuilder)."""
+"""Advance one member towards its target: revoke, wait, then assign (Kafka: CurrentAssignmentBuilder)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,15 +11,15 @@ from groupsdk.broker.consumer_groups.topics import Partitions
 
 
 class Goal(NamedTuple):
-    """Where a member is to get."""
+    """The state that a member must reach."""
 
     epoch: int
     """The epoch of the target assignment."""
     target: Partitions
     subscribed: frozenset[UUID]
-    """The topics that the member subscribes to; of any other it gets nothing and keeps nothing."""
+    """The topics that the member subscribes to; it neither gets nor keeps partitions of other topics."""
     subscription_changed: bool
-    """Whether the request that is handled changed the subscription."""
+    """Whether the current request changed the subscription."""
 
 
 def reconciled(
@@ -28,12 +28,12 @@ def reconciled(
     goal: Goal,
     owned: Mapping[UUID, frozenset[int]] | None,
 ) -> ConsumerGroupMember:
-    """Return the member after one step; the same object where there is nothing to do.
+    """Return the member after one step; the same object if there is nothing to do.
 
     Args:
-        group: knows what others hold.
-        member: as it is now.
-        goal: where it is to get.
+        group: provides the partitions held by other members.
+        member: its current state.
+        goal: the state to reach.
         owned: the partitions that the member says it owns, which acknowledges the loss of all others; None where
             it does not say.
     """
@@ -49,7 +49,7 @@ def reconciled(
 
 
 def _owns_any(owned: Mapping[UUID, frozenset[int]] | None, holdings: Holdings) -> bool:
-    """Return whether a member may still own some partitions: it says so, or does not say."""
+    """Return whether a member may still own some partitions: it reports them, or reports nothing."""
     if owned is None:
         return True
     return any(
@@ -61,9 +61,9 @@ def _owns_any(owned: Mapping[UUID, frozenset[int]] | None, holdings: Holdings) -
 def _trimmed(
     member: ConsumerGroupMember, goal: Goal, owned: Mapping[UUID, frozenset[int]] | None
 ) -> ConsumerGroupMember:
-    """Take away the topics that the member no longer subscribes to, in its present epoch.
+    """Revoke the topics that the member no longer subscribes to, in its current epoch.
 
-    They are acknowledged together with what it had to give up before: as long as it owns some of that, none is free.
+    They are acknowledged together with earlier revocations: none is free while the member still owns one of those.
     """
     kept = {each: epochs for each, epochs in member.assigned.items() if each in goal.subscribed}
     gone = {each: epochs for each, epochs in member.assigned.items() if each not in goal.subscribed}

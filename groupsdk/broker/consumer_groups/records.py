@@ -27,13 +27,13 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
 
 
 def member_metadata(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
-    """Write what a member asked for (type 5)."""
+    """Write a member's subscription and metadata (type 5)."""
     key = ConsumerGroupMemberMetadataKey(group_id, member.member_id)
     return GroupRecord(key, member.metadata_value())
 
 
 def current_assignment(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
-    """Write what a member has (type 8)."""
+    """Write a member's current assignment (type 8)."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id)
     return GroupRecord(key, member.assignment_value())
 
@@ -51,7 +51,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
 
 
 def resolved_regex(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupRecord:
-    """Write the topics of an expression (type 16)."""
+    """Write the resolved topics of an expression (type 16)."""
     value = ConsumerGroupRegularExpressionValue(
         tuple(sorted(resolved.topics)), resolved.version, resolved.timestamp_ms
     )
@@ -59,7 +59,7 @@ def resolved_regex(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupR
 
 
 def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
-    """Delete the topics of an expression."""
+    """Delete the resolved topics of an expression."""
     return GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), None)
 
 
@@ -73,7 +73,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
 
 
 def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
-    """Remove a group with all that is left of it (types 8, 7, 6, 5, 16, 4, 3)."""
+    """Remove a group and all its remaining records (types 8, 7, 6, 5, 16, 4, 3)."""
     group_id, members = group.group_id, list(group.members)
     return [
         *_each(ConsumerGroupCurrentMemberAssignmentKey, group_id, members),
@@ -81,7 +81,7 @@ def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
         GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
         *_each(ConsumerGroupMemberMetadataKey, group_id, members),
         *(regex_tombstone(group_id, regex) for regex in group.regexes),
-        # of the topics of a group that Kafka 4.0 or older wrote
+        # the topics record of a group written by Kafka 4.0 or older
         GroupRecord(ConsumerGroupPartitionMetadataKey(group_id), None),
         GroupRecord(ConsumerGroupMetadataKey(group_id), None),
     ]

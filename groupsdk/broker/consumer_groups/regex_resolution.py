@@ -8,7 +8,7 @@ from groupsdk.broker.consumer_groups.topics import TopicImage
 
 
 SHORTEST_INTERVAL_MS: Final = 10_000
-"""A group's expressions are resolved no more often than this (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
+"""The shortest interval between resolving a group's expressions (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS)."""
 
 
 class _Pattern(Protocol):
@@ -17,14 +17,14 @@ class _Pattern(Protocol):
 
 
 class InvalidRegexError(ValueError):
-    """An expression that RE2 does not take."""
+    """RE2 rejects the expression."""
 
 
 def compiled(regex: str) -> _Pattern:
     """Compile an expression.
 
     Raises:
-        InvalidRegexError: RE2 does not take it.
+        InvalidRegexError: RE2 rejects it.
     """
     import re2  # only groups that subscribe with an expression need it
 
@@ -40,7 +40,7 @@ def compiled(regex: str) -> _Pattern:
 
 
 def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the names that an expression matches as a whole."""
+    """Return the names that an expression matches in full."""
     pattern = compiled(regex)
     return frozenset(name for name in names if pattern.fullmatch(name))
 
@@ -53,7 +53,7 @@ def expressions_of(group: ConsumerGroup) -> set[str]:
 def needs_resolution(
     group: ConsumerGroup, image: TopicImage, refresh_interval_ms: int, now_ms: int
 ) -> bool:
-    """Return whether a group's expressions are to be resolved now."""
+    """Return whether a group's expressions must be resolved now."""
     wanted = expressions_of(group)
     if not wanted:
         return False

@@ -1,4 +1,4 @@
-"""Hold the consumer groups of one partition of the log, what waits for time in them, and one request's draft."""
+"""The consumer groups of one log partition, their timers, and the draft of one request."""
 
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -17,22 +17,22 @@ _BUCKET_MS = 10
 
 
 class TimerKind(Enum):
-    """What a timer of a consumer group is for."""
+    """The purpose of a consumer group's timer."""
 
     SESSION = "session"
-    """The member must be heard of."""
+    """The member must send a heartbeat."""
     REBALANCE = "rebalance"
-    """The member must give up its partitions."""
+    """The member must revoke its partitions."""
     JOIN = "join"
     """A classic member was told to rejoin, and must."""
     SYNC = "sync"
     """A classic member joined, and must sync."""
     REGEX = "regex"
-    """The expressions of the group are to be resolved; of the group, not of a member."""
+    """The group's expressions must be resolved; a timer of the group, not of a member."""
 
 
 class GroupTimer(Deadline):
-    """One deadline in a consumer group. It is no part of what lasts: after loading, sessions begin again."""
+    """One deadline in a consumer group. Not persisted: sessions restart after loading."""
 
     __slots__ = ("epoch", "group_id", "kind", "member_id")
 
@@ -42,7 +42,7 @@ class GroupTimer(Deadline):
         self.group_id = group_id
         self.member_id = member_id
         self.epoch = -1
-        """The member's epoch when it was set; another one by then means that it is out of date."""
+        """The member's epoch when the timer was set; if it differs on expiry, the timer is stale."""
 
 
 class ConsumerGroupRegistry:
@@ -50,16 +50,16 @@ class ConsumerGroupRegistry:
 
     Attributes:
         groups: by group id; changed by `replay` alone.
-        timers: everything that is due some time.
+        timers: all pending deadlines.
     """
 
     __slots__ = ("_make_room", "_timers", "groups", "timers")
 
     def __init__(self, make_room: Callable[[str], None]) -> None:
-        """Create it without groups; `make_room` removes a classic group whose place a consumer group takes."""
+        """Create an empty registry; `make_room` removes a classic group that a consumer group replaces."""
         self.groups: dict[str, ConsumerGroup] = {}
         self.timers: DeadlineBuckets[GroupTimer] = DeadlineBuckets(_BUCKET_MS)
-        # one table for all groups: one for each takes more memory than the timers in it
+        # one table for all groups: one per group would take more memory than the timers in it
         self._timers: dict[tuple[TimerKind, str, str], GroupTimer] = {}
         self._make_room = make_room
 
@@ -83,11 +83,11 @@ class ConsumerGroupRegistry:
             self.remove(group_id)
 
     def write(self, records: Iterable[GroupRecord], builder: ResultBuilder) -> None:
-        """Have records written; each is replayed once it is in the log."""
+        """Write records; each is replayed once it is in the log."""
         builder.write_all(records)
 
     def remove(self, group_id: str) -> None:
-        """Forget a group, with all its timers."""
+        """Remove a group and all its timers."""
         group = self.groups.pop(group_id, None)
         for member_id in ("", *(() if group is None else group.members)):
             for kind in TimerKind:
@@ -96,7 +96,7 @@ class ConsumerGroupRegistry:
     def set(
         self, kind: TimerKind, group_id: str, member_id: str, at_ms: int, epoch: int = -1
     ) -> None:
-        """Set a timer, in place of the one of its kind that the member has."""
+        """Set a timer, replacing the member's timer of the same kind."""
         place = (kind, group_id, member_id)
         timer = self._timers.get(place)
         if timer is None:
@@ -111,26 +111,26 @@ class ConsumerGroupRegistry:
             self.timers.clear(timer)
 
     def is_set(self, kind: TimerKind, group_id: str, member_id: str) -> bool:
-        """Return whether a timer runs."""
+        """Return whether a timer is running."""
         return (kind, group_id, member_id) in self._timers
 
     def until_ms(self, kind: TimerKind, group_id: str, member_id: str) -> int | None:
-        """Return when a timer ends; None: it does not run."""
+        """Return when a timer expires, or None if it is not running."""
         timer = self._timers.get((kind, group_id, member_id))
         return None if timer is None else timer.deadline_ms
 
     def taken(self, timer: GroupTimer) -> None:
-        """Note that a timer was due: it is not set any more."""
+        """Mark a timer as expired: it is no longer set."""
         place = (timer.kind, timer.group_id, timer.member_id)
         if self._timers.get(place) is timer:
             del self._timers[place]
 
 
 class Draft:
-    """The records of one request, and the group as it will be with them.
+    """The records of one request, and the group with these records applied.
 
-    Each further step of a request sees what the steps before it wrote, while the group itself stays as it is
-    until the records are in the log. Not to be kept for longer than the request.
+    Each step of a request sees the changes of the earlier steps, while the group itself stays unchanged
+    until the records are in the log. Do not keep it for longer than the request.
 
     Attributes:
         group: the group with the records so far.
@@ -140,7 +140,7 @@ class Draft:
     __slots__ = ("_base", "group", "records")
 
     def __init__(self, group: ConsumerGroup) -> None:
-        """Begin with a group as it is."""
+        """Start from the current state of a group."""
         self._base = group
         self.group = group
         self.records: list[GroupRecord] = []
@@ -159,7 +159,7 @@ class Draft:
         return [each for each in self.group.members if each not in self._base.members]
 
     def hand_over(self, registry: ConsumerGroupRegistry, builder: ResultBuilder) -> None:
-        """Have the records written; each is replayed on the real group then."""
+        """Write the records; each is then replayed on the real group."""
         registry.write(self.records, builder)
 
 

@@ -1,4 +1,4 @@
-"""The settings of consumer groups: the broker's, with their bounds, and what a group sets for itself."""
+"""The settings of consumer groups: the broker's, with their bounds, and per-group overrides."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -13,7 +13,7 @@ RELEASES: Final = ("4.3", "4.4")
 
 
 class MigrationPolicy(Enum):
-    """Which way a group may go between the classic and the consumer protocol while it has members."""
+    """The directions in which a group with members may migrate between the classic and consumer protocols."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -27,7 +27,7 @@ class MigrationPolicy(Enum):
 
     @property
     def downgrades(self) -> bool:
-        """Whether a consumer group whose last consumer member goes may become a classic one."""
+        """Whether a consumer group may become a classic one when its last consumer protocol member leaves."""
         return self in {MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE}
 
 
@@ -50,14 +50,14 @@ class ConsumerGroupConfig:
     group_consumer_min_assignment_interval_ms: int = 0
     group_consumer_max_assignment_interval_ms: int = 15_000
     group_consumer_assignor_timeout_ms: int = 5_000
-    """For how long an assignor may compute before it is given up; not a setting of Kafka's."""
+    """The time after which an assignor is abandoned; not a Kafka setting."""
     group_consumer_max_size: int = MAX_INT32
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_release: str = "4.3"
-    """The release of Kafka to follow where releases differ; not a setting of Kafka's."""
+    """The Kafka release to follow where releases differ; not a Kafka setting."""
     group_max_size: int = MAX_INT32
-    """The limit of classic groups, which a downgrade must not break."""
+    """The limit for classic groups, which a downgrade must not exceed."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -102,12 +102,12 @@ class ConsumerGroupConfig:
 
     @property
     def follows_4_4(self) -> bool:
-        """Whether to do as Kafka 4.4 does, where 4.3 does otherwise."""
+        """Whether to follow Kafka 4.4 where it differs from 4.3."""
         return self.group_consumer_release == "4.4"
 
     @property
     def policy(self) -> MigrationPolicy:
-        """Which way groups may migrate."""
+        """The directions in which groups may migrate."""
         return MigrationPolicy(self.group_consumer_migration_policy)
 
 
@@ -116,25 +116,25 @@ GROUP_SETTINGS: Final = (
     "consumer.heartbeat.interval.ms",
     "consumer.assignment.interval.ms",
 )
-"""What a consumer group may set for itself, over the broker's setting of the same name after `group.`."""
+"""The settings that a group may override; the broker's setting has the same name with `group.` before it."""
 
 _BROKER_FIELDS: Final = {each: f"group_{each.replace('.', '_')}" for each in GROUP_SETTINGS}
 
 GroupSettings = Callable[[str], Mapping[str, str]]
-"""Returns what is set for a group, by dotted key."""
+"""Returns a group's own settings, by dotted key."""
 
 
 def no_group_settings(group_id: str) -> Mapping[str, str]:
-    """Return that nothing is set for any group."""
+    """Return no settings, for any group."""
     return {}
 
 
 class EffectiveSettings:
-    """Look up what holds for a group: its own settings within the broker's bounds (KIP-1240), else the broker's.
+    """The effective settings of a group: its own within the broker's bounds (KIP-1240), else the broker's.
 
     Args:
         config: returns the broker's settings, which may change while it runs.
-        own: returns what is set for a group.
+        own: returns a group's own settings.
     """
 
     __slots__ = ("_own", "config")
@@ -148,7 +148,7 @@ class EffectiveSettings:
         return self._value(group_id, "consumer.session.timeout.ms")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often a group's members are to send heartbeats."""
+        """The heartbeat interval of a group's members."""
         return self._value(group_id, "consumer.heartbeat.interval.ms")
 
     def assignment_interval_ms(self, group_id: str) -> int:
@@ -166,7 +166,7 @@ class EffectiveSettings:
 
 
 def group_settings_problem(entries: Mapping[str, str], config: ConsumerGroupConfig) -> str | None:
-    """Return why settings of a group cannot be taken; None: they can (Kafka: GroupConfig.validate)."""
+    """Return why a group's settings are invalid, or None if they are valid (Kafka: GroupConfig.validate)."""
     values: dict[str, int] = {}
     for key, text in entries.items():
         if key not in GROUP_SETTINGS:

@@ -1,4 +1,4 @@
-"""What consumer groups know of topics: ids, partition counts, racks, and a hash of all that (KIP-1101)."""
+"""The topic metadata of consumer groups: ids, partition counts, racks, and their hash (KIP-1101)."""
 
 import struct
 from collections.abc import Iterable
@@ -12,30 +12,30 @@ Partitions = dict[UUID, tuple[int, ...]]
 
 
 class TopicInfo(NamedTuple):
-    """One topic, as far as assignments depend on it."""
+    """The properties of a topic that assignments depend on."""
 
     topic_id: UUID
     name: str
     partitions: int
     racks: tuple[tuple[str, ...], ...] = ()
-    """The racks that hold each partition; empty where no broker has a rack."""
+    """The racks of each partition's replicas; empty if no broker has a rack."""
 
 
 class TopicImage(Protocol):
-    """A view of the cluster's topics, as they are now."""
+    """A view of the cluster's current topics."""
 
     @property
     def version(self) -> int:
         """A number that changes whenever a topic is created, deleted or gets partitions."""
 
     def topic(self, name: str) -> TopicInfo | None:
-        """Return a topic by its name; None if there is none."""
+        """Return a topic by its name, or None if it does not exist."""
 
     def topic_by_id(self, topic_id: UUID) -> TopicInfo | None:
-        """Return a topic by its id; None if there is none."""
+        """Return a topic by its id, or None if it does not exist."""
 
     def names(self) -> Iterable[str]:
-        """Return the names of all topics, the internal ones included."""
+        """Return the names of all topics, including internal ones."""
 
 
 class NoTopics:
@@ -52,7 +52,7 @@ class NoTopics:
         return None
 
     def names(self) -> Iterable[str]:
-        """Return no name."""
+        """Return an empty collection."""
         return ()
 
 
@@ -66,13 +66,13 @@ def topic_hash(topic: TopicInfo) -> int:
         parts.append(struct.pack("<i", index))
         racks = topic.racks[index] if index < len(topic.racks) else ()
         for rack in sorted(racks):
-            # the number of UTF-16 code units, once by Kafka's own hand and once by that of its hash library
+            # the number of UTF-16 code units: Kafka writes it once, and its hash library writes it again
             parts += [struct.pack("<i", len(rack.encode("utf-16-le")) // 2), _text(rack)]
     return _signed(b"".join(parts))
 
 
 def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
-    """Return the hash of the topics that a group subscribes to; 0 where none of them exists."""
+    """Return the hash of the topics that a group subscribes to; 0 if none of them exists."""
     hashes = [
         topic_hash(topic) for name in sorted(names) if (topic := image.topic(name)) is not None
     ]

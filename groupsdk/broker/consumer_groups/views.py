@@ -1,4 +1,4 @@
-"""Show consumer groups as they are at a moment: values that stay as they were."""
+"""Immutable snapshots of consumer groups."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from groupsdk.broker.group_status import ConsumerGroupState, GroupStatus
 
 
 TopicName = Callable[[UUID], str]
-"""Returns the name of a topic, or its id where it is gone."""
+"""Returns the name of a topic, or its id if the topic was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,16 @@ class ConsumerMemberView:
     """One member of a consumer group. Partitions are by topic name, or by the id of a topic that is gone.
 
     Attributes:
-        is_classic: whether it speaks the classic protocol.
+        is_classic: whether it uses the classic protocol.
         subscribed_topic_regex: None where it subscribes by names alone.
-        epoch: the epoch that it was told last; -2 for a static member that is away.
-        state: how far it is with its reconciliation.
-        assigned: what it has.
-        pending_revocation: what it has to give up before it goes on.
-        target: what it is to have.
+        epoch: the last epoch sent to it; -2 for a static member that left temporarily.
+        state: its reconciliation state.
+        assigned: its current partitions.
+        pending_revocation: the partitions that it must revoke before it can proceed.
+        target: its target assignment.
         waits_for: the members that still hold a part of its target.
-        session_until_ms: when it is removed unless it is heard of.
-        rebalance_until_ms: when it is removed unless it takes the step that it was told to take; None: none.
+        session_until_ms: when it is removed unless it sends a heartbeat.
+        rebalance_until_ms: when it is removed unless it completes its pending step; None if it has none.
     """
 
     member_id: str
@@ -59,7 +59,7 @@ class ConsumerMemberView:
 
     @property
     def joined_ms(self) -> None:
-        """When it came: a consumer group's log does not say."""
+        """The time of joining, which a consumer group's log does not record."""
         return None
 
 
@@ -69,10 +69,10 @@ class ConsumerGroupView:
 
     Attributes:
         epoch: the group epoch, which grows with every change of members, subscriptions and topics.
-        assignment_epoch: the group epoch that the target is of.
+        assignment_epoch: the group epoch of the target.
         assignor: the assignor that computes the next target.
         members: by their ids.
-        topics_by_regex: the topics of each expression that is resolved.
+        topics_by_regex: the topics of each resolved expression.
     """
 
     group_id: str
@@ -92,7 +92,7 @@ class ConsumerGroupView:
 def consumer_group_view(
     group: ConsumerGroup, registry: ConsumerGroupRegistry, assignor: str, name_of: TopicName
 ) -> ConsumerGroupView:
-    """Show a group."""
+    """Return a snapshot of a group."""
     return ConsumerGroupView(
         group_id=group.group_id,
         state=group.state,
@@ -112,7 +112,7 @@ def consumer_group_view(
 
 
 def consumer_group_status(group: ConsumerGroup, registry: ConsumerGroupRegistry) -> GroupStatus:
-    """Say how far a group is: it waits for members that have a step to take."""
+    """Return a group's state and the members with pending steps that it waits for."""
     waiting = [
         each
         for each in group.members.values()
@@ -172,7 +172,7 @@ def _member_view(
 
 
 def _step_until_ms(registry: ConsumerGroupRegistry, group_id: str, member_id: str) -> int | None:
-    """Return when a member is removed that does not give up, join again or sync."""
+    """Return when a member is removed unless it revokes, rejoins or syncs."""
     kinds = (TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC)
     times = [registry.until_ms(kind, group_id, member_id) for kind in kinds]
     return min((each for each in times if each is not None), default=None)
