@@ -166,5 +166,5 @@ def _store(
         cluster.logs.config_changed(name)
     elif resource_type == BROKER:
         cluster.apply_broker_configs()
-    # the names only: what a client sends may be a secret in the wrong place
+    # the names only: a value may be a secret sent for the wrong setting
     _LOG.info("%s %s: settings changed: %s", kind, name, ", ".join(sorted(entries)))

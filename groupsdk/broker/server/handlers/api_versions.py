@@ -22,7 +22,7 @@ _API_VERSIONS: Final = 18
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the served APIs and features.
 
-    From version 3 on a client names itself, and Kafka refuses names that could not stand in a metric.
+    From version 3 on, clients send their name; as in Kafka, names that are invalid in a metric are refused.
     """
     if call.version >= 3 and not (
         _is_name(request.client_software_name) and _is_name(request.client_software_version)
@@ -48,7 +48,7 @@ def _served(
         )
         for key, each in sorted(APIS.items())
     )
-    # before version 4 clients do not take features whose lowest level is 0 (KAFKA-17011)
+    # before version 4, clients reject features whose lowest level is 0 (KAFKA-17011)
     shown = {
         name: levels for name, levels in SUPPORTED_FEATURES.items() if version >= 4 or levels[0] > 0
     }
@@ -68,7 +68,7 @@ def _served(
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """Answer a version that is not served: with the versions of ApiVersions alone (KIP-511)."""
+    """Answer an unsupported version with the versions of ApiVersions alone (KIP-511)."""
     own = APIS[_API_VERSIONS]
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,

@@ -41,7 +41,7 @@ from groupsdk.wire.messages.describe_quorum import (
 _BROKERS: Final = 1
 _TELLS_NODES: Final = 2
 _OPENING: Final = 64
-"""Opening a log costs as much as so many elements."""
+"""The cost of opening a log, in elements."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 
@@ -149,10 +149,10 @@ def _producers(call: Call, name: str, partition: int) -> PartitionResponse:
 
 
 def describe_quorum(call: Call, request: DescribeQuorumRequest) -> Steps:
-    """Describe the controller as the one voter of the metadata quorum, and the other nodes as its observers.
+    """Describe the controller as the only voter of the metadata quorum, and the other nodes as observers.
 
-    The metadata is in the catalogue that all nodes share, so nobody lags; its offset is the number of changes
-    of topics and settings since the broker was made.
+    The metadata is in the catalogue that all nodes share, so no node lags; its offset is the number of changes
+    of topics and settings since the broker was created.
     """
     if not cluster_allowed(call, "describe"):
         return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

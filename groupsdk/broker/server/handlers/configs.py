@@ -47,7 +47,7 @@ RESOURCES: Final = {
     CLIENT_METRICS: "CLIENT_METRICS",
     GROUP: "GROUP",
 }
-"""Kafka's names for what may have settings, by number."""
+"""Kafka's names of the configurable resource types, by number."""
 _DYNAMIC_TOPIC: Final = 1
 _DYNAMIC_BROKER: Final = 2
 _DYNAMIC_DEFAULT_BROKER: Final = 3
@@ -161,10 +161,10 @@ def _dynamic_entries(call: Call) -> Iterable[tuple[int, Mapping[str, str]]]:
 
 
 def check_broker_name(call: Call, name: str) -> None:
-    """Check the name of a broker resource: the id of the node that is asked, or empty for all brokers.
+    """Check the name of a broker resource: the id of this node, or empty for all brokers.
 
     Raises:
-        ClusterError: it is neither.
+        ClusterError: the name is neither.
     """
     if not name:
         return
@@ -221,7 +221,7 @@ def _broker_entry(key: str, chain: list[DescribeConfigsSynonym]) -> DescribeConf
 
 
 def _custom_entry(chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourceResult:
-    # a name that no setting has, kept for a plugin: what it is worth is unknown, so it is not shown
+    # an unknown setting, kept for a plugin: it may be sensitive, so its value is not shown
     (only,) = (replace(each, value=None) for each in chain)
     return DescribeConfigsResourceResult(
         name=only.name,
@@ -236,7 +236,7 @@ def _custom_entry(chain: list[DescribeConfigsSynonym]) -> DescribeConfigsResourc
 
 
 def _group_entries(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
-    # Kafka describes groups that are not there, too
+    # Kafka also describes groups that do not exist
     if not allowed(call, "describe_configs", "group", name):
         raise ClusterError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not name:

@@ -22,9 +22,9 @@ _NOT_AVAILABLE: Final = {
 
 
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Say for each partition that its one replica leads it already, or that this one's node is down.
+    """Return for each partition that its only replica is already the leader, or that its node is down.
 
-    Of all partitions only the latter are named (Kafka: ReplicationControlManager.electLeaders).
+    A request for all partitions lists only the latter (Kafka: ReplicationControlManager.electLeaders).
     """
     if not cluster_allowed(call, "alter"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -51,7 +51,7 @@ def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespo
 
 
 def _down(call: Call, name: str) -> list[int]:
-    """List the partitions whose leader does not run."""
+    """List the partitions whose leader is down."""
     running = {node.node_id for node in call.node.cluster.running_nodes}
     partitions = call.node.cluster.catalogue.topics[name].partitions
     return [index for index, state in enumerate(partitions) if state.leader not in running]

@@ -19,7 +19,7 @@ _FAILED: Final = "The update failed for all features since the following feature
 
 
 def update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Change levels, all or none (Kafka's FeatureControlManager)."""
+    """Change feature levels, all or none (Kafka: FeatureControlManager)."""
     if not cluster_allowed(call, "alter"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return UpdateFeaturesResponse(error_code=code, error_message=code.text)

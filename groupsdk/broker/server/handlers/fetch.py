@@ -23,7 +23,7 @@ from groupsdk.wire.schema import NO_UUID
 
 
 _READ_COMMITTED: Final = 1
-_BY_ID: Final = 13  # from this version on topics are told by their ids
+_BY_ID: Final = 13  # from this version on, topics are identified by id
 _LEADER_FROM: Final = 12
 _ENDPOINTS_FROM: Final = 16
 
@@ -73,7 +73,7 @@ class _Fetch:
         if self._is_enough(read) or not read.parts:
             return (yield from self._answer(read))
         if self._call.lost:
-            return None  # it may have gone between two steps, and would not be told
+            return None  # the connection may have closed between two steps, before on_lost was set
         request = self._request
         self._places = [
             (topic.name, part.partition_index) for topic, _, part in read.parts if topic
@@ -82,7 +82,7 @@ class _Fetch:
         self._call.connection.on_lost = self._end
         self._timer = cluster.client_scheduler.after(request.max_wait_ms, self._expired)
         if cluster.changes != changes:
-            self._wake()  # something was appended between two steps, when nothing was waited for yet
+            self._wake()  # something changed between two steps, before the wait began
         return None
 
     def _read(self) -> Generator[None, None, "_Read"]:
@@ -189,7 +189,7 @@ class _Read:
         self._committed = request.isolation_level == _READ_COMMITTED
         self._room = max(min(request.max_bytes, call.node.cluster.config.fetch_max_bytes), 0)
         if call.connection.must_answer_small:
-            self._room = 0  # one batch, so that those who do read get on
+            self._room = 0  # one batch, so that readers make progress
         self.failed = False
         self.size = 0
         self.hints = LeaderHints(call)

@@ -17,7 +17,7 @@ _TRANSACTION: Final = 1
 
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Name the coordinators; their topic is created when it is first asked for."""
+    """Return the coordinators; their topic is created on first use."""
     if call.version >= 4:
         keys = request.coordinator_keys
         return FindCoordinatorResponse(
@@ -41,7 +41,7 @@ def _find(call: Call, key_type: int, key: str) -> Coordinator:
         topic, resource = TRANSACTIONS_TOPIC, "transactional_id"
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
-        # share groups need version 6 and a share coordinator, which is not there
+        # share groups need version 6 and a share coordinator, which does not exist
         return _none(key, ErrorCode.INVALID_REQUEST)
     if not allowed(call, "describe", resource, key):
         return _none(key, error)

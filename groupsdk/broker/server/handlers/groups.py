@@ -1,4 +1,4 @@
-"""Answer the group APIs of members and tools; the coordinator decides most of them."""
+"""Answer the group APIs of members and tools; the coordinator handles most of them."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast

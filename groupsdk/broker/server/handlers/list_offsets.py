@@ -40,7 +40,7 @@ _SINCE: Final = {
 _NOT_FOUND: Final = OffsetAndTimestamp(-1, -1, -1)
 _READ_COMMITTED: Final = 1
 _SEARCH: Final = 16
-"""A search by time costs as much as so many answers without one, at least."""
+"""The minimum cost of a search by time, in lookups without one."""
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> Steps:
@@ -103,7 +103,7 @@ def _found(
 def offset_for_leader_epoch(
     call: Call, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Return the end offsets of leader epochs, with which clients detect truncation (KIP-320)."""
+    """Return the end offsets of leader epochs, by which clients detect truncation (KIP-320)."""
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(

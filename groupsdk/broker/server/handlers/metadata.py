@@ -53,7 +53,7 @@ def metadata(call: Call, request: MetadataRequest) -> Steps:
                 described = yield from _described(call, topic, request, pace)
                 topics.append(described)
     else:
-        # a topic that is asked for twice is described once, as by Kafka
+        # a topic requested twice is described once, as in Kafka
         for asked in dict.fromkeys(request.topics or ()):
             if pace.due():
                 call.large = True
@@ -101,7 +101,7 @@ def _topic(
 
 def _topic_by_id(call: Call, topic_id: UUID, request: MetadataRequest, pace: Pace) -> _Described:
     topic = call.node.cluster.catalogue.topics_by_id.get(topic_id)
-    # the name of a topic that the client may not see is not given away
+    # do not reveal the name of a topic that the client may not see
     if topic is None or not allowed(call, "describe", "topic", topic.name):
         return MetadataResponseTopic(
             ErrorCode.UNKNOWN_TOPIC_ID, None if call.version >= 12 else "", topic_id

@@ -1,4 +1,4 @@
-"""Answer the offset APIs: unknown and unauthorized partitions here, the rest by the coordinator."""
+"""Answer the offset APIs: rejects unknown and unauthorized partitions, and passes the rest to the coordinator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -49,7 +49,7 @@ _IDS_FROM: Final = 10
 """The first versions of OffsetCommit and OffsetFetch with topic ids instead of names (KIP-848)."""
 _MANY_BYTES: Final = 64 * 1024
 _LEAST_RECORD: Final = 32
-"""The bytes that a committed offset takes in the log at the least."""
+"""The minimum size of a committed offset in the log, in bytes."""
 
 T = TypeVar("T")
 
@@ -255,7 +255,7 @@ def _of_old(call: Call, response: Any, *, every: bool) -> Response:
 def _shown(call: Call, topics: tuple[T, ...], *, every: bool) -> tuple[T, ...]:
     """Remove the offsets of topics that the client may not describe.
 
-    A topic that was asked for is refused by name; where `every` topic was asked for, it is not even listed.
+    A topic requested by name is answered with an error; if `every` topic was requested, it is omitted.
     """
     if call.node.cluster.authorizer is None:
         return topics
@@ -314,7 +314,7 @@ def _refused(call: Call, topics: Any, *, by_id: bool = False) -> Refusals:
     """Find the partitions that the client may not use, or that do not exist."""
     cluster = call.connection.node.cluster
     known = cluster.catalogue.topics
-    guarded = cluster.config.authorizer_class_name  # asked once: this runs with every commit
+    guarded = cluster.config.authorizer_class_name  # checked once: this runs with every commit
     refused: Refusals = {}
     for asked in topics:
         topic = known.get(asked.name)
@@ -352,7 +352,7 @@ def _codes(response: Any, refused: Refusals) -> dict[tuple[str, int], int]:
 def _partitions(
     topic: Any, codes: Mapping[tuple[str, int], int], partition_class: Callable[[int, int], T]
 ) -> tuple[T, ...]:
-    """Give each partition of a request's topic its code, in the order of the request."""
+    """Return each partition of a request's topic with its error code, in the order of the request."""
     return tuple(
         partition_class(each.partition_index, codes[topic.name, each.partition_index])
         for each in topic.partitions

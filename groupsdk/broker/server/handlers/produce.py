@@ -31,14 +31,14 @@ _BY_ID: Final = 13
 _ZSTD_FROM: Final = 7
 _ZSTD: Final = 4
 _LEAST_LENGTH: Final = 14
-"""What Kafka takes for the length of a batch at the least: that of a record of its oldest format."""
+"""Kafka's minimum batch length: that of a record in its oldest format."""
 _LENGTH: Final = struct.Struct(">8xi").unpack_from
 _TURN_BYTES: Final = 256 * 1024
-"""After how many bytes that were appended others have their turn."""
+"""The number of appended bytes after which other tasks get their turn."""
 _APPEND_COSTS: Final = 1024
-"""As many bytes are counted for an append itself."""
+"""The cost of an append itself, in bytes."""
 IMPLICIT_PRODUCE: Final = 12
-"""From this version of Produce on, writing to a partition makes it part of the transaction (KIP-890)."""
+"""From this version of Produce on, writing to a partition adds it to the transaction (KIP-890)."""
 
 Place = tuple[str, int]
 
@@ -145,7 +145,7 @@ def _look(call: Call, write: _Write) -> None:
     elif header.compression == _ZSTD and call.route.version < _ZSTD_FROM:
         write.refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     elif size < len(records):
-        write.records = records[:size]  # as with Kafka, a part of a further batch is left out
+        write.records = records[:size]  # as in Kafka, a partial further batch is ignored
     write.header = header
 
 
@@ -220,7 +220,7 @@ def _finished(
     if request.acks != 0:
         return response
     if failed:
-        # the only signal for a producer that wants no response; it makes the producer refresh its metadata
+        # the only signal for a producer with acks=0; it makes the producer refresh its metadata
         call.connection.close("a produce with acks=0 failed")
     else:
         call.answer_nothing()
@@ -244,7 +244,7 @@ def _append(
             records,
             leader_epoch=topic.partitions[index].leader_epoch,
             now_ms=now_ms,
-            # a producer of KIP-890 has a new epoch with each transaction, and starts at 0 with it
+            # a KIP-890 producer gets a new epoch with each transaction, and starts at sequence 0
             first_sequence_zero=write.transactional and call.version >= IMPLICIT_PRODUCE,
             checked=checked,
         )

@@ -52,7 +52,7 @@ def describe_client_quotas(
 
 
 def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Set and remove quotas, each entity for itself; an entity that is named again is refused, as by Kafka."""
+    """Set and remove quotas, each entity independently; a repeated entity is refused, as in Kafka."""
     answers: dict[str, EntryResponse] = {}
     for entry in request.entries:
         entity = {each.entity_type: each.entity_name for each in entry.entity}
@@ -80,7 +80,7 @@ def _alter(
         if each.key in changes:
             text = text or f"the quota {each.key} is named twice"
         changes[each.key] = None if each.remove else each.value
-        # a quota that is removed only needs a name that there can be
+        # removing a quota only needs a valid name
         text = text or value_problem(entity, each.key, 1.0 if each.remove else each.value)
     if text is not None:
         return ErrorCode.INVALID_REQUEST, text

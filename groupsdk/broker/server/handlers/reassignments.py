@@ -1,7 +1,7 @@
 """Answer AlterPartitionReassignments, ListPartitionReassignments and AlterReplicaLogDirs.
 
 A partition has one replica, on storage that all nodes share. Moving it to another node moves its leader, which is
-done when the answer goes out; so nothing is ever on its way.
+done when the answer is sent, so no reassignment is ever in progress.
 """
 
 from groupsdk.broker.cluster import ClusterError
@@ -29,7 +29,7 @@ from groupsdk.wire.messages.list_partition_reassignments import (
 def alter_partition_reassignments(
     call: Call, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Move partitions to other nodes, each for itself (Kafka: ReplicationControlManager)."""
+    """Move partitions to other nodes, each independently (Kafka: ReplicationControlManager)."""
     if not cluster_allowed(call, "alter"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.text)
@@ -92,7 +92,7 @@ def _replicas_problem(replicas: tuple[int, ...], nodes: set[int]) -> str | None:
 def list_partition_reassignments(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """List nothing: no replica is ever on its way."""
+    """Return an empty list: no reassignment is ever in progress."""
     if not cluster_allowed(call, "describe"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return ListPartitionReassignmentsResponse(error_code=code, error_message=code.text)
@@ -102,7 +102,7 @@ def list_partition_reassignments(
 def alter_replica_log_dirs(
     call: Call, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Confirm that replicas are in the one data directory that there is, and refuse any other."""
+    """Confirm that replicas are in the only data directory, and refuse any other directory."""
     answers: dict[str, dict[int, ErrorCode]] = {}
     for asked in request.dirs:
         for topic in asked.topics:

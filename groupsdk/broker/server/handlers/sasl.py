@@ -27,7 +27,7 @@ def sasl_handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeRe
 def sasl_authenticate(
     call: Call, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse | None:
-    """Take the client's next message; who fails hears of it a little later, and is cut off."""
+    """Process the client's next message; a failure is answered after a delay, and the connection is closed."""
     gate = call.connection.authenticator
     if not isinstance(gate, SaslGate) or not gate.begun:
         return SaslAuthenticateResponse(

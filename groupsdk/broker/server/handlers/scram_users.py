@@ -35,7 +35,7 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 _USERS_AT_ONCE: Final = 128
 _MAX_SALT: Final = 1024
-"""Clients send salts of some 24 bytes, and salted passwords of the hash's 32 or 64."""
+"""Clients send salts of about 24 bytes, and salted passwords of the hash's 32 or 64 bytes."""
 _NUMBERS: Final = {name: number for number, name in MECHANISM_NUMBERS.items()}
 
 
@@ -43,7 +43,7 @@ def _credentials(call: Call) -> ScramCredentials:
     authentication: Authentication | None = call.node.authentication
     if authentication is not None:
         return authentication.scram
-    # without a SASL listener users can be made all the same, for one that is set up later
+    # users can be created without a SASL listener, for one that is configured later
     cluster = call.node.cluster
     if cluster.scram is None:
         cluster.scram = ScramCredentials(cluster.catalogue.store, {})
@@ -52,7 +52,7 @@ def _credentials(call: Call) -> ScramCredentials:
 
 
 def describe_credentials(call: Call, request: DescribeUserScramCredentialsRequest) -> Steps:
-    """Tell which mechanisms users have credentials for; never the credentials."""
+    """Return the mechanisms that users have credentials for, never the credentials."""
     if not cluster_allowed(call, "describe"):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.text)
@@ -84,7 +84,7 @@ def _described(
 
 
 def alter_credentials(call: Call, request: AlterUserScramCredentialsRequest) -> Steps:
-    """Set and remove credentials; a user with any mistake in it is left as it was.
+    """Set and remove credentials; a user with an invalid change is left unchanged.
 
     Each step writes the changes of some users, all of a user's in one write: a write may take as long as the disk
     takes to sync.
@@ -127,7 +127,7 @@ def _made(change: Change) -> ScramCredential | None:
 def _refusal(
     credentials: ScramCredentials, changes: Sequence[Change]
 ) -> tuple[ErrorCode, str] | None:
-    """Return the first mistake in the changes of one user."""
+    """Return the first error in the changes of one user."""
     if not changes[0].name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if len({each.mechanism for each in changes}) < len(changes):

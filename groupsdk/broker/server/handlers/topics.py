@@ -39,14 +39,14 @@ from groupsdk.wire.schema import NO_UUID
 
 
 MAX_PARTITIONS: Final = 10_000
-"""How many partitions one request may create, as in Kafka."""
+"""The maximum number of partitions that one request may create, as in Kafka."""
 _BY_ID: Final = 6
 _TOPIC_SOURCE: Final = 1
 _DEFAULT_SOURCE: Final = 5
 
 
 def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
-    """Create the topics that can be, one answer each, in steps."""
+    """Create the valid topics, in steps, with one result per topic."""
     names = Counter(each.name for each in request.topics)
     results = []
     seen: set[str] = set()
@@ -114,7 +114,7 @@ def _create(
 
 
 def _leaders(call: Call, asked: CreatableTopic) -> list[int | None]:
-    """Return who is to lead each partition; None: whoever comes next."""
+    """Return the leader of each partition; None to assign the next node in turn."""
     nodes = call.node.cluster.nodes
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:
@@ -159,7 +159,7 @@ def _leaders(call: Call, asked: CreatableTopic) -> list[int | None]:
             f"Unable to replicate the partition {factor} time(s): The target replication factor of"
             f" {factor} cannot be reached because only {len(nodes)} broker(s) are registered.",
         )
-    # more than any request may have is refused by its number, before it takes memory
+    # refuse a count above the limit before allocating memory for it
     return [None] * min(count, MAX_PARTITIONS + 1)
 
 
@@ -224,7 +224,7 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> Steps:
 def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResult:
     cluster = call.node.cluster
     if (name is None) == (topic_id == NO_UUID):
-        # neither of them says which topic, and both might say two
+        # neither identifies a topic, and both could identify two different ones
         problem = "either the topic's name or its id has to be given"
         return DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, problem)
     if topic_id != NO_UUID:
@@ -249,7 +249,7 @@ def _delete(call: Call, name: str | None, topic_id: UUID) -> DeletableTopicResul
 
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
-    """Let topics grow, in steps."""
+    """Add partitions to topics, in steps."""
     results = []
     pace = Pace()
     for asked in request.topics:
@@ -271,7 +271,7 @@ def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> N
     if topic is None:
         raise ClusterError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.is_internal:
-        # the partition of a group is found by their number
+        # a group's partition depends on the number of partitions
         raise ClusterError(ErrorCode.INVALID_REQUEST, "an internal topic cannot grow")
     have = len(topic.partitions)
     if asked.count <= have:
@@ -303,7 +303,7 @@ def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> N
 
 
 def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Delete records before an offset; -1 means all that there are."""
+    """Delete records before an offset; -1 means all records."""
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(

@@ -1,4 +1,4 @@
-"""Answer what producers and tools ask of transactions: most of it is for the coordinator to say."""
+"""Answer the transaction APIs of producers and tools; the coordinator handles most of them."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,12 +38,12 @@ from groupsdk.wire.messages.write_txn_markers import (
 from groupsdk.wire.schema import Response
 
 
-_BATCHED = 4  # from this version of AddPartitionsToTxn on only brokers ask
+_BATCHED = 4  # from this version on, only brokers send AddPartitionsToTxn
 _FORBIDDEN = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def init_producer_id(call: Call, request: InitProducerIdRequest) -> Response | None:
-    """Answer InitProducerId: any node may where there is no transactional id."""
+    """Answer InitProducerId; without a transactional id, any node may."""
     node = call.node
     cluster = node.cluster
     transactional_id = request.transactional_id
@@ -71,7 +71,7 @@ def _may_write_somewhere(call: Call) -> bool:
 
 
 def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Response | None:
-    """Answer AddPartitionsToTxn: all partitions must exist and be the client's to write, or none is added."""
+    """Answer AddPartitionsToTxn: all partitions must exist and be writable by the client, or none is added."""
     node = call.node
     cluster = node.cluster
     if call.version >= _BATCHED:
@@ -174,7 +174,7 @@ def describe_transactions(call: Call, request: DescribeTransactionsRequest) -> R
 
 
 def _visible(call: Call, state: TransactionState) -> TransactionState:
-    """Take out the topics that the client may not see."""
+    """Remove the topics that the client may not see."""
     return replace(
         state,
         topics=tuple(
@@ -184,7 +184,7 @@ def _visible(call: Call, state: TransactionState) -> TransactionState:
 
 
 def list_transactions(call: Call, request: ListTransactionsRequest) -> Response | None:
-    """Answer ListTransactions: what all coordinators of this node have, as far as the client may see it."""
+    """Answer ListTransactions: the transactions of all coordinators of this node that the client may see."""
     node = call.node
     if len(request.state_filters) > MAX_FILTERS:
         return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
@@ -212,7 +212,7 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> Response 
 
 
 def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """End transactions in partitions without asking their coordinator: administrators abort hanging ones so.
+    """End transactions in partitions without their coordinator, as administrators do to abort hanging ones.
 
     The answers are grouped by producer, as Kafka's are.
     """
