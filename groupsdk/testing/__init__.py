@@ -1,6 +1,6 @@
-"""What tests need: a real Apache Kafka, a check of assignors, the fixture `kafka_broker`.
+"""Test support: a real Apache Kafka, an assignor check, and the fixture `kafka_broker`.
 
-The names are imported when they are first used: pytest imports the package in every run, for its fixture.
+Names are imported lazily, since pytest imports the package in every run for its fixture.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,4 +1,4 @@
-"""Keep what is costly to make, once for each user of the machine."""
+"""Cache expensive artifacts, once per user of the machine."""
 
 import contextlib
 import fcntl

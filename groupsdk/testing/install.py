@@ -1,4 +1,4 @@
-"""Prepare what every start of a broker needs: jars, a formatted directory, an archive of loaded classes."""
+"""Prepare the files that broker starts need: jars, a formatted directory, a class archive."""
 
 import hashlib
 import logging
@@ -25,7 +25,7 @@ _SCALA = "2.13"
 # The provider of slf4j 1.7, the version that Kafka's jars are built against. Without one a broker that
 # cannot start says nothing at all.
 _LOG_PROVIDER = "org.slf4j:slf4j-simple:1.7.36"
-# The command line tools, which the server's jar declares and no broker loads. Those of 4.4.0 are not on
+# The command line tools, which the server's jar declares but no broker loads. Those of 4.4.0 are not on
 # Maven Central, so asking for them would make that release impossible to start.
 _NOT_A_BROKERS = ("org.apache.kafka:kafka-tools", "org.apache.kafka:kafka-tools-api")
 _VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
@@ -135,7 +135,7 @@ class Installation:
 
 
 def install(version: str) -> Installation:
-    """Return Apache Kafka `version`, fetched when it is not cached yet.
+    """Return Apache Kafka `version`, fetching it if it is not cached.
 
     Raises:
         MissingToolError: no Java 17 or later, or no Maven.

@@ -71,7 +71,7 @@ def _probe(java: Path) -> Jvm | None:
 
 
 def find_java(minimum: int = MINIMUM_VERSION) -> Jvm:
-    """Find a Java of version `minimum` or later and return it.
+    """Return a Java of version `minimum` or later.
 
     Looks at JAVA_HOME, then at PATH, then where Linux distributions and macOS install it.
 

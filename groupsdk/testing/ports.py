@@ -10,7 +10,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class ReservedPorts:
-    """Ports of 127.0.0.1 that nobody else is given until `close`.
+    """Ports of 127.0.0.1 that stay reserved until `close`.
 
     On Linux the sockets stay bound, without listening, while a broker uses the port: two sockets with SO_REUSEADDR
     may be bound to one port as long as at most one listens, and Java sets that option. So the port is
@@ -35,7 +35,7 @@ class ReservedPorts:
             self.close()
 
     def close(self) -> None:
-        """Give the ports back; calling it again does nothing."""
+        """Release the ports. Idempotent."""
         for sock in self._sockets:
             sock.close()
         self._sockets.clear()

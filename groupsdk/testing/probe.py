@@ -1,4 +1,4 @@
-"""Ask a broker whether it works yet, in the few bytes that this takes.
+"""Check whether a broker is ready, with a minimal client.
 
 Written apart from `groupsdk.wire`, so that a fault there does not look like a broker that does not start.
 """
@@ -109,7 +109,7 @@ class Probe:
         return found
 
     def find_coordinator(self, group_id: str) -> Found:
-        """Return who coordinates `group_id`; makes `__consumer_offsets` when it is not there yet."""
+        """Return the coordinator of `group_id`; creates `__consumer_offsets` if it does not exist."""
         reader = _Reader(self._ask(_FIND_COORDINATOR, 1, _string(group_id) + b"\0"))
         reader.integer("i")
         error_code = reader.integer("h")
@@ -117,6 +117,6 @@ class Probe:
         return Found(error_code, reader.integer("i"))
 
     def heartbeat_error(self, group_id: str) -> int:
-        """Return the error that the heartbeat of a member nobody knows gets from this broker."""
+        """Return the error that this broker returns for the heartbeat of an unknown member."""
         body = _string(group_id) + struct.pack(">i", 1) + _string("nobody")
         return _Reader(self._ask(_HEARTBEAT, 0, body)).integer("h")

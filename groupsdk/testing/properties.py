@@ -1,4 +1,4 @@
-"""Write the configuration of a broker that starts fast, forgets nothing and lets tests be quick."""
+"""Build the configuration of a test broker: fast start, no log cleaning, short delays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

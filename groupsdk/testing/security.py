@@ -1,4 +1,4 @@
-"""Give the listeners of a test broker certificates, users and rights."""
+"""Security of a test broker's listeners: certificates, users and permissions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def listener_protocols(listeners: str | Sequence[str] | Mapping[str, str]) -> di
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """What the listeners of a broker ask of their clients."""
+    """The security requirements of a broker's listeners."""
 
     protocols: Mapping[str, str]
     """Security protocol by listener name."""
@@ -58,7 +58,7 @@ class Security:
     authorizer: bool = False
     """Whether access is refused where no ACL and no right of a super user grants it."""
     super_users: Sequence[str] = (ADMIN,)
-    """Who may do everything when there is an authorizer, besides ANONYMOUS."""
+    """The super users if there is an authorizer, besides ANONYMOUS."""
     ssl_client_auth: str = "none"
 
     def __post_init__(self) -> None:
@@ -72,12 +72,12 @@ class Security:
 
     @property
     def uses_tls(self) -> bool:
-        """Whether a listener speaks TLS."""
+        """Whether a listener uses TLS."""
         return any(p.endswith("SSL") for p in self.protocols.values())
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether a listener speaks SASL."""
+        """Whether a listener uses SASL."""
         return any(p.startswith("SASL") for p in self.protocols.values())
 
     @property

@@ -1,4 +1,4 @@
-"""Simulate groups: members and brokers as they are, on one virtual clock, network and disk, under faults."""
+"""Simulate groups under faults: real members and brokers on a virtual clock, network and disk."""
 
 from groupsdk.testing.simulation.classic_run import random_run
 from groupsdk.testing.simulation.world import InvariantError, Simulation

@@ -1,4 +1,4 @@
-"""Play runs for a while: `python -m groupsdk.testing.simulation --duration 60`."""
+"""Run simulations for a given time: `python -m groupsdk.testing.simulation --duration 60`."""
 
 import argparse
 import logging

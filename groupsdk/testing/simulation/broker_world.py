@@ -1,4 +1,4 @@
-"""What may happen to the broker of a run, whoever its members are; and how a run tells what went wrong."""
+"""The broker side of a simulation run: faults, time, and reports of broken invariants."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ GROUP: Final = "g"
 NODES: Final = 3
 _NEXT_START_MS: Final = 500
 AFTERMATH_MS: Final = 25_000
-"""For how long after a fault nobody is to be blamed for what follows from it."""
+"""How long after a fault its consequences are tolerated."""
 
 
 class InvariantError(AssertionError):
@@ -72,7 +72,7 @@ class BrokerWorld:
         raise NotImplementedError
 
     def coordinator_lost(self) -> None:
-        """Take note that the coordinator is gone without a word."""
+        """Record that the coordinator disappeared without notice."""
         raise NotImplementedError
 
     def make_shard(self, partition: int) -> GroupCoordinatorShard:
@@ -80,7 +80,7 @@ class BrokerWorld:
         raise NotImplementedError
 
     def answered(self, request: Request[Any], response: Response) -> None:
-        """Take note of an answer that is being sent."""
+        """Record a response that is being sent."""
         raise NotImplementedError
 
     def happened(self) -> None:

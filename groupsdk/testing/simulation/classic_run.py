@@ -1,4 +1,4 @@
-"""Make a whole run of members that share tasks by the classic protocol."""
+"""Build a random run of members that share tasks over the classic protocol."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -50,7 +50,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
 
 
 def random_run(seed: int, *, harsh: bool = False) -> Simulation:
-    """Let some members live through some faults, and see that all is well afterwards."""
+    """Run some members through some faults, and check that the group recovers."""
     world = Simulation(seed, harsh=harsh)
     random = world.random
     # Sessions longer than the rebalance timeout and shorter ones: each hides other mistakes.

@@ -1,4 +1,4 @@
-"""Play a consumer as a process: a member of either protocol, its listeners, and what it works on."""
+"""Simulate a consumer process: a member of either protocol, its listeners and its partitions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ _OFFERED: Final = {Speaks.EAGER: "range", Speaks.COOPERATIVE: "cooperative-stick
 
 
 class ConsumerWorld(World, Protocol):
-    """What a consumer needs of the world around it."""
+    """The environment that a consumer needs."""
 
     @property
     def names_are_late(self) -> bool:
@@ -71,7 +71,7 @@ class ConsumerWorld(World, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a consumer reads, and how."""
+    """A consumer's subscription and protocol."""
 
     topics: tuple[str, ...]
     speaks: Speaks = Speaks.CONSUMER

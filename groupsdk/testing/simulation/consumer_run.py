@@ -1,4 +1,4 @@
-"""Make a whole run of a consumer group, whose members may speak both protocols and go over from one to the other."""
+"""Build a random run of a consumer group whose members may use and switch between both protocols."""
 
 from typing import Final
 
@@ -136,7 +136,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
 
 
 def random_consumer_run(seed: int, *, harsh: bool = False) -> ConsumerSimulation:
-    """Let some consumers live through some faults, and see that all is well afterwards."""
+    """Run some consumers through some faults, and check that the group recovers."""
     world = ConsumerSimulation(seed, harsh=harsh)
     random = world.random
     classic = random.choice((Speaks.EAGER, Speaks.COOPERATIVE))

@@ -1,4 +1,4 @@
-"""Check what the coordinator of a consumer group writes, answers and decides, by a reading of the log of its own."""
+"""Check the records, responses and decisions of a consumer group's coordinator by an independent log reader."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -106,7 +106,7 @@ class WatchedShard(ObservedShard):
 
 
 class Watched(Protocol):
-    """What the checks need of the run."""
+    """The environment that the checks need."""
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""

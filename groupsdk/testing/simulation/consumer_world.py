@@ -109,7 +109,7 @@ class ConsumerSimulation(MemberWorld[ConsumerMember]):
 
     @override
     def coordinator_lost(self) -> None:
-        """Take note that the coordinator is gone without a word."""
+        """Record that the coordinator disappeared without notice."""
         self.watch.lost()
 
     @override

@@ -39,7 +39,7 @@ NOTHING_WRITTEN: Final = Written(0, None, {}, 0)
 
 
 class Watched(Protocol):
-    """What the checks need of the run."""
+    """The environment that the checks need."""
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""

@@ -105,7 +105,7 @@ class Host(Protocol):
         ...
 
     def answered(self, request: Request[Any], response: Response) -> None:
-        """Take note of an answer that is being sent."""
+        """Record a response that is being sent."""
         ...
 
     def process_died(self, why: str, durable_end: int | None) -> None:

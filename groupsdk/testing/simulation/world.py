@@ -103,7 +103,7 @@ class Simulation(MemberWorld[Member]):
 
     @override
     def coordinator_lost(self) -> None:
-        """Take note that the coordinator is gone without a word."""
+        """Record that the coordinator disappeared without notice."""
         self.watch.lost()
 
     @override
