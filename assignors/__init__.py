@@ -1,6 +1,6 @@
-"""Share partitions out among the members of a group: Kafka's assignors, better ones, and tools to judge any.
+"""Partition assignors: Kafka's own, improved ones, and tools to measure and explain assignments.
 
-Everything here is imported when its name is first used.
+Names are imported lazily, on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What the assignors share: a base class for those without memory, and errors that name a wrong argument."""
+"""Shared parts of the assignors: a base class for stateless ones, and argument type checks."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import wraps
@@ -15,7 +15,7 @@ from groupsdk.assignment import (
 
 
 class StatelessAssignor:
-    """Base of assignors that start from nothing at every rebalance: no user data, nothing to note.
+    """Base class of assignors that keep no state between rebalances and send no user data.
 
     Subclasses set `name` and add `assign`; see `groupsdk.assignment.PartitionAssignor`.
     """
@@ -28,7 +28,7 @@ class StatelessAssignor:
 
     @property
     def is_stateless(self) -> bool:
-        """Whether it is, also as a subclass has it: then nobody needs to call the two methods below."""
+        """Whether the assignor is stateless, with its overrides: then the two methods below need not be called."""
         own = type(self)
         return (
             own.subscription_user_data is StatelessAssignor.subscription_user_data
@@ -36,7 +36,7 @@ class StatelessAssignor:
         )
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return None: the leader needs to know nothing but the topics."""
+        """Return None: the leader needs only the topics."""
         return None
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
@@ -50,7 +50,7 @@ _NUMBER = "an int"
 
 
 def names_wrong_arguments(assign: _Assign[_Self]) -> _Assign[_Self]:
-    """Decorate `assign` so that an argument of a wrong type is a TypeError that names it.
+    """Decorate `assign` to raise a TypeError that names the argument of the wrong type.
 
     What arrives by the wire has its types. So nothing is looked at beforehand, which would take time in every
     rebalance, but only where something has failed.
@@ -71,7 +71,7 @@ def names_wrong_arguments(assign: _Assign[_Self]) -> _Assign[_Self]:
 
 
 def _faults(cluster: object, subscriptions: object) -> Iterator[str]:
-    # Nothing here can be taken to be what its annotation says.
+    # Annotations cannot be relied on here.
     if not isinstance(cluster, Cluster):
         yield f"the cluster is {cluster!r}, not a Cluster"
         return

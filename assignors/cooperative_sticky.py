@@ -1,4 +1,4 @@
-"""The assignor `cooperative-sticky`: members keep what they have while they rebalance."""
+"""The assignor `cooperative-sticky`: members keep their partitions during a rebalance."""
 
 from collections.abc import Collection, Mapping
 
@@ -20,7 +20,7 @@ _NO_GENERATION = -1
 
 
 class CooperativeStickyAssignor:
-    """Shares out as `sticky` does, but moves partitions in two rounds (KIP-429).
+    """Assigns as `sticky` does, but moves partitions in two rounds (KIP-429).
 
     Takes the place of `org.apache.kafka.clients.consumer.CooperativeStickyAssignor` in members and in the
     leader: name and user data are the same. In the first round nobody is given what another member still
@@ -44,27 +44,27 @@ class CooperativeStickyAssignor:
 
     @property
     def version(self) -> int:
-        """The version of Java's class."""
+        """The version of the Java class."""
         return 0
 
     @property
     def supported_protocols(self) -> frozenset[RebalanceProtocol]:
-        """Both, so that a group can go over to it from an eager assignor one member at a time."""
+        """Both protocols, so that a group can migrate from an eager assignor one member at a time."""
         return frozenset({RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER})
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the generation of this member's last assignment, for leaders that read no other place."""
+        """Return the generation of this member's last assignment, for leaders that read it only from user data."""
         return encode_generation(self._generation_id)
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        """Keep the generation."""
+        """Store the generation."""
         self._generation_id = generation_id
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        """Share out, as the leader; what moves from one member to another is in neither's assignment.
+        """Assign, as the leader; a partition that moves between members is in neither's assignment.
 
-        What members own is in their subscriptions, and so is the generation, or else in the user data.
+        Owned partitions are read from the subscriptions; the generation from there or from the user data.
 
         Raises:
             TypeError: an argument is of a wrong type; the error names it.
@@ -93,7 +93,7 @@ class CooperativeStickyAssignor:
 def _withhold(
     plan: StickyPlan, claims: Mapping[str, Partitions]
 ) -> Mapping[str, OrderedPartitions]:
-    """Take out what another member still claims: it may be reading it until it has the new assignment.
+    """Withhold partitions that another member still claims: it may read them until it has the new assignment.
 
     Stale claims count too. Such a member has missed a rebalance and does not know that it lost anything, so
     that it may be at work as well as anybody.

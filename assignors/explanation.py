@@ -36,12 +36,12 @@ class Explanation:
 
 
 def explain(plan: Plan, partition: tuple[str, int]) -> Explanation:
-    """Explain why a partition is where it is, as far as arguments and result show it.
+    """Explain why a partition is where it is, from the assignor's arguments and result.
 
-    An assignor's own deliberations cannot be seen from outside; what is said holds for any assignor.
+    The assignor's internal reasoning is not visible; the explanation is valid for any assignor.
 
     Args:
-        plan: what the assignor was given and made of it.
+        plan: the assignor's input and result.
         partition: topic and number, or a `TopicPartition`.
     """
     wanted = TopicPartition(*partition)
@@ -52,7 +52,7 @@ def explain(plan: Plan, partition: tuple[str, int]) -> Explanation:
 
 
 class _Case:
-    """One partition, with what matters for it."""
+    """One partition with the facts that decide its placement."""
 
     def __init__(
         self, plan: Plan, partition: TopicPartition, holder: str | None, owner: str | None
@@ -168,7 +168,7 @@ class _Case:
             yield f"Balance alone would rather have it with {lightest!r}."
 
     def _claimants(self) -> list[tuple[str, int]]:
-        """Return the subscribed members that claim it, with their generations, the latest first."""
+        """Return the subscribed members that claim the partition, with their generations, the latest first."""
         topic, number = self._partition
         found = [
             (member_id, max(-1, self._plan.subscriptions[member_id].generation_id))

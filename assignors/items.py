@@ -1,4 +1,4 @@
-"""Share out any items among members; for groups of a custom type, not yet Kafka's real assignors."""
+"""Distribute arbitrary items among members, for groups of a custom type; not Kafka's assignors."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def assign_range(items: Sequence[T], member_ids: Iterable[str]) -> dict[str, list[T]]:
-    """Give each member one run of neighbouring items.
+    """Assign each member one contiguous run of items.
 
     The runs differ in length by at most one, the longer ones first. Members are taken in the order of
     their ids, so the same members get the same items however they are listed.
@@ -18,7 +18,7 @@ def assign_range(items: Sequence[T], member_ids: Iterable[str]) -> dict[str, lis
         Every member with its items; empty if there are no members.
 
     Raises:
-        ValueError: a member id comes twice.
+        ValueError: a member id occurs twice.
     """
     members = _sorted_members(member_ids)
     if not members:
@@ -34,7 +34,7 @@ def assign_range(items: Sequence[T], member_ids: Iterable[str]) -> dict[str, lis
 
 
 def assign_round_robin(items: Sequence[T], member_ids: Iterable[str]) -> dict[str, list[T]]:
-    """Deal the items out one by one.
+    """Assign the items round robin.
 
     Counts differ by at most one. Members are taken in the order of their ids, so the same members get the
     same items however they are listed.
@@ -43,7 +43,7 @@ def assign_round_robin(items: Sequence[T], member_ids: Iterable[str]) -> dict[st
         Every member with its items; empty if there are no members.
 
     Raises:
-        ValueError: a member id comes twice.
+        ValueError: a member id occurs twice.
     """
     members = _sorted_members(member_ids)
     return {

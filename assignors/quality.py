@@ -1,4 +1,4 @@
-"""Measure a plan: is it valid, how fair, what does it move, how far from what is possible."""
+"""Measure a plan: validity, fairness, moves, and the distance to the optimum."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -59,18 +59,18 @@ class Quality:
 
     @property
     def cross_rack(self) -> float:
-        """Return the part of the partitions whose traffic crosses racks, 0 to 1, of those with racks."""
+        """Return the fraction, 0 to 1, of the partitions with known racks whose traffic crosses racks."""
         return self.off_rack / self.with_racks if self.with_racks else 0.0
 
 
 def measure(plan: Plan, *, may_withhold: bool = False) -> Quality:
     """Measure a plan.
 
-    Who owns what is read from the subscriptions. Takes time in proportion to partitions, claims, and the
+    Ownership is read from the subscriptions. Takes time in proportion to partitions, claims, and the
     sum of all topics' subscribers.
 
     Args:
-        plan: what to measure; it need not be valid.
+        plan: the plan to measure; it need not be valid.
         may_withhold: what a member claims may have been given to nobody; see `find_problems`.
     """
     problems = []
@@ -80,7 +80,7 @@ def measure(plan: Plan, *, may_withhold: bool = False) -> Quality:
             break
     assignable = plan.assignable()
     holders = {p: m for p, m in plan.holders().items() if m in plan.subscriptions}
-    # each partition once, with one member, also where the plan gives it to more
+    # each partition once, with one member, even if the plan assigns it to several
     loads = dict.fromkeys(plan.subscriptions, 0) | Counter(holders.values())
     owned = owners(plan)
     racks = _Racks(plan, holders)
@@ -115,7 +115,7 @@ def measure(plan: Plan, *, may_withhold: bool = False) -> Quality:
 
 
 def _least_most(assignable: Mapping[str, int], by_topic: Mapping[str, Sequence[str]]) -> int:
-    """Bound the greatest load: by all partitions over all members, and by each set of subscribers alone."""
+    """Return a lower bound of the greatest load, from all members and from each set of subscribers alone."""
     together: Counter[frozenset[str]] = Counter()
     for topic, members in by_topic.items():
         together[frozenset(members)] += assignable[topic]
@@ -129,10 +129,10 @@ def _least_most(assignable: Mapping[str, int], by_topic: Mapping[str, Sequence[s
 def _least_moves(
     owned: Mapping[TopicPartition, str], most: int, fair_share: tuple[int, int] | None
 ) -> int:
-    """Bound the moves from below: nobody keeps more than the greatest load.
+    """Return a lower bound of the moves: no member keeps more than the greatest load.
 
     Args:
-        owned: who owns what.
+        owned: the current owners.
         most: the greatest load.
         fair_share: where all have equal subscriptions and the plan is the fairest: how many everybody has,
             and how many have one more.
@@ -160,7 +160,7 @@ def _is_fairest(
         held.setdefault(member_id, set()).add(topic)
     reached: set[str] = set()
     topics: set[str] = set()
-    # from the greatest load down: what can be reached from greater loads was looked at before
+    # from the greatest load down: members reachable from greater loads have been visited
     for start in sorted(held, key=lambda member_id: -loads[member_id]):
         waiting = [] if start in reached else [start]
         reached.add(start)
@@ -202,7 +202,7 @@ class _Racks:
                 self.off += rack not in replica_racks
 
     def least_off(self, by_topic: Mapping[str, Sequence[str]]) -> int:
-        """Count the partitions that no subscriber is near to; one without a rack is near to all."""
+        """Count the partitions without a subscriber in their racks; a subscriber without a rack matches all."""
         off = 0
         for topic, members in by_topic.items():
             racks = {self._subscriptions[member_id].rack_id or None for member_id in members}
@@ -215,7 +215,7 @@ class _Racks:
 
 
 def racks_of(cluster: Cluster, partition: TopicPartition) -> frozenset[str]:
-    """Return the racks of a partition's replicas; empty where they are not known."""
+    """Return the racks of a partition's replicas; empty if unknown."""
     known = cluster.replica_racks.get(partition.topic, ())
     if 0 <= partition.partition < len(known):
         return frozenset(known[partition.partition])

@@ -1,10 +1,10 @@
-"""Share out one topic, or several co-partitioned ones, by rack within the limits of range (KIP-881)."""
+"""Assign one topic, or several co-partitioned ones, by rack within the quotas of range (KIP-881)."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 
 class TopicRange:
-    """The state of one topic while it is shared out (`RangeAssignor.TopicAssignmentState`).
+    """The state of one topic during assignment (`RangeAssignor.TopicAssignmentState`).
 
     Members are numbered within the topic, from 0, in Kafka's order.
 
@@ -25,11 +25,11 @@ class TopicRange:
         return len(self._racks)
 
     def room(self, member: int) -> int:
-        """Return how many more partitions a member may get; once 0 it stays 0, as extras only run out."""
+        """Return how many more partitions a member may get; once 0 it stays 0, as extras never increase."""
         return max(0, self._base + (self._extras > 0) - len(self._given[member]))
 
     def give(self, member: int, partitions: Iterable[int]) -> None:
-        """Give free partitions, at least one, to a member; more than the base takes one of the extras."""
+        """Assign one or more free partitions to a member; exceeding the base quota uses up an extra."""
         for partition in partitions:
             self._given[member].append(partition)
             self._free[partition] = False
@@ -37,12 +37,12 @@ class TopicRange:
             self._extras -= 1
 
     def match(self, replica_racks: Sequence[Collection[str]]) -> None:
-        """Give each member in turn the first free partitions with a replica in its rack."""
+        """Assign each member in turn the first free partitions with a replica in its rack."""
         in_rack: dict[str, list[int]] = {}
         for partition, racks in enumerate(replica_racks):
             for rack in racks:
                 in_rack.setdefault(rack, []).append(partition)
-        # what is taken stays taken, so one walk over each list serves all members of a rack
+        # assigned partitions stay assigned, so one pass over each list serves all members of a rack
         walks = {rack: iter(partitions) for rack, partitions in in_rack.items()}
         anywhere = iter(range(len(self._free)))
         for member, member_rack in enumerate(self._racks):
@@ -51,7 +51,7 @@ class TopicRange:
                 self._give_next(member, walk)
 
     def fill(self) -> list[list[int]]:
-        """Give each member in turn the first free partitions, and return what each has, ascending."""
+        """Assign each member in turn the first free partitions; return each member's partitions, ascending."""
         walk = iter(range(len(self._free)))
         for member in range(len(self._racks)):
             self._give_next(member, walk)
@@ -101,7 +101,7 @@ def match_together(
 
 
 def _first(state: TopicRange, waiting: list[int]) -> int:
-    """Return the first member with room; one without never has any again. A number too great for none."""
+    """Return the first member with room, or the number of members if none has; room never comes back."""
     while waiting and not state.room(waiting[-1]):
         waiting.pop()
     return waiting[-1] if waiting else state.member_count

@@ -1,4 +1,4 @@
-"""Give each member one run of every topic, as Kafka's RangeAssignor does, racks included (KIP-881)."""
+"""Assign each member a contiguous range of every topic, like Kafka's RangeAssignor with racks (KIP-881)."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ Shares = list[dict[str, Sequence[int]]]
 
 
 class RangeAssignor(StatelessAssignor):
-    """Share out each topic by itself, in runs of neighbouring partitions (`RangeAssignor`).
+    """Assigns each topic independently, in contiguous runs of partitions (`RangeAssignor`).
 
     The members of a topic, static ones first, take runs whose lengths differ by at most one, the first ones
     the longer. Topics with the same members and as many partitions are co-partitioned: a member has the same
@@ -40,7 +40,7 @@ class RangeAssignor(StatelessAssignor):
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        """Share out, as the leader.
+        """Assign, as the leader.
 
         Raises:
             TypeError: an argument is of a wrong type; the error names it.
@@ -81,7 +81,7 @@ def _plain(counts: Mapping[str, int], group: Subscribers, order: Sequence[str]) 
 
 
 def _runs(numbers: Sequence[int], count: int, members: int) -> list[Sequence[int]]:
-    """Cut the first `count` numbers into runs; none for members that would get nothing."""
+    """Split the first `count` numbers into runs; members without partitions get none."""
     base, extra = divmod(count, members)
     longer = extra * (base + 1)
     runs = [numbers[start : start + base + 1] for start in range(0, longer, base + 1)]

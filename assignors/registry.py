@@ -10,12 +10,12 @@ from groupsdk.errors import ConfigError
 
 
 ENTRY_POINT_GROUP: Final = "groupsdk.assignors"
-"""Where an installed package names its assignors, for `resolve` to find: name to `package.module:Class`."""
+"""The entry point group of installed assignors, read by `resolve`: name to `package.module:Class`."""
 
 AssignorLike = str | Callable[[], PartitionAssignor] | PartitionAssignor
 """A name, a class (or anything that makes an assignor when called), or an assignor."""
 
-# what pyproject.toml declares too: found here also where the project was not installed
+# also declared in pyproject.toml; listed here for use without installing the project
 _SHIPPED: Final = {
     "range": "assignors.range:RangeAssignor",
     "roundrobin": "assignors.roundrobin:RoundRobinAssignor",
@@ -34,12 +34,12 @@ _KAFKA_CLASSES: Final = {
 
 
 def known_assignors() -> list[str]:
-    """List the names that `resolve` knows: the shipped ones, and those that installed packages declare."""
+    """List the names known to `resolve`: the built-in assignors and those of installed packages."""
     return sorted({*_SHIPPED, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
 
 
 def resolve(assignor: AssignorLike) -> PartitionAssignor:
-    """Return the assignor that is meant.
+    """Resolve a name, class or instance to an assignor.
 
     Args:
         assignor: a name ("range", or one that an installed package declares as an entry point of
@@ -48,7 +48,7 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
             or an assignor, which comes back as it is.
 
     Raises:
-        ConfigError: nothing is known under the name, the place cannot be imported, or what is meant is no
+        ConfigError: the name is unknown, the class cannot be imported, or the result is not an
             assignor.
     """
     if isinstance(assignor, str):
@@ -63,7 +63,7 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
 
 
 def _found(name: str) -> object:
-    # the shipped ones cannot be replaced by a package that happens to be installed
+    # an installed package must not replace the built-in assignors
     place = _SHIPPED.get(_KAFKA_CLASSES.get(name, name))
     if place is None:
         declared = sorted(

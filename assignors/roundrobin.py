@@ -1,4 +1,4 @@
-"""Deal all partitions of all topics out one by one, as Kafka's RoundRobinAssignor does."""
+"""Assign the partitions of all topics round robin, as Kafka's RoundRobinAssignor does."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from groupsdk.utf16 import utf16_sorted
 
 
 class RoundRobinAssignor(StatelessAssignor):
-    """Deal partitions out one by one over all topics (`RoundRobinAssignor`).
+    """Assigns partitions round robin over all topics (`RoundRobinAssignor`).
 
     One pointer goes round the members, static ones first, and on from topic to topic; a member that did not
     subscribe to a topic is passed over. With equal subscriptions the loads differ by at most one; with
@@ -24,7 +24,7 @@ class RoundRobinAssignor(StatelessAssignor):
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        """Share out, as the leader.
+        """Assign, as the leader.
 
         Raises:
             TypeError: an argument is of a wrong type; the error names it.
@@ -44,7 +44,7 @@ class RoundRobinAssignor(StatelessAssignor):
                 dealt[count, size] = [
                     numbers[start:count:size] for start in range(min(count, size))
                 ]
-            # the first subscriber at or after the pointer, from the start again where there is none
+            # the first subscriber at or after the pointer, wrapping around at the end
             first = bisect_left(subscribers, pointer) % size
             hands = dealt[count, size]
             for number, hand in zip(subscribers[first : first + count], hands, strict=False):

@@ -88,7 +88,7 @@ def subscribers_of(
     of_object: dict[int, list[int]] = {}
     for number, member_id in enumerate(member_ids):
         topics = subscriptions[member_id].topics
-        # equal lists are mostly one object, as decoding makes them, and then need no hashing
+        # decoding mostly yields one object for equal lists, which then need no hashing
         alike = of_object.get(id(topics))
         if alike is None:
             alike = of_object[id(topics)] = classes.setdefault(tuple(topics), [])
@@ -110,10 +110,10 @@ def subscribers_of(
 
 
 def checked(subscriptions: GroupSubscription) -> dict[str, Subscription]:
-    """Return the subscriptions in a plain dict, which holds its values while they are looked at.
+    """Return the subscriptions in a plain dict, which keeps its values alive during the checks.
 
     Raises:
-        TypeError: a member's topics are one string.
+        TypeError: a member's topics are a single string.
     """
     members = dict(subscriptions)
     for member_id, subscription in members.items():
