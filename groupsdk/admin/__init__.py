@@ -1,1 +1,1 @@
-"""Look at the groups of a cluster and change them from outside, as an administrator: nothing here joins a group."""
+"""Administer the groups of a cluster: list, describe and change them without joining."""

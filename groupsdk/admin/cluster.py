@@ -1,4 +1,4 @@
-"""A client of a whole cluster: finds brokers, leaders and coordinators, and repeats what may pass."""
+"""A cluster client that finds brokers, leaders and coordinators, and retries transient errors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -39,7 +39,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 _BACKOFF_S: Final = 0.1
 _MAX_BACKOFF_S: Final = 1.0
-_FETCH_VERSION: Final = 12  # later ones name topics by their ids
+_FETCH_VERSION: Final = 12  # later versions identify topics by id
 _LIST_OFFSETS_VERSION: Final = 7
 
 
@@ -55,10 +55,10 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Where a partition is."""
+    """A partition and its leader."""
 
     leader: int
-    """The node; -1 for none."""
+    """The leader's node id; -1 for none."""
     replicas: tuple[int, ...] = ()
     in_sync: tuple[int, ...] = ()
     error_code: int = 0
@@ -97,7 +97,7 @@ class ClusterClient:
     """
 
     def __init__(self, settings: Mapping[str, Any], *, timeout_s: float = 15.0) -> None:
-        # a member's settings want a group; this one is never joined
+        # a member's settings require a group; this one is never joined
         self.config = MemberConfig.of({"client.id": CLIENT_ID, **settings, "group.id": CLIENT_ID})
         self._timeout_s = timeout_s
         self._connector = Connector(self.config)
@@ -120,10 +120,10 @@ class ClusterClient:
         await self._connector.close()
 
     async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Call `ask` until it succeeds, for as long as its error may pass: leaders change, brokers restart.
+        """Call `ask` until it succeeds, retrying transient errors such as leader changes and broker restarts.
 
         Raises:
-            GroupSdkError: the error lasts, or did not pass in time.
+            GroupSdkError: the error is permanent, or was not resolved in time.
         """
         loop = asyncio.get_running_loop()
         until, backoff_s = loop.time() + self._timeout_s, _BACKOFF_S
@@ -139,7 +139,7 @@ class ClusterClient:
             backoff_s = min(2 * backoff_s, _MAX_BACKOFF_S)
 
     async def metadata(self, topics: Collection[str] | None = ()) -> ClusterMetadata:
-        """Look up the brokers, and topics: those named, all where it is None.
+        """Look up the brokers and the named topics, or all topics if None.
 
         Raises:
             NetworkError: no broker can be reached.
@@ -172,16 +172,16 @@ class ClusterClient:
         return ClusterMetadata(answer.cluster_id, answer.controller_id, brokers, found)
 
     async def ask(self, node_id: int, request: Request[R], max_version: int | None = None) -> R:
-        """Send a request to one broker, in the newest version that both sides have.
+        """Send a request to one broker, in the newest version that both sides support.
 
         Args:
             node_id: the broker.
-            request: what to ask.
-            max_version: the newest version to use, where the request is not for later ones.
+            request: the request to send.
+            max_version: the newest version to use, if the request does not fit later ones.
 
         Raises:
-            NetworkError: it cannot be reached, does not answer in time, or is not known.
-            UnsupportedVersionError: the broker does not have the request.
+            NetworkError: the broker cannot be reached, does not answer in time, or is unknown.
+            UnsupportedVersionError: the broker does not support the request.
         """
         if node_id not in self._brokers:
             await self._learn_brokers()
@@ -191,7 +191,7 @@ class ClusterClient:
         return await self._ask((broker.host, broker.port), request, max_version)
 
     async def newest_version(self, node_id: int, request: type[Request[Any]]) -> int:
-        """Return the newest version of a request that a broker and this client have.
+        """Return the newest version of a request that both a broker and this client support.
 
         Raises:
             UnsupportedVersionError: there is none.
@@ -205,7 +205,7 @@ class ClusterClient:
         return connection.versions.negotiate(request)
 
     async def ask_any(self, request: Request[R], max_version: int | None = None) -> R:
-        """Send a request to whichever broker can be reached, those first that the settings name.
+        """Send a request to any reachable broker, trying the bootstrap servers first.
 
         Raises:
             NetworkError: none can be reached.
@@ -221,7 +221,7 @@ class ClusterClient:
         raise last
 
     async def ask_all(self, request: Request[R], max_version: int | None = None) -> dict[int, R]:
-        """Send a request to every broker; return the answers by node.
+        """Send a request to every broker; return the responses by node id.
 
         Raises:
             NetworkError: one of them does not answer in time.
@@ -241,7 +241,7 @@ class ClusterClient:
         return dict(self._brokers)
 
     async def connection(self, address: tuple[str, int]) -> Connection:
-        """Return the open connection to a broker, opened where there is none."""
+        """Return the connection to a broker, opening it if needed."""
         async with self._opening.setdefault(address, asyncio.Lock()):
             found = self._connections.get(address)
             if found is None or not found.usable:
@@ -257,7 +257,7 @@ class ClusterClient:
         known = self._coordinators.get((key_type, key))
         if known is not None:
             return known
-        # up to version 3 it is one key and not a list
+        # up to version 3, one key instead of a list
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=(key,))
         answer = await self.ask_any(await self._one_coordinator(request))
         if answer.coordinators:
@@ -278,12 +278,12 @@ class ClusterClient:
         code_of: Callable[[R], int],
         max_version: int | None = None,
     ) -> R:
-        """Send a request to the coordinator of a group, again where it has moved or is loading.
+        """Send a request to the coordinator of a group, retrying if it has moved or is loading.
 
         Args:
             group_id: the group.
-            request: what to ask.
-            code_of: returns the error code of an answer.
+            request: the request to send.
+            code_of: returns the error code of a response.
             max_version: as for `ask`.
 
         Raises:
@@ -311,7 +311,7 @@ class ClusterClient:
     async def fetch(
         self, partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int
     ) -> PartitionData:
-        """Read batches of a partition from an offset on; none where nothing came within `max_wait_ms`.
+        """Read batches of a partition from an offset on; none if no data arrived within `max_wait_ms`.
 
         Raises:
             BrokerError: the offset is out of range, or the partition may not be read.

@@ -49,7 +49,7 @@ KEYS: Final[Mapping[str, KeyClasses]] = {
     OFFSETS_TOPIC: offsets_log.KEYS,
     TRANSACTIONS_TOPIC: transaction_log.KEYS,
 }
-"""How the keys of each log are declared."""
+"""The schemas of the keys of each log."""
 
 _STATUS: Final = (
     *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"),
@@ -61,7 +61,7 @@ _ARCHIVE: Final = "raw_records"
 
 
 class EntryKind(StrEnum):
-    """What a record is about."""
+    """The kind of a coordinator log record."""
 
     OFFSET = "offset"
     GROUP = "group"
@@ -82,21 +82,21 @@ class LogEntry:
     record: str
     """The record type in Kafka's words, such as "OffsetCommit" or "ConsumerGroupMemberMetadata"."""
     group: str | None = None
-    """The group, or the transactional id; None for the end of a transaction."""
+    """The group or transactional id; None for the end of a transaction."""
     key: Mapping[str, Any] = field(default_factory=dict)
     """The key in the form of Kafka's JSON."""
     value: Mapping[str, Any] | None = None
     """The value likewise, members' bytes decoded; None for a tombstone."""
     producer_id: int = -1
-    """Of the transaction that the record is part of; -1 for none."""
+    """The producer id of the transaction that the record belongs to; -1 for none."""
     text: str = ""
-    """What the record says, for a person."""
+    """A human-readable description of the record."""
     problem: str | None = None
-    """Why it could not be read."""
+    """The reason why the record could not be decoded."""
 
     @property
     def line(self) -> str:
-        """The record on a line."""
+        """The record as one line of text."""
         moment = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
         when = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         part_of = f" (producer {self.producer_id})" if self.producer_id >= 0 else ""
@@ -104,9 +104,9 @@ class LogEntry:
 
 
 def read_entries(data: bytes, partition: int, topic: str, start: int = 0) -> Iterator[LogEntry]:
-    """Read the batches of a buffer, up to one that the buffer does not hold as a whole.
+    """Read the batches of a buffer, up to the first incomplete one.
 
-    What cannot be read becomes an entry with a `problem`, and the reading goes on behind it.
+    An unreadable record becomes an entry with a `problem`, and reading continues after it.
 
     Args:
         data: batches.
@@ -115,7 +115,7 @@ def read_entries(data: bytes, partition: int, topic: str, start: int = 0) -> Ite
         start: the first offset that is wanted; a batch may begin before it.
 
     Raises:
-        DecodeError: what stands in the buffer is no record batch.
+        DecodeError: the buffer does not contain a record batch.
     """
     for header, position in batches(data):
         try:
@@ -135,12 +135,12 @@ def read_entries(data: bytes, partition: int, topic: str, start: int = 0) -> Ite
 
 
 def next_offset(data: bytes, start: int) -> int:
-    """Return the offset to read on from behind the batches of a buffer."""
+    """Return the offset after the batches of a buffer."""
     return max((header.last_offset + 1 for header, _ in batches(data)), default=start)
 
 
 def entry_of(record: Record, partition: int, topic: str, producer_id: int = -1) -> LogEntry:
-    """Read one record that ends no transaction."""
+    """Decode one record that is not a transaction marker."""
 
     def entry(kind: EntryKind, name: str, **more: Any) -> LogEntry:
         return LogEntry(
@@ -233,7 +233,7 @@ def _value_json(value: CoordinatorValue, version: int) -> dict[str, Any]:
 
 
 def _text(key: CoordinatorKey, value: CoordinatorValue | None) -> str:
-    """Say what a record means."""
+    """Return a human-readable description of a record."""
     match key, value:
         case ((OffsetCommitKey() | LegacyOffsetCommitKey()), OffsetCommitValue()):
             return f"{key.group} {key.topic}-{key.partition} = {value.offset}" + (
@@ -280,7 +280,7 @@ def _generation(value: GroupMetadataValue) -> str:
 
 
 def find_segment_files(path: Path, topic: str) -> dict[int, list[Path]]:
-    """List the segment files of a log in a data directory, or a part of one, by partition and in order.
+    """List a log's segment files in a data directory, or a part of one, by partition and in order.
 
     Raises:
         ConfigError: there are none.
@@ -337,7 +337,7 @@ def _segment(path: Path, partition: int, topic: str) -> Iterator[LogEntry]:
 
 
 def read_archive_files(path: Path) -> Iterator[LogEntry]:
-    """Read what `groupsdk history archive` wrote, in the order of time; needs the package pyarrow.
+    """Read the files of `groupsdk history archive` in time order; requires the package pyarrow.
 
     Raises:
         ConfigError: there is no archive.
@@ -361,7 +361,7 @@ def read_archive_files(path: Path) -> Iterator[LogEntry]:
             for row in batch.to_pylist():
                 yield _archived_entry(row)
 
-    # each file holds a short span of several partitions, in no order of time
+    # each file holds a short span of several partitions, not in time order
     return heapq.merge(
         *(
             iter(sorted(rows(each), key=lambda e: (e.timestamp_ms, e.partition, e.offset)))
@@ -372,7 +372,7 @@ def read_archive_files(path: Path) -> Iterator[LogEntry]:
 
 
 def _archived(path: Path) -> list[Path]:
-    """List the files of an archive that its writer's own log says are complete."""
+    """List the files of an archive that its writer's log marks as complete."""
     root = path / _ARCHIVE if (path / _ARCHIVE).is_dir() else path
     known = {file.relative_to(root).as_posix(): file for file in root.rglob("*.parquet")}
     if not known:
@@ -389,7 +389,7 @@ def _archived(path: Path) -> list[Path]:
         if number > whole or (number == whole and each.suffix == ".compact"):
             for line in each.read_text(encoding="utf-8").splitlines()[1:]:
                 place = unquote(urlsplit(json.loads(line)["path"]).path)
-                # the archive may have been moved since
+                # the archive may have been moved since it was written
                 complete.add(place.rpartition(f"/{_ARCHIVE}/")[2])
     return [known[each] for each in sorted(complete & known.keys())]
 
@@ -420,10 +420,10 @@ def select(
     kinds: frozenset[EntryKind],
     wanted: Callable[[str], bool] | None = None,
 ) -> Iterator[LogEntry]:
-    """Leave out the entries of other kinds and of other groups; unreadable ones stay.
+    """Keep the entries of the given kinds and groups, and unreadable ones.
 
     Args:
-        entries: what was read.
+        entries: the entries to filter.
         kinds: the kinds to keep.
         wanted: whether to keep a group or transactional id; None keeps all.
     """

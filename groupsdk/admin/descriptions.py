@@ -1,4 +1,4 @@
-"""What groups and their members are, as values, and how the bytes of members are read. Pure: no I/O, no clock."""
+"""Descriptions of groups and members, and decoding of members' bytes. Pure: no I/O, no clock."""
 
 import json
 from base64 import b64encode
@@ -18,7 +18,7 @@ _SHOWN_BYTES: Final = 400
 
 
 class GroupType(StrEnum):
-    """The protocol that a group speaks, in the broker's words (KIP-848)."""
+    """The protocol of a group, as named by the broker (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -28,7 +28,7 @@ class GroupType(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> "GroupType":
-        """Return the type of a broker's name; brokers before 3.7 name none, and have classic groups only."""
+        """Return the type by its broker name; brokers before 3.7 send none and have only classic groups."""
         try:
             return cls(name.lower()) if name else cls.CLASSIC
         except ValueError:
@@ -37,7 +37,7 @@ class GroupType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group in a list."""
+    """A group in a listing."""
 
     group_id: str
     type: GroupType
@@ -51,7 +51,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member wants, as far as its bytes say so."""
+    """A member's subscription, as decoded from its bytes."""
 
     topics: tuple[str, ...] = ()
     regex: str | None = None
@@ -66,7 +66,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member was given, as far as its bytes say so."""
+    """A member's assignment, as decoded from its bytes."""
 
     partitions: tuple[TopicPartition, ...] = ()
     connectors: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Assignment:
 
     @property
     def size(self) -> int | None:
-        """How many parts there are; None where a protocol of its own gives no list."""
+        """The number of parts; None if a custom protocol's content is not a list."""
         if self.other is not None and not isinstance(self.other, list):
             return None
         return len(self.partitions) + len(self.connectors) + len(self.tasks) + len(self.other or ())
@@ -94,7 +94,7 @@ class Assignment:
 
     @property
     def text(self) -> str:
-        """All of it on one line for a table."""
+        """The assignment on one line, for a table."""
         known = ranges(self.partitions) or ", ".join((*self.connectors, *self.tasks))
         return known or shown(self.other)
 
@@ -137,7 +137,7 @@ class GroupDescription:
 
     @property
     def active(self) -> bool:
-        """Whether it has members."""
+        """Whether the group has members."""
         return bool(self.members) or self.state not in ("Empty", "Dead", "")
 
 
@@ -152,28 +152,28 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far a group is in one partition."""
+    """A group's progress in one partition."""
 
     topic: str
     partition: int
     committed: int | None
-    """The next offset that it will read; None where nothing is committed."""
+    """The committed offset; None if nothing is committed."""
     end: int | None
-    """The end of the log; None where the partition is gone."""
+    """The end of the log; None if the partition does not exist."""
     member_id: str | None = None
     client_id: str | None = None
     host: str | None = None
 
     @property
     def lag(self) -> int | None:
-        """How many offsets are still to be read; None where that is not known."""
+        """The number of offsets still to read; None if unknown."""
         if self.committed is None or self.end is None:
             return None
         return max(0, self.end - self.committed)
 
 
 def read_subscription(protocol_type: str, data: bytes) -> Subscription:
-    """Decode the bytes that a member joined with; what cannot be decoded is `other`."""
+    """Decode the bytes that a member joined with; content that cannot be decoded becomes `other`."""
     if not data:
         return Subscription()
     try:
@@ -188,7 +188,7 @@ def read_subscription(protocol_type: str, data: bytes) -> Subscription:
 
 
 def read_assignment(protocol_type: str, data: bytes, joined_with: bytes = b"") -> Assignment:
-    """Decode the bytes that a member was given; what cannot be decoded is `other`.
+    """Decode a member's assignment; content that cannot be decoded becomes `other`.
 
     Args:
         protocol_type: the group's.
@@ -230,7 +230,7 @@ def _connect_assignment(data: bytes, joined_with: bytes) -> Assignment:
 
 
 def readable(data: bytes) -> Any:
-    """Return bytes of an unknown protocol as JSON or as a string where they are one, else as {"base64": ...}."""
+    """Return bytes of an unknown protocol as JSON or a string if possible, else as {"base64": ...}."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -250,7 +250,7 @@ def shown(value: Any) -> str:
 
 
 def ranges(partitions: Mapping[str, tuple[int, ...]] | tuple[TopicPartition, ...]) -> str:
-    """Write partitions briefly, as in "orders(0-3,7), payments(1)"."""
+    """Format partitions compactly, as in "orders(0-3,7), payments(1)"."""
     by_topic: dict[str, list[int]] = {}
     if isinstance(partitions, Mapping):
         by_topic = {topic: sorted(numbers) for topic, numbers in partitions.items()}

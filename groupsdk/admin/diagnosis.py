@@ -1,6 +1,6 @@
-"""Find what keeps the groups of a cluster from working: reach, versions, rights, clocks, timeouts that contradict.
+"""Diagnose a cluster: reachability, versions, permissions, clocks and contradictory timeouts.
 
-Each finding says what is wrong, and what to change. `contradictions` is pure; the others ask the cluster.
+Each finding names the problem and the change to make. `contradictions` is pure; the others query the cluster.
 """
 
 import importlib.util
@@ -37,12 +37,12 @@ from groupsdk.wire.schema import ApiKey
 
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
-_BROKER: Final = 4  # the type of a broker among the resources of configurations
+_BROKER: Final = 4  # the config resource type of a broker
 _AHEAD_MS: Final = 2_000
 _CERTIFICATE_DAYS: Final = 30
 _GROUP_RIGHTS: Final = 3
 _TOPIC_RIGHTS: Final = 8
-"""The versions of DescribeGroups and Metadata that tell rights."""
+"""The versions of DescribeGroups and Metadata that return authorized operations."""
 _OPERATIONS: Final = {3: "READ", 4: "WRITE", 8: "DESCRIBE"}
 _ASKED: Final = (
     *("group.min.session.timeout.ms", "group.max.session.timeout.ms", "group.max.size"),
@@ -54,7 +54,7 @@ _EXTRAS: Final = {"SCRAM-SHA-256": ("scramp", "scram"), "SCRAM-SHA-512": ("scram
 
 
 class Level(StrEnum):
-    """How much a finding matters."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -63,7 +63,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check has found."""
+    """The result of one check."""
 
     level: Level
     check: str
@@ -82,7 +82,7 @@ async def diagnose(
     timeout_s: float = 15.0,
     clock: Clock | None = None,
 ) -> AsyncIterator[Finding]:
-    """Check a cluster step by step; ends early where nothing further can be reached.
+    """Check a cluster step by step; stop early if the following steps cannot work.
 
     Args:
         settings: Kafka's keys of connections.
@@ -121,7 +121,7 @@ async def diagnose(
 
 
 def contradictions(settings: Mapping[str, Any], broker: Mapping[str, str]) -> Iterator[Finding]:
-    """Find timeouts of a client and of its brokers that contradict each other. Pure.
+    """Find contradictory timeouts between a client and its brokers. Pure.
 
     Args:
         settings: a client's settings; those that are not there have their default.
@@ -428,14 +428,14 @@ async def _rights_to_topics(
 
 
 def _lacking(allowed: int, wanted: Collection[int]) -> list[str]:
-    """List the operations that are not allowed, of the bits of KIP-430."""
-    if allowed == NOT_ASKED:  # a broker that does not say
+    """List the operations missing from the authorized operations bits (KIP-430)."""
+    if allowed == NOT_ASKED:  # the broker does not report them
         return []
     return [_OPERATIONS[each] for each in wanted if not allowed >> each & 1]
 
 
 async def _clock(client: ClusterClient, clock: Clock) -> Finding:
-    """Compare this machine's clock with the latest commit that a broker has written, as far as that says something."""
+    """Compare this machine's clock with the timestamp of the latest commit, where that is conclusive."""
     try:
         topic = (await client.metadata([_OFFSETS_TOPIC])).topics[_OFFSETS_TOPIC]
         latest = await _latest_ms(client, sorted(topic.partitions))

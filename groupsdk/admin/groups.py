@@ -45,7 +45,7 @@ from groupsdk.wire.messages.offset_fetch import (
 
 
 _OTHER_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
-_COMMIT_VERSION: Final = 9  # later ones name topics by their ids
+_COMMIT_VERSION: Final = 9  # later versions identify topics by id
 _FETCH_VERSION: Final = 9
 _SEVERAL_GROUPS: Final = 8
 _DEAD: Final = "Dead"
@@ -57,7 +57,7 @@ async def list_groups(client: ClusterClient) -> list[GroupListing]:
 
     Raises:
         BrokerError: a broker refuses.
-        NetworkError: a broker does not answer: its groups would be missing.
+        NetworkError: a broker does not answer, so its groups would be missing.
     """
     answers = await client.ask_all(ListGroupsRequest())
     found = {}
@@ -103,7 +103,7 @@ async def describe_groups_of(
 async def committed_offsets(
     client: ClusterClient, group_id: str
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Look up everything that a group has committed.
+    """Look up all committed offsets of a group.
 
     Raises:
         BrokerError: the offsets may not be seen.
@@ -144,11 +144,11 @@ async def committed_offsets(
 async def end_offsets(
     client: ClusterClient, partitions: Collection[TopicPartition], timestamp: int = LATEST
 ) -> dict[TopicPartition, int | None]:
-    """Look up the end of partitions; None for those that are gone or have no leader.
+    """Look up the end offsets of partitions; None for deleted or leaderless ones.
 
     Args:
         client: the cluster.
-        partitions: what to look up.
+        partitions: the partitions to look up.
         timestamp: as for `ClusterClient.list_offsets`.
     """
     topics = (await client.metadata(sorted({each.topic for each in partitions}))).topics
@@ -164,7 +164,7 @@ async def end_offsets(
 
 
 async def group_lag(client: ClusterClient, group: GroupDescription) -> list[PartitionLag]:
-    """Tell how far a group is in each partition that it has committed or was given, by topic and partition.
+    """Return the lag of each partition that a group committed or is assigned, by topic and partition.
 
     Raises:
         BrokerError: offsets may not be seen.
@@ -193,7 +193,7 @@ async def group_lag(client: ClusterClient, group: GroupDescription) -> list[Part
 async def commit_offsets(
     client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """Commit offsets in the name of a group without members, as an administrator.
+    """Commit offsets for a group without members, as an administrator.
 
     Raises:
         BrokerError: the group has members (UNKNOWN_MEMBER_ID), or the offsets may not be written.
@@ -218,7 +218,7 @@ async def commit_offsets(
 async def delete_offsets(
     client: ClusterClient, group_id: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Make a group forget what it has committed for partitions (KIP-496); return an error code for each.
+    """Delete a group's committed offsets of partitions (KIP-496); return an error code for each.
 
     Raises:
         BrokerError: the group does not exist, or the request is refused as a whole.
@@ -254,7 +254,7 @@ async def delete_group(client: ClusterClient, group_id: str) -> None:
 async def remove_members(
     client: ClusterClient, group_id: str, members: Sequence[Member], reason: str
 ) -> dict[str, int]:
-    """Make members leave a group (KIP-345, KIP-800); return an error code for each member id.
+    """Remove members from a group (KIP-345, KIP-800); return an error code for each member id.
 
     A static member is named by its instance id, so that it is found after a restart, too. Clients that are still
     running join again.
@@ -332,7 +332,7 @@ async def _describe_classic(client: ClusterClient, group_id: str) -> GroupDescri
             lambda found: _first_code(each.error_code for each in found.groups),
         )
     except BrokerError as error:
-        # from version 6 on (KIP-1043); before, the state says so
+        # from version 6 on (KIP-1043); earlier versions report the state Dead
         if error.error_code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return GroupDescription(

@@ -1,4 +1,4 @@
-"""Plan where the offsets of a group are reset to: Kafka's scenarios of kafka-consumer-groups --reset-offsets (KIP-122)."""
+"""Plan an offset reset: the scenarios of kafka-consumer-groups --reset-offsets (KIP-122)."""
 
 import csv
 import io
@@ -24,16 +24,16 @@ _WORDS_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "
 
 
 class Scenario(StrEnum):
-    """Where to; the names are those of the command's options."""
+    """The reset target, named as the command's options."""
 
     EARLIEST = "to-earliest"
     LATEST = "to-latest"
     CURRENT = "to-current"
-    """Where the group is; the end of the log where it has committed nothing."""
+    """The committed offset, or the end of the log if nothing is committed."""
     OFFSET = "to-offset"
     SHIFT = "shift-by"
     DATETIME = "to-datetime"
-    """The first record at or after a time; the end of the log where there is none."""
+    """The first record at or after a time, or the end of the log if there is none."""
     FILE = "from-file"
 
 
@@ -45,12 +45,12 @@ class Target:
     number: int = 0
     """The offset, the distance of a shift, or the time in milliseconds since 1970."""
     offsets: Mapping[TopicPartition, int] | None = None
-    """Of a file, the offset of each partition."""
+    """The offset of each partition, for a reset from a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What a reset does to one partition."""
+    """The reset of one partition."""
 
     topic: str
     partition: int
@@ -60,13 +60,13 @@ class Reset:
     start: int
     end: int
     note: str = ""
-    """Why it is another offset than the one asked for."""
+    """Why the offset differs from the requested one."""
 
 
 async def plan_reset(
     client: ClusterClient, group_id: str, partitions: Collection[TopicPartition], target: Target
 ) -> list[Reset]:
-    """Work out the new offset of each partition; changes nothing.
+    """Compute the new offset of each partition, without changing anything.
 
     An offset outside of the log becomes its start or end, as in Kafka's tool.
 
@@ -125,7 +125,7 @@ def parse_datetime(text: str) -> int:
     """Read a time as ISO 8601, UTC where it names no zone; return milliseconds since 1970.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the string cannot be parsed.
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -142,7 +142,7 @@ def parse_duration(text: str) -> int:
     """Read a duration, PnDTnHnMnS (ISO 8601) or short as in 90m, in milliseconds.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the string cannot be parsed.
     """
     short = _SHORT.fullmatch(text)
     if short is not None:

@@ -1,7 +1,7 @@
-"""Watch the groups of a cluster: a model that is polled, and the rebalances that follow from its changes.
+"""Watch the groups of a cluster by polling, and derive rebalances from the changes.
 
 `GroupTracker` is pure: descriptions and a time go in, rebalances come out. `watch_cluster` polls a cluster for it.
-Both know nothing of how they are drawn: a terminal and a web page show the same `ClusterView`.
+Neither depends on the display: a terminal and a web page show the same `ClusterView`.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from groupsdk.errors import BrokerError, NetworkError
 REBALANCING: Final = frozenset(
     {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"}
 )
-"""States of a group that is on its way to another assignment."""
+"""States of a group that is rebalancing."""
 _KEPT: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why a group rebalances, as far as it can be seen from outside."""
+    """The cause of a rebalance, as far as it is visible from outside."""
 
     kind: str
     """ "joined", "left", "restarted" (a static member with a new id), "subscribed" (other topics), "epoch" or
@@ -52,13 +52,13 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """A rebalance of a group, as it is seen by polling."""
+    """A rebalance of a group, as observed by polling."""
 
     group_id: str
     began_ms: int
     """Milliseconds since 1970, as are all times here: when it was first seen."""
     ended_ms: int | None = None
-    """None while it goes on."""
+    """None while in progress."""
     epoch: int | None = None
     """Of a group of the consumer protocol, the epoch that it led to."""
     causes: tuple[Cause, ...] = ()
@@ -71,13 +71,13 @@ class Rebalance:
 
     @property
     def length_ms(self) -> int | None:
-        """How long it took; 0 where it began and ended between two polls; None while it goes on."""
+        """The duration in milliseconds; 0 if it began and ended between two polls; None while in progress."""
         return None if self.ended_ms is None else self.ended_ms - self.began_ms
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedGroup:
-    """A group at one time."""
+    """A snapshot of a group."""
 
     description: GroupDescription
     since_ms: int
@@ -86,13 +86,13 @@ class WatchedGroup:
 
     @property
     def total_lag(self) -> int:
-        """How many offsets its members have still to read."""
+        """The number of offsets that its members still have to read."""
         return sum(each.lag or 0 for each in self.lag)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The groups of a cluster at one time, with the rebalances that were seen until then."""
+    """A snapshot of a cluster's groups, with the rebalances observed so far."""
 
     at_ms: int
     groups: tuple[WatchedGroup, ...] = ()
@@ -100,7 +100,7 @@ class ClusterView:
     rebalances: tuple[Rebalance, ...] = ()
     """The newest first; those that go on have no end."""
     error: str | None = None
-    """Why the cluster could not be asked this time; the groups are those of the last time."""
+    """Why the cluster could not be polled; the groups are those of the previous poll."""
     ended: Mapping[str, int] = field(default_factory=dict)
     """How many rebalances of each group have ended since it was first seen."""
 
@@ -109,14 +109,14 @@ class ClusterView:
 class _Track:
     last: GroupDescription
     settled: GroupDescription
-    """As it was when it was last at rest."""
+    """The group when it last had no rebalance in progress."""
     since_ms: int
     open: Rebalance | None = None
     causes: dict[tuple[str, str], Cause] = field(default_factory=dict)
 
 
 class GroupTracker:
-    """Follows groups from one look to the next, and tells their rebalances with who caused them. Pure.
+    """Tracks groups from poll to poll, and derives their rebalances and their causes. Pure.
 
     Args:
         kept: how many rebalances to remember.
@@ -130,26 +130,26 @@ class GroupTracker:
 
     @property
     def ended(self) -> Mapping[str, int]:
-        """How many rebalances of each group have ended since it was first observed."""
+        """The number of rebalances of each group that ended since it was first observed."""
         return dict(self._ended)
 
     @property
     def rebalances(self) -> tuple[Rebalance, ...]:
-        """The rebalances, those that go on first, then the others from the newest on."""
+        """The rebalances: those in progress first, then the newest."""
         open_ones = [track.open for track in self._tracks.values() if track.open is not None]
         open_ones.sort(key=lambda each: -each.began_ms)
         return (*open_ones, *reversed(self._done))
 
     def since_ms(self, group_id: str) -> int:
-        """Return since when a group that was observed is in its state."""
+        """Return when an observed group entered its current state."""
         return self._tracks[group_id].since_ms
 
     def observe(self, now_ms: int, groups: Iterable[GroupDescription]) -> list[Rebalance]:
-        """Take what all groups are now; return the rebalances that have ended since the last look.
+        """Process the current state of all groups; return the rebalances that ended since the last poll.
 
         Args:
             now_ms: milliseconds since 1970.
-            groups: all groups; one that is not there any more is gone.
+            groups: all groups; a missing one has been deleted.
         """
         ended = []
         seen = set()
@@ -169,7 +169,7 @@ class GroupTracker:
     def _observe(self, now_ms: int, group: GroupDescription) -> Rebalance | None:
         track = self._tracks.get(group.group_id)
         if track is None:
-            # at the first look nobody knows how long it has been there
+            # at the first poll, it is unknown how long the state has lasted
             empty = replace(group, state="Empty", members=(), epoch=None)
             known = empty if self._looked else group
             track = self._tracks[group.group_id] = _Track(known, known, now_ms)
@@ -212,7 +212,7 @@ class GroupTracker:
 
 
 def _causes(before: GroupDescription, after: GroupDescription) -> list[Cause]:
-    """Tell what has changed about the members from one look to the next."""
+    """Return the changes of the members between two polls."""
     old = {each.member_id: each for each in before.members}
     new = {each.member_id: each for each in after.members}
     instances = {each.instance_id for each in before.members if each.instance_id}
@@ -228,7 +228,7 @@ def _causes(before: GroupDescription, after: GroupDescription) -> list[Cause]:
             found.append(_cause("left", member))
     for member_id in old.keys() & new.keys():
         was, now = old[member_id].subscription.topics, new[member_id].subscription.topics
-        # during a rebalance the coordinator shows no subscriptions
+        # the coordinator reports no subscriptions during a rebalance
         if was and now and set(was) != set(now):
             cause = _cause("subscribed", new[member_id])
             found.append(replace(cause, detail=", ".join(sorted(now))))
@@ -245,7 +245,7 @@ def _cause(kind: str, member: Member) -> Cause:
 
 
 def _moved(before: GroupDescription, after: GroupDescription) -> int:
-    """Count what has another owner; what nobody had, or nobody has, is no move."""
+    """Count the parts with a new owner; gaining a first owner or losing the last one is not a move."""
     owners = {
         part: member.member_id for member in before.members for part in member.assignment.parts
     }
@@ -259,9 +259,9 @@ def _moved(before: GroupDescription, after: GroupDescription) -> int:
 async def look(
     client: ClusterClient, patterns: Collection[str] = (), *, with_lag: bool = True
 ) -> tuple[list[GroupDescription], Mapping[str, tuple[PartitionLag, ...]]]:
-    """Describe the groups of a cluster as they are now, with the lag of each.
+    """Describe the current groups of a cluster, with the lag of each.
 
-    Groups that cannot be described, share and streams groups, come without members.
+    Share and streams groups, which cannot be described, are returned without members.
 
     Raises:
         NetworkError: a broker does not answer.
@@ -295,19 +295,19 @@ async def watch_cluster(
     with_lag: bool = True,
     clock: Clock | None = None,
 ) -> AsyncIterator[ClusterView]:
-    """Look at the groups of a cluster again and again, without end; yield a view each time.
+    """Poll the groups of a cluster forever; yield a view each time.
 
-    While the cluster cannot be asked the views say why, with the groups of the last time.
+    While the cluster cannot be polled, the views give the reason and the groups of the last poll.
 
     Args:
         client: the cluster.
         patterns: names of groups to watch, with * and ?; () for all.
-        interval_s: seconds between two looks.
-        with_lag: whether to look up offsets, too.
+        interval_s: seconds between two polls.
+        with_lag: whether to look up offsets as well.
         clock: the time since 1970; for tests.
 
     Raises:
-        BrokerError: the groups may not be seen, which does not pass.
+        BrokerError: access to the groups is denied; not retried.
     """
     clock = clock or WallClock()
     tracker = GroupTracker()
