@@ -1,7 +1,7 @@
-"""Connect's connectors and tasks as the live page shows them: who has them, who keeps them warm, how they move.
+"""Connect's connectors and tasks on the live page: owners, warm standbys and moves.
 
-A group's protocol says which member has which task. What a task is doing stands in the records of the group's status
-topic, which the page reads where it is called GROUP-connect-status, the default of groupsdk's workers.
+A group's protocol says which member has which task. The state of a task is in the records of the group's status
+topic, which the page reads if it is called GROUP-connect-status, the default of groupsdk's workers.
 """
 
 import json
@@ -25,37 +25,37 @@ STANDBYS_KEY: Final = "groupsdk-standbys"
 _NOBODY: Final = "UNASSIGNED"
 _MAX_BYTES: Final = 1_000_000
 _MAX_FETCHES: Final = 20
-"""How many times a partition is read in one look; the rest of a long topic comes with the next looks."""
+"""The maximum number of fetches per partition and poll; later polls read the rest of a long topic."""
 _KEPT: Final = 200
 _SHOWN_TRACE: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownTask:
-    """A connector or a task at one time."""
+    """A snapshot of a connector or task."""
 
     group_id: str
     connector: str
     task: int | None = None
-    """Its number; None: the connector itself."""
+    """The task number; None for the connector itself."""
     state: str
     """In Kafka Connect's words, such as RUNNING; "ASSIGNED" where only its worker is known."""
     worker: str
-    """The worker that has it, or had it last; "" for none."""
+    """The current or last worker; "" for none."""
     owner: str = ""
     """Who that is, whatever it is called from look to look: the member's id; "" where only its name is known."""
     standbys: tuple[str, ...] = ()
-    """The workers that keep it warm, the best first."""
+    """The workers that keep it warm, best first."""
     trace: str | None = None
-    """Why it failed."""
+    """The reason for the failure."""
 
     @property
     def name(self) -> str:
-        """The connector's name, with the task's number behind it."""
+        """The connector's name, followed by the task number."""
         return self.connector if self.task is None else f"{self.connector}-{self.task}"
 
     def json(self, restarts: int) -> dict[str, Any]:
-        """Return what the page is told of it."""
+        """Return the page's JSON value for it."""
         return {
             "group_id": self.group_id,
             "name": self.name,
@@ -69,13 +69,13 @@ class ShownTask:
 
 
 def last_line(trace: str | None) -> str:
-    """Return what a stack trace says that was raised."""
+    """Return the exception line of a stack trace."""
     return "" if trace is None else trace.strip().rsplit("\n", 1)[-1][:_SHOWN_TRACE]
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A task at the last look."""
+    """A task at the last poll."""
 
     shown: ShownTask
     owner: str
@@ -86,7 +86,7 @@ class _Seen:
 
 
 class TaskHistory:
-    """Follows connectors and tasks from look to look: moves, how long each took, restarts and failures."""
+    """Tracks connectors and tasks from poll to poll: moves and their durations, restarts and failures."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, int | None], _Seen] = {}
@@ -100,11 +100,11 @@ class TaskHistory:
         return tuple(self._events)
 
     def restarts(self, task: ShownTask) -> int:
-        """Return how many times a task was seen to start again after it had raised."""
+        """Return how many times a task was seen to restart after a failure."""
         return self._restarts[task.group_id, task.connector, task.task]
 
     def observe(self, now_ms: int, group_id: str, tasks: Iterable[ShownTask]) -> None:
-        """Compare the connectors and tasks of a group with those of the look before.
+        """Compare the connectors and tasks of a group with the previous poll.
 
         Args:
             now_ms: the time in milliseconds since 1970.
@@ -174,16 +174,16 @@ class TaskHistory:
 
 @dataclass(slots=True)
 class GroupStatuses:
-    """What the records of a group's status topic say so far."""
+    """The state read so far from a group's status topic."""
 
     statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The values of the records by their keys."""
+    """The record values by key."""
     standbys: dict[ConnectorTaskId, tuple[str, ...]] = field(default_factory=dict)
-    """The ids of the members that keep each task warm, the best first."""
+    """The ids of the members that keep each task warm, best first."""
     _standby_generation: int = -1
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take the next record; one that is not known is passed over."""
+        """Apply the next record; unknown records are ignored."""
         name = (key or b"").decode(errors="replace")
         try:
             content = None if value is None else json.loads(value)
@@ -221,7 +221,7 @@ class GroupStatuses:
 
 
 class FollowedGroup:
-    """Follows one group of Connect's workers: who has what, and what its status topic says. Belongs to one event loop.
+    """Tracks one group of Connect workers and its status topic. Belongs to one event loop.
 
     Args:
         group_id: the group.
@@ -236,7 +236,7 @@ class FollowedGroup:
         self._positions: dict[TopicPartition, int] = {}
 
     async def read(self, client: ClusterClient) -> None:
-        """Read on to the end, as far as one look goes; nothing where there is no such topic.
+        """Read towards the end, up to the limit of one poll; nothing if the topic does not exist.
 
         Raises:
             BrokerError: the topic may not be read.
@@ -267,7 +267,7 @@ class FollowedGroup:
                 verify(data, header, place)
                 found = [] if header.is_control else list(read_records(data, place))
             except DecodeError:
-                continue  # the page shows what can be read
+                continue  # the page shows the readable part
             for record in found:
                 if record.offset >= position:
                     self._said.apply(record.key, record.value)
@@ -335,10 +335,10 @@ def _of_key(key: str) -> tuple[str, int | None]:
 
 
 def tasks_json(tasks: Iterable[ShownTask], history: TaskHistory) -> list[dict[str, Any]]:
-    """Return what the page is told of connectors and tasks."""
+    """Return the page's JSON values for connectors and tasks."""
     return [each.json(history.restarts(each)) for each in tasks]
 
 
 def merged_events(*lists: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return events in the order of their times."""
+    """Return events in time order."""
     return sorted((each for one in lists for each in one), key=lambda each: int(each["at_ms"]))

@@ -1,4 +1,4 @@
-"""The state that the live page shows, made from looks at a cluster."""
+"""The state of the live page, built by polling a cluster."""
 
 import asyncio
 import contextlib
@@ -24,13 +24,13 @@ from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE
 
 _KEPT_MS: Final = 15 * 60_000
 _MAX_STATES: Final = 500
-"""How many changes of its state are kept of each group."""
+"""The number of state changes kept per group."""
 _MAX_PARTS: Final = 1_000
-"""How many partitions are shown of each member."""
+"""The number of partitions shown per member."""
 
 States = Sequence[tuple[int, str]]
 WhatIf = Callable[[ClusterClient, str, str], Awaitable[str]]
-"""Says in words what an assignor would do with a group: asked with the cluster, the group and the assignor's name."""
+"""Describes an assignor's result for a group, given the cluster, the group and the assignor's name."""
 
 
 def page_state(
@@ -40,7 +40,7 @@ def page_state(
     tasks: Iterable[ShownTask] = (),
     history: TaskHistory | None = None,
 ) -> dict[str, Any]:
-    """Return what the page shows, as JSON values.
+    """Return the state of the page as JSON values.
 
     Args:
         view: the groups at one time.
@@ -122,7 +122,7 @@ def _event(rebalance: Rebalance) -> dict[str, Any]:
 
 
 def _phases(rebalance: Rebalance) -> list[tuple[str, int]]:
-    """Return each state that a rebalance went through with how long it was seen, in milliseconds."""
+    """Return each state of a rebalance with its observed duration in milliseconds."""
     if rebalance.ended_ms is None:
         return []
     ends = [*(at_ms for _, at_ms in rebalance.phases[1:]), rebalance.ended_ms]
@@ -131,17 +131,17 @@ def _phases(rebalance: Rebalance) -> list[tuple[str, int]]:
 
 
 class ClusterPage:
-    """Follows a cluster for the live page.
+    """Tracks a cluster for the live page.
 
     Belongs to the server's event loop.
 
     Args:
         settings: Kafka's configuration keys for the connections.
         patterns: names of groups to show, with * and ?; () for all.
-        interval_s: seconds between two looks.
+        interval_s: seconds between two polls.
         assignors: the names of the assignors that can be tried on a group.
-        what_if: tries one of them.
-        timeout_s: for how long failures that may pass are repeated.
+        what_if: tries an assignor on a group.
+        timeout_s: how long transient failures are retried.
     """
 
     def __init__(
@@ -174,11 +174,11 @@ class ClusterPage:
 
     @property
     def view(self) -> ClusterView:
-        """What was seen last. May be read on any thread."""
+        """The latest view. May be read on any thread."""
         return self._view
 
     async def follow(self) -> None:
-        """Look at the cluster until cancelled; what goes wrong is shown on the page."""
+        """Poll the cluster until cancelled; errors are shown on the page."""
         while True:
             try:
                 async with ClusterClient(self._settings, timeout_s=self._timeout_s) as client:
@@ -204,7 +204,7 @@ class ClusterPage:
             await self._show(view)
 
     async def _read_tasks(self, client: ClusterClient, view: ClusterView) -> None:
-        """Read what the groups of Connect's workers say of their connectors and tasks."""
+        """Read the connectors and tasks of the groups of Connect workers."""
         groups = {
             each.description.group_id: each.description
             for each in view.groups
@@ -213,7 +213,7 @@ class ClusterPage:
         self._connect = {name: self._connect.get(name) or FollowedGroup(name) for name in groups}
         tasks = []
         for name, followed in self._connect.items():
-            # without the right to read the topic, the page shows who has what, as the group's protocol says it
+            # without permission to read the topic, the page shows the owners from the group's protocol
             with contextlib.suppress(BrokerError, NetworkError, DecodeError):
                 await followed.read(client)
             found = followed.tasks(groups[name])
@@ -248,7 +248,7 @@ class ClusterPage:
         return page_state(self._view, states, self._about, self._tasks, self._history)
 
     async def what_if(self, group_id: str, assignor: str) -> str:
-        """Return in words what an assignor would do with a group as it is.
+        """Return a text that describes an assignor's result for the current group.
 
         Raises:
             ConfigError: there is no such assignor, or the group reads no topics.

@@ -35,7 +35,7 @@ _KEEP_ALIVE_S: Final = 15.0
 
 
 class PageSource(Protocol):
-    """Knows the groups that the page shows. Its methods are called on the server's loop."""
+    """Provides the groups shown on the page. Its methods are called on the server's loop."""
 
     async def follow(self) -> None:
         """Keep the state up to date until cancelled."""
@@ -46,11 +46,11 @@ class PageSource(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Return the state as JSON values; docs/commands.md says what is in it."""
+        """Return the state as JSON values, documented in docs/commands.md."""
         ...
 
     async def what_if(self, group_id: str, assignor: str) -> str:
-        """Return in words what an assignor would do with a group as it is.
+        """Return a text that describes an assignor's result for the current group.
 
         Raises:
             GroupSdkError: there is no such group or assignor.
@@ -59,7 +59,7 @@ class PageSource(Protocol):
 
 
 class StateVersions:
-    """Numbers the states of a `PageSource`, and lets those wait that want the next one. Belongs to one event loop."""
+    """Numbers the states of a `PageSource`, and lets callers wait for the next. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._version = 0
@@ -67,7 +67,7 @@ class StateVersions:
 
     @contextlib.asynccontextmanager
     async def next(self) -> AsyncIterator[None]:
-        """Change the state in this block; then those that wait are told."""
+        """Change the state in this block, then wake the waiting callers."""
         async with self._changed:
             yield
             self._version += 1
@@ -88,10 +88,10 @@ class PageServer(HttpServer):
     """Serves the live page on a thread of its own. A context manager.
 
     Args:
-        source: what the page shows; started and asked on the server's event loop.
+        source: provides the page's state; started and called on the server's event loop.
         settings: where to listen, and who may ask; elsewhere than on the loopback address a user and a password are required.
-        metrics: returns OpenMetrics text for `/metrics`, on a thread of its own; None: there is no such path.
-        told: called with the page's URL once it listens.
+        metrics: returns OpenMetrics text for `/metrics`, on a thread of its own; None for no such path.
+        told: called with the page's URL once the server listens.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ def page_app(
 
 
 def page_files(source: PageSource, metrics: Callable[[], str] | None = None) -> Starlette:
-    """Return what the page consists of: its files, `/events`, `/what-if` and `/metrics`.
+    """Return the page's routes: its files, `/events`, `/what-if` and `/metrics`.
 
-    Paths in the page are relative, so it may be mounted anywhere. Who may ask is for others to check.
+    Paths in the page are relative, so it may be mounted anywhere. Access checks are up to the caller.
     """
 
     async def events(request: Request) -> Response:
@@ -189,7 +189,7 @@ async def _events(source: PageSource, request: Request) -> AsyncIterator[str]:
 
 
 class _Headers:
-    """Adds the headers that keep a browser from running or sending anything that is not the page's own."""
+    """Adds headers that restrict the browser to the page's own scripts and requests."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
