@@ -1,4 +1,4 @@
-"""Log as JSON, a line for each record, with the group, member and generation as fields of their own."""
+"""Format log records as JSON lines, with the group, member and generation as separate fields."""
 
 import json
 import logging
@@ -13,12 +13,12 @@ _PREFIXES: Final = (
     ("group=%s member=%s generation=%d: ", ("group_id", "member_id", "generation_id")),
     ("group=%s: ", ("group_id",)),
 )
-"""How log lines of the library begin, and what their first arguments are."""
+"""The prefix of the library's log lines, and the meaning of their first arguments."""
 _STANDARD: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
 
 
 def group_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the group, member and generation that a log record of the library begins with.
+    """Return the group, member and generation from the prefix of a log record of the library.
 
     Returns:
         `group_id`, `member_id` and `generation_id`, as far as the record has them; nothing for records of others.
@@ -33,14 +33,14 @@ def group_fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class GroupFieldsFilter(logging.Filter):
-    """Gives each record the attributes `group_id`, `member_id` and `generation_id`, for formatters of any kind.
+    """Sets the attributes `group_id`, `member_id` and `generation_id` of each record, for any formatter.
 
     Add it to a handler. Records that name no group get "", "" and -1.
     """
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        """Set the attributes; returns True: no record is held back."""
+        """Set the attributes; return True, so that no record is dropped."""
         found = group_fields(record)
         record.group_id = found.get("group_id", "")
         record.member_id = found.get("member_id", "")

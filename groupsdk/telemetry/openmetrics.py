@@ -56,7 +56,7 @@ class WorkerMetric(Protocol):
 
     @property
     def value(self) -> float | str:
-        """The value; a string for what has no number, such as a state."""
+        """The value; a string if it is not a number, such as a state."""
         ...
 
     @property

@@ -24,7 +24,7 @@ _COLLECTION_S: Final = 0.1
 
 
 def export_metrics(registry: MetricsRegistry, meter_provider: MeterProvider | None = None) -> None:
-    """Have OpenTelemetry observe every metric of a registry whenever its reader collects.
+    """Register OpenTelemetry observers for every metric of a registry.
 
     Instruments have the names of the Prometheus exposition with dots: `groupsdk.coordinator.join_total`. Labels become
     attributes; `group` is `messaging.consumer.group.name`, as the semantic conventions have it.
@@ -56,7 +56,7 @@ def export_metrics(registry: MetricsRegistry, meter_provider: MeterProvider | No
 
 
 class _Readings:
-    """Reads a registry once for all instruments of one collection, which asks them one after the other."""
+    """Reads a registry once per collection, shared by all its instruments."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry
@@ -86,7 +86,7 @@ class Traced(Protocol):
 
 
 class RebalanceTracer:
-    """Makes a span of each rebalance of a member, with a child for each phase, once it has ended.
+    """Creates a span for each completed rebalance of a member, with a child for each phase.
 
     A thread looks for ended rebalances every second, since a rebalance may end while nobody calls the member. It ends with
     `close`, or when the member is dropped. A context manager.
@@ -94,7 +94,7 @@ class RebalanceTracer:
     Args:
         member: the member or consumer; referred to weakly.
         tracer_provider: None: the global one.
-        interval_s: seconds between two looks.
+        interval_s: seconds between two polls.
     """
 
     def __init__(
@@ -120,13 +120,13 @@ class RebalanceTracer:
         self.close()
 
     def close(self) -> None:
-        """Make the spans of what has ended by now, and stop."""
+        """Create the spans of the rebalances that have ended, and stop."""
         self._closing.set()
         self._thread.join()
         self.flush()
 
     def flush(self) -> int:
-        """Make spans of the rebalances that have ended since the last call; return how many there were."""
+        """Create the spans of the rebalances that ended since the last call; return their number."""
         with self._lock:
             member = self._member()
             if member is None:
@@ -180,7 +180,7 @@ class RebalanceTracer:
 
 
 def _after(events: list[RebalanceEvent], last: RebalanceEvent | None) -> list[RebalanceEvent]:
-    """Return the events that came after one; all of them where that one is no longer kept."""
+    """Return the events after a given one, or all if that one is no longer kept."""
     for place in range(len(events) - 1, -1, -1):
         if events[place] == last:
             return events[place + 1 :]

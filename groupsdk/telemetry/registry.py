@@ -21,7 +21,7 @@ from groupsdk.telemetry.openmetrics import (
 
 
 if TYPE_CHECKING:
-    from groupsdk.admin.watching import ClusterView  # members do without it
+    from groupsdk.admin.watching import ClusterView  # members do not need it
 
 
 _COORDINATOR: Final = "groupsdk_coordinator_"
@@ -74,7 +74,7 @@ def member_families(member: Member, labels: Labels) -> Iterator[Family]:
 
 
 def coordinator_families(metrics: Mapping[str, float], labels: Labels) -> Iterator[Family]:
-    """Yield what `metrics()` of a member or consumer returned."""
+    """Yield the families of the result of a member's or consumer's `metrics()`."""
     for name, value in metrics.items():
         shown = _COORDINATOR + name.replace("-", "_")
         yield family_of(shown, METRICS.get(name) or _of_consumers(name), ((labels, value),))
@@ -141,7 +141,7 @@ def watched_families(view: "ClusterView") -> Iterator[Family]:
 
 
 def _of_consumers(name: str) -> str:
-    from groupsdk.consumer.metrics import CONSUMER_METRICS  # brings confluent-kafka
+    from groupsdk.consumer.metrics import CONSUMER_METRICS  # imports confluent-kafka
 
     return CONSUMER_METRICS.get(name, "")
 
@@ -156,7 +156,7 @@ class _Source:
 class MetricsRegistry:
     """The members, workers and brokers of a process whose metrics are exported together.
 
-    They are referred to weakly: one that is dropped is gone from the next exposition.
+    They are referenced weakly: a deleted one is missing from the next exposition.
 
     Threads: all methods may be called from any thread.
     """
