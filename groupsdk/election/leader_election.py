@@ -42,7 +42,7 @@ class Term:
 
 
 class ElectionCoordinator(AbstractCoordinator):
-    """The membership behind `LeaderElection`: who leads the Kafka group counts, all are told the same."""
+    """The membership behind `LeaderElection`: the leader of the Kafka group decides for all members."""
 
     protocol_type = "leader-election"
 
@@ -77,7 +77,7 @@ class ElectionCoordinator(AbstractCoordinator):
 
     @override
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        # a leader stays one through a rebalance, unless the membership is lost
+        # a leader stays the leader during a rebalance, unless the membership is lost
         if generation == -1 or not member_id:
             self._lost(True)
 
@@ -97,7 +97,7 @@ class ElectionCoordinator(AbstractCoordinator):
 
 
 class LeaderElection:
-    """Elects one of the processes that take part, and tells it so.
+    """Elects one of the participating processes as the leader, and notifies it.
 
     The leader stays until it leaves or dies (sticky). A new one waits for the grace period before it acts, so that
     the old one has noticed. Callbacks run on the election's own thread; what they raise is logged, and the election
@@ -146,7 +146,7 @@ class LeaderElection:
         self._on_lost: OnLost | None = None
         self._verdict = Verdict()
         self._elected: Term | None = None
-        """The term that was won, whether the grace period is over or not."""
+        """The term won, even if the grace period is not over yet."""
         self._acts_at_ms = 0
         self._acting: Term | None = None
         self._told = False
@@ -163,23 +163,23 @@ class LeaderElection:
     # For the user.
 
     def on_elected(self, function: OnElected, /) -> OnElected:
-        """Take what is called when this process has become the leader; works as a decorator."""
+        """Set the callback for when this process becomes the leader; works as a decorator."""
         self._on_elected = function
         return function
 
     def on_lost(self, function: OnLost, /) -> OnLost:
-        """Take what is called when it is the leader no more; works as a decorator."""
+        """Set the callback for when this process stops being the leader; works as a decorator."""
         self._on_lost = function
         return function
 
     def start(self) -> None:
-        """Take part, on a thread of its own. Harmless when repeated."""
+        """Join the election, on a new thread. Idempotent."""
         if self._thread is None:
             self._thread = threading.Thread(target=self.run, name="groupsdk-election", daemon=True)
             self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Step down and leave; tells whether that was done in time. Harmless when repeated."""
+        """Step down and leave; return whether that was done in time. Idempotent."""
         self._stopping.set()
         self._coordinator.wakeup()
         if self._thread is None or self._thread is threading.current_thread():
@@ -187,7 +187,7 @@ class LeaderElection:
         return self._stopped.wait(timeout)
 
     def run(self) -> None:
-        """Take part on this thread, until `stop`.
+        """Join the election on this thread, and stay until `stop`.
 
         Raises:
             GroupSdkError: the member can be of no more use, for example since its credentials are refused.
@@ -206,7 +206,7 @@ class LeaderElection:
 
     @property
     def term(self) -> Term | None:
-        """The present leadership of this process; None where it does not lead, or may not act any more.
+        """The current leadership of this process; None if it does not lead, or may no longer act.
 
         Any thread may ask; it needs no answer from the broker, as this process's own clock decides.
         """
@@ -220,12 +220,12 @@ class LeaderElection:
 
     @property
     def standby(self) -> tuple[str, ...]:
-        """What those are called that may lead next, in their order."""
+        """The names of the candidates that may lead next, in order."""
         return self._verdict.standby
 
     @property
     def trouble(self) -> str | None:
-        """Why the group coordinator cannot be found or reached at present; None where all is well."""
+        """Why the group coordinator cannot currently be found or reached; None if it can."""
         return self._coordinator.snapshot().trouble
 
     def snapshot(self) -> MemberSnapshot:
@@ -233,7 +233,7 @@ class LeaderElection:
         return self._coordinator.snapshot()
 
     def resign(self) -> None:
-        """Step down, so that another leads where there is one, and go on taking part; from any thread."""
+        """Step down in favour of another candidate, if any, and stay in the election; from any thread."""
         self._resigned = True
         self._coordinator.wakeup()
 
@@ -266,7 +266,7 @@ class LeaderElection:
             return
         self._coordinator.leads = True
         if self._elected is not None:
-            return  # it leads on, under the token that it has
+            return  # it stays the leader, with the same token
         self._elected = Term(generation, member_id)
         self._acts_at_ms = self._clock.now_ms() + self._grace_ms
         self._follow_clock()
@@ -291,7 +291,7 @@ class LeaderElection:
             self._call(self._on_elected, self._elected)
 
     def _guard(self) -> None:
-        """Call `on_lost` in time even while `on_elected`, or anything else, holds the election's thread up."""
+        """Call `on_lost` in time even while `on_elected` or other code blocks the election's thread."""
         while not self._stopped.wait(_GUARD_S):
             if self._acting is not None and not self._coordinator.holds_for(self._margin_ms // 2):
                 self._halted = True

@@ -11,7 +11,7 @@ _MAX_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What one process tells the others.
+    """The data that one process sends to the others.
 
     Attributes:
         name: what it is called.
@@ -26,12 +26,12 @@ class Candidate:
     yields: bool = False
 
     def encode(self) -> bytes:
-        """Write it."""
+        """Encode as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read it; what is none of ours may not lead."""
+        """Decode a candidate; one with unknown bytes is not eligible."""
         fields = _fields(data)
         name = fields.get("name")
         return cls(
@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided; all are told the same.
+    """The decision of an election, identical for all members.
 
     Attributes:
         leader_id: the leader's member id; "" where nobody may lead.
@@ -57,12 +57,12 @@ class Verdict:
     standby: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
-        """Write it."""
+        """Encode as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read it; nothing where it is none of ours."""
+        """Decode a verdict; return an empty one for unknown bytes."""
         fields = _fields(data)
         leader_id, name = fields.get("leader_id"), fields.get("leader_name")
         if not isinstance(leader_id, str) or not isinstance(name, str) or not leader_id:
@@ -73,10 +73,10 @@ class Verdict:
 
 
 def elect(members: Mapping[str, bytes]) -> Verdict:
-    """Decide: who leads goes on, else the first of the eligible, by name and member id.
+    """Decide: the current leader stays, else the first eligible candidate by name and member id leads.
 
     Args:
-        members: member id to what it joined with.
+        members: member id to the bytes that it joined with.
     """
     candidates = {member: Candidate.decode(data) for member, data in members.items()}
     order = sorted(
