@@ -1,4 +1,4 @@
-"""Hold anybody's assignor to the contract, with random groups, hostile ones among them."""
+"""Check any assignor against the contract, with random groups, including hostile ones."""
 
 from groupsdk.assignor_check.check import AssignorCheckError, check_assignor
 

@@ -1,4 +1,4 @@
-"""Make groups to check assignors with: fresh ones, and ones with a past, true or not."""
+"""Generate groups to check assignors with: new groups, and groups with a true or forged history."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How large groups are.
+    """The size limits of generated groups.
 
     Attributes:
         topics: names to choose from.
@@ -69,7 +69,7 @@ class Case:
     subscriptions: Mapping[str, Subscription]
 
     def written(self) -> str:
-        """Return it as Python, to paste into a test; what is at its default is left out."""
+        """Return the case as Python source to paste into a test; defaults are left out."""
         lines = [f"cluster = Cluster({dict(self.cluster.partition_counts)!r}"]
         if self.cluster.replica_racks:
             lines[-1] += f", {dict(self.cluster.replica_racks)!r}"
@@ -96,7 +96,7 @@ class Case:
 
 
 def fresh_case(source: random.Random, scale: Scale = SMALL) -> Case:
-    """Make a group that owns nothing yet."""
+    """Generate a group whose members own nothing yet."""
     topics = source.sample(scale.topics, source.randrange(1, scale.most_topics + 1))
     cluster = Cluster({topic: source.choice(scale.partitions) for topic in topics})
     if source.random() < 0.4:
@@ -121,7 +121,7 @@ def later_case(
     make: MakeAssignor,
     scale: Scale = SMALL,
 ) -> Case:
-    """Go on from a plan: members own what they were given, some go, some come, topics change.
+    """Generate the next group after a plan: members own what it assigned, some leave or join, topics change.
 
     Some members lie, or come back from long ago: claims on what does not exist, or on what others own,
     older generations, user data that does not parse.
@@ -153,7 +153,7 @@ def later_case(
 def after_assignment(
     assignor: PartitionAssignor, subscription: Subscription, share: Assignment, generation_id: int
 ) -> Subscription:
-    """Return what a member joins with next: its assignor is told, and asked for the user data.
+    """Return a member's next subscription, after its assignor has seen the assignment and returned user data.
 
     Under an eager protocol alone a member has given up everything by then.
     """
@@ -170,7 +170,7 @@ def after_assignment(
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Yield the same group with less: half of its members or topics, or one thing less of each kind."""
+    """Yield smaller variants of the group: half of its members or topics, or one element fewer of each kind."""
     yield from _halves(case)
     cluster = case.cluster
     for member_id in case.subscriptions:

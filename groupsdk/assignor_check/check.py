@@ -1,4 +1,4 @@
-"""Run an assignor on many groups and report the smallest one that it gets wrong."""
+"""Run an assignor on many groups and report the smallest one on which it breaks the contract."""
 
 import copy
 import random
@@ -47,7 +47,7 @@ Written = dict[str, tuple[dict[str, tuple[int, ...]], bytes | None]]
 
 
 class AssignorCheckError(AssertionError):
-    """An assignor does not keep the contract; the text has the smallest group found on which it does not."""
+    """An assignor breaks the contract; the message contains the smallest failing group found."""
 
 
 class _BrokenError(Exception):
@@ -61,7 +61,7 @@ def check_assignor(
     seed: int = 0,
     max_steps: int = 1_000_000,
 ) -> int:
-    """Hold an assignor to the contract of `PartitionAssignor` or `ServerAssignor`, on random groups.
+    """Check an assignor against the contract of `PartitionAssignor` or `ServerAssignor`, on random groups.
 
     One whose `assign` takes a group and nothing else is a `ServerAssignor`, which runs in the coordinator (KIP-848).
     It may depend on the order of mappings, since the coordinator's is always the same, and may leave members out.
@@ -134,7 +134,7 @@ def _check_server(make: MakeServerAssignor, cases: int, seed: int, max_steps: in
 
 
 def _made(assignor: Callable[[], Any]) -> object:
-    """Return what is checked, of a class or function that makes it; None where it cannot be made like this."""
+    """Return the assignor made by a class or function; None if the call fails."""
     try:
         return assignor()
     except Exception:  # noqa: BLE001 - the check itself says what is wrong with it
@@ -169,7 +169,7 @@ class _Check:
         self._name = repr(getattr(make(), "name", make))
 
     def shape(self) -> None:
-        """Check what does not depend on a group."""
+        """Check the properties that do not depend on a group."""
         assignor: object = self._make()
         missing = missing_parts(assignor)
         if missing or not isinstance(assignor, PartitionAssignor):
@@ -212,7 +212,7 @@ class _Check:
         )
 
     def _reduced(self, case: Case, failure: str) -> tuple[Case, str]:
-        """Take away from a case for as long as it fails in the same way."""
+        """Shrink a case while it still fails in the same way."""
         left = _REDUCTIONS
         found = True
         while found:
@@ -308,7 +308,7 @@ class _Check:
 
 
 def _is_waiting(case: Case, plan: GroupAssignment) -> bool:
-    """Tell whether the group rebalances again: something is withheld, or somebody has to revoke."""
+    """Return whether the group must rebalance again: partitions are withheld, or a member has to revoke."""
     if next(find_problems(Plan(case.cluster, case.subscriptions, plan)), None) is not None:
         return True
     return any(

@@ -1,4 +1,4 @@
-"""Check an assignor that runs in the coordinator (KIP-848) on many groups, and report the smallest it gets wrong."""
+"""Run a server-side assignor (KIP-848) on many groups and report the smallest one on which it breaks the contract."""
 
 import inspect
 import random
@@ -26,7 +26,7 @@ Shares = dict[str, dict[str, tuple[int, ...]]]
 
 
 def is_server_assignor(thing: object) -> bool:
-    """Return whether something is an assignor of the coordinator: its `assign` takes a group, and no more."""
+    """Return whether an object is a server-side assignor: its `assign` takes a group and nothing else."""
     assign = getattr(thing, "assign", None)
     if not callable(assign):
         return False
@@ -53,21 +53,21 @@ class ServerCheck:
         self.name = repr(getattr(make(), "name", make))
 
     def problem_of_shape(self) -> str | None:
-        """Return what is wrong with it whatever the group."""
+        """Return the problem that does not depend on a group, if any."""
         name: object = getattr(self._make(), "name", None)
         if not isinstance(name, str) or not name:
             return f"has the name {name!r}; it must be a string that is not empty"
         return None
 
     def cases(self, seed: int, number: int) -> tuple[Case, Callable[[], Case]]:
-        """Return a fresh group, and what makes a later one of it by what the assignor gave."""
+        """Return a new group, and a function that derives the next group from the assignment."""
         source = random.Random(f"{seed}/{number}/server")
         scale = LARGE if number % _EVERY == 1 else SMALL
         fresh = fresh_case(source, scale)
         return fresh, lambda: self._later(source, fresh, scale)
 
     def _later(self, source: random.Random, case: Case, scale: Scale) -> Case:
-        """Go on from what it gave: some members go, some come, topics grow, come and go."""
+        """Derive the next group from an assignment: members leave and join; topics grow, appear and disappear."""
         shares = self._shares(case)
         counts = {
             topic: count + source.randrange(4) if source.random() < 0.3 else count
@@ -90,7 +90,7 @@ class ServerCheck:
         return Case(Cluster(counts, racks), subscriptions)
 
     def failure_of(self, case: Case) -> tuple[Case, str] | None:
-        """Return the smallest group found on which something does not hold, and what; None: all is well."""
+        """Return the smallest failing group found and the property that it breaks; None if all hold."""
         failure = self._failure(case)
         if failure is None:
             return None
@@ -178,7 +178,7 @@ def _id_of(topic: str) -> UUID:
 
 
 def _missing(spec: "GroupSpec", given: Mapping[str, Mapping[UUID, Any]]) -> str | None:
-    """Return which partition nobody got although its topic has a subscriber."""
+    """Return a partition that was not assigned although its topic has a subscriber."""
     subscribed = {each for member in spec.members.values() for each in member.subscribed}
     for topic_id in subscribed:
         topic = spec.topics[topic_id]

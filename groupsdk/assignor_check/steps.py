@@ -6,7 +6,7 @@ from typing import Any, Self
 
 
 class TooManySteps(BaseException):
-    """The code went on for more lines than it may.
+    """The code executed more lines than the limit.
 
     Not an Exception, so that code that catches those does not go on.
     """
