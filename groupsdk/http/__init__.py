@@ -1,1 +1,1 @@
-"""HTTP for those parts that answer to it: the REST interface of workers and the live page."""
+"""The HTTP server behind the workers' REST interface and the live page."""

@@ -1,4 +1,4 @@
-"""Decide who may ask: no page of another site, and only those who know the password.
+"""Control access: reject cross-site requests, and require the password where one is set.
 
 A browser on a machine that reaches a server sends requests for any page. Three headers tell them apart, which pages
 cannot choose freely: Host (DNS rebinding), Origin (requests across sites) and Content-Type (forms and text/plain, which
@@ -40,12 +40,12 @@ PROBE: Final = "groupsdk.probe"
 
 
 def error_answer(code: int, text: str) -> JSONResponse:
-    """Return the answer to a request that could not be met."""
+    """Return an error response."""
     return JSONResponse({"error_code": code, "message": text}, code)
 
 
 class RequestGuard:
-    """Lets requests in whose Host, Origin and Content-Type a page of another site cannot have.
+    """Accepts only requests whose Host, Origin and Content-Type a page of another site cannot send.
 
     Args:
         app: what is behind.
@@ -100,7 +100,7 @@ class RequestGuard:
 
 
 def _authority(url: str) -> tuple[str, int | None]:
-    """Return the host, in lower case, and the port of a URL; "" for what is none."""
+    """Return the host, in lower case, and the port of a URL; "" if it has none."""
     try:
         parts = urlsplit(url)
         if "@" in parts.netloc or parts.path not in ("", "/") or parts.query or parts.fragment:
@@ -120,7 +120,7 @@ def _is_address(name: str) -> bool:
 
 
 def _wrong_type(headers: Headers) -> tuple[int, str] | None:
-    """Return what to answer to a body that is not JSON; browsers ask first before they send JSON elsewhere."""
+    """Return the response to a body that is not JSON; browsers send a preflight request before cross-site JSON."""
     kind = headers.get("content-type")
     if kind is None and headers.get("content-length", "0") == "0" and not _is_chunked(headers):
         return None
@@ -135,7 +135,7 @@ def _is_chunked(headers: Headers) -> bool:
 
 
 class PasswordBrake:
-    """Counts wrong passwords by address: after 5, each further one makes the address wait, up to a minute.
+    """Counts wrong passwords by address: after 5, each further one delays the address, by up to a minute.
 
     Args:
         clock: the time.
@@ -146,12 +146,12 @@ class PasswordBrake:
         self._wrong: OrderedDict[str, tuple[int, float, float]] = OrderedDict()
 
     def wait_s(self, address: str) -> float:
-        """Return for how many seconds no password of an address is looked at; 0: it is."""
+        """Return for how many seconds passwords from an address are still rejected unchecked; 0 if they are checked."""
         _, until_s, _ = self._wrong.get(_network(address), (0, 0.0, 0.0))
         return max(0.0, until_s - self._clock.now_ms() / 1_000)
 
     def wrong(self, address: str) -> None:
-        """Take note of a wrong password."""
+        """Count a wrong password."""
         key, now_s = _network(address), self._clock.now_ms() / 1_000
         count, _, last_s = self._wrong.pop(key, (0, 0.0, now_s))
         count = 1 if now_s - last_s > _FORGOTTEN_S else count + 1
@@ -165,12 +165,12 @@ class PasswordBrake:
             self._wrong.popitem(last=False)
 
     def right(self, address: str) -> None:
-        """Forget what was wrong before."""
+        """Reset the count after a right password."""
         self._wrong.pop(_network(address), None)
 
 
 def _network(address: str) -> str:
-    """Return what one client has of addresses: one of IPv4, and 2**64 of IPv6."""
+    """Return the network that counts as one client: a single IPv4 address, or an IPv6 /64."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -179,19 +179,19 @@ def _network(address: str) -> str:
 
 
 class SignedRequests(Protocol):
-    """Knows the requests that are signed in place of a password."""
+    """Recognises and verifies requests that carry a signature instead of a password."""
 
     def are(self, request: Request) -> bool:
-        """Return whether a request says that it is signed."""
+        """Return whether a request carries a signature."""
         ...
 
     async def body(self, request: Request) -> bytes | Response:
-        """Return the body of a request that says so, or the answer to one whose signature is wrong."""
+        """Return the body of a signed request, or the error response if its signature is wrong."""
         ...
 
 
 class BasicAuthentication:
-    """Lets those in who know the password (RFC 7617), and those whose requests are signed.
+    """Accepts requests with the right password (RFC 7617) or a valid signature.
 
     Args:
         app: what is behind.
@@ -272,7 +272,7 @@ class BasicAuthentication:
 
 
 def _is_probe(request: Request) -> bool:
-    """Return whether a request is a health probe, as of Kubernetes, which knows no password."""
+    """Return whether a request is a health probe, such as Kubernetes', which sends no password."""
     return (
         request.method in ("GET", "HEAD")
         and request.url.path in _PROBED

@@ -25,7 +25,7 @@ _REPEAT_MS: Final = 60_000
 
 
 class RepeatedWarnings(logging.Filter):
-    """Lets each warning through once a minute, with how often it was held back: clients write these lines.
+    """Lets each warning through once a minute, with a count of those suppressed: clients can cause these lines.
 
     Args:
         clock: the time.
@@ -58,7 +58,7 @@ logger.addFilter(RepeatedWarnings())
 
 
 class BoundedConnection(H11Protocol):
-    """One connection, which is ended where its client takes too long. Subclasses of `bounded` are given to uvicorn."""
+    """A connection that is closed if its client takes too long. uvicorn is given the subclasses that `bounded` makes."""
 
     most: ClassVar[int]
     request_s: ClassVar[float]
@@ -77,7 +77,7 @@ class BoundedConnection(H11Protocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether the client has to go on: there is no whole request, or it does not read the answer."""
+        """Whether the connection waits for its client: the request is incomplete, or the response is not being read."""
         cycle = self._cycle
         if cycle is None or cycle.response_complete or cycle.more_body:
             return True
@@ -118,7 +118,7 @@ class BoundedConnection(H11Protocol):
         self.transport.abort()
 
     def _make_room(self) -> None:
-        """End the connection that has kept this worker waiting for longest: slow ones cannot shut others out."""
+        """Close the connection that has waited longest for its client, so that slow clients cannot shut others out."""
         held = [cast(BoundedConnection, each) for each in self.connections]
         idle = [each for each in held if each is not self and each.waits_for_client]
         victim = min(idle, key=lambda each: each.since_s, default=self)
@@ -131,7 +131,7 @@ class BoundedConnection(H11Protocol):
 
 
 def bounded(settings: HttpSettings) -> type[BoundedConnection]:
-    """Return the class of a server's connections."""
+    """Return the connection class for one server."""
     limits = {"most": settings.max_connections, "request_s": settings.request_timeout_s}
     return type("Connection", (BoundedConnection,), limits)
 
@@ -145,7 +145,7 @@ ENDING: Final = "groupsdk.ending"
 
 
 class _Server(uvicorn.Server):
-    """Tells answers without end that the server ends, before it waits for them."""
+    """Tells endless responses that the server is stopping, before it waits for them to finish."""
 
     def __init__(self, config: uvicorn.Config, ending: asyncio.Event) -> None:
         super().__init__(config)
@@ -158,7 +158,7 @@ class _Server(uvicorn.Server):
 
 
 class HttpServer:
-    """Answers to HTTP on a thread of its own, from `start` to `stop`. A context manager.
+    """An HTTP server on a thread of its own, from `start` to `stop`. A context manager.
 
     Args:
         app: answers the requests.
@@ -212,7 +212,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port that the server listens on."""
         for server in self._server.servers:
             for each in server.sockets:
                 return int(each.getsockname()[1])
@@ -220,11 +220,11 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """The address that it listens on, as a URL that ends with "/"."""
+        """The URL that the server listens on, ending with "/"."""
         return f"{self._settings.url_of(self.port)}/"
 
     def start(self) -> None:
-        """Begin to listen.
+        """Start listening.
 
         Raises:
             ConfigError: the address cannot be used.

@@ -1,4 +1,4 @@
-"""Hold where a server of HTTP listens, and who may use it."""
+"""Settings of an HTTP server: where it listens, and who may use it."""
 
 import ipaddress
 import re
@@ -15,7 +15,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Where to listen.
+    """Where an HTTP server listens, and who may use it.
 
     Raises:
         ConfigError: it would be open to others without a user and a password.
@@ -62,7 +62,7 @@ class HttpSettings:
 
     @property
     def url(self) -> str:
-        """Where others reach it."""
+        """The URL under which others reach the server."""
         return self.advertised_url or self.url_of(self.port)
 
     def url_of(self, port: int) -> str:
@@ -128,7 +128,7 @@ class HttpSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches a host."""
+    """Return whether a host can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
