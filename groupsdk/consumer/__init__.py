@@ -1,4 +1,4 @@
-"""Read records as a member of a group: any assignor, the generation, and librdkafka's speed."""
+"""A group consumer: any assignor, access to the generation, and records read by librdkafka."""
 
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.consumer.consumer import GroupConsumer

@@ -1,4 +1,4 @@
-"""Use a consumer from asyncio: `AsyncGroupConsumer`."""
+"""The group consumer for asyncio: `AsyncGroupConsumer`."""
 
 import asyncio
 import weakref
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class AsyncGroupConsumer:
-    """`GroupConsumer` for asyncio; the names and their meanings are the same.
+    """`GroupConsumer` for asyncio; methods have the same names and meanings.
 
     The consumer runs on a thread of its own, so that neither librdkafka nor a rebalance holds the loop up,
     and a loop that is held up delays no heartbeat. The methods of a listener may be `def` or `async def`;
@@ -93,12 +93,12 @@ class AsyncGroupConsumer:
     async def subscribe(
         self, topics: TopicLike | Iterable[TopicLike], *, listener: object | None = None
     ) -> None:
-        """Read these topics from the next `poll` on."""
+        """Subscribe to topics; they are read from the next `poll` on."""
         on_loop = None if listener is None else _LoopListener(listener, self._thread)
         await self._run(partial(self._consumer.subscribe, topics, listener=on_loop))
 
     async def unsubscribe(self) -> None:
-        """Give everything up and leave the group."""
+        """Revoke all partitions and leave the group."""
         await self._run(self._consumer.unsubscribe)
 
     async def poll(self, timeout: float | None = None) -> Message | None:
@@ -108,7 +108,7 @@ class AsyncGroupConsumer:
         return batch[0] if batch else None
 
     async def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Message]:
-        """Return up to so many records."""
+        """Return up to `num_messages` records."""
         reads = self._consumer.reads
         return await self._read(lambda given_up: reads.consume(num_messages, timeout, given_up))
 
@@ -167,7 +167,7 @@ class AsyncGroupConsumer:
     async def store_offsets(
         self, message: Message | None = None, offsets: Sequence[NativePartition] | None = None
     ) -> None:
-        """Say what is processed, for the next commit."""
+        """Store offsets of processed records for the next commit."""
         await self._run(partial(self._consumer.store_offsets, message, offsets))
 
     async def committed(
@@ -181,23 +181,23 @@ class AsyncGroupConsumer:
         return await self._run(partial(self._consumer.position, list(partitions)))
 
     async def give_back(self) -> None:
-        """Have what the last `poll` or `consume` returned read again: it was not processed."""
+        """Rewind to read the records of the last `poll` or `consume` again, as they were not processed."""
         await self._run(self._consumer.give_back)
 
     async def count_processed(self) -> None:
-        """Count what the last `poll` or `consume` returned as processed now, and not at the next call."""
+        """Mark the records of the last `poll` or `consume` as processed now instead of at the next call."""
         await self._run(self._consumer.count_processed)
 
     async def seek(self, partition: NativePartition) -> None:
-        """Go on at the offset that the partition carries."""
+        """Seek to the offset that the partition carries."""
         await self._run(partial(self._consumer.seek, partition))
 
     async def pause(self, partitions: Iterable[PartitionLike]) -> None:
-        """Return no more records of these until `resume`."""
+        """Pause partitions: return none of their records until `resume`."""
         await self._run(partial(self._consumer.pause, list(partitions)))
 
     async def resume(self, partitions: Iterable[PartitionLike]) -> None:
-        """Return records of these again."""
+        """Resume paused partitions."""
         await self._run(partial(self._consumer.resume, list(partitions)))
 
     async def get_watermark_offsets(
@@ -210,7 +210,7 @@ class AsyncGroupConsumer:
     async def offsets_for_times(
         self, partitions: Iterable[NativePartition], timeout: float | None = None
     ) -> list[NativePartition]:
-        """Return for each partition the first offset whose record is as late as the time in the `offset` given."""
+        """Return, for each partition, the first offset whose timestamp is at or after the time given in `offset`."""
         return await self._run(partial(self._consumer.offsets_for_times, list(partitions), timeout))
 
     async def list_topics(
@@ -249,7 +249,7 @@ class AsyncGroupConsumer:
         return self._consumer.generation()
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these for the connections that are made from now on; from any thread."""
+        """Use these credentials for connections opened from now on. Thread-safe."""
         self._consumer.set_sasl_credentials(username, password)
 
     def generation_if_stable(self) -> Generation | None:
@@ -285,7 +285,7 @@ class AsyncGroupConsumer:
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        """Commit, give everything up, leave the group. Harmless when repeated; a listener may do it too."""
+        """Commit, revoke all partitions and leave the group. Harmless when repeated; a listener may call it."""
         if self._closed or self._thread.forked:
             return
         self._closed = self._ending = True
@@ -369,7 +369,7 @@ class AsyncGroupConsumer:
         return await asyncio.shield(self._start(work))
 
     def _start(self, work: Callable[[], T]) -> "_Outcome[T]":
-        """Have the consumer's thread do something."""
+        """Start a job on the consumer's thread."""
         outcome: _Outcome[T] = _Outcome(loop=asyncio.get_running_loop())
         self._put(outcome, work)
         return outcome
@@ -383,7 +383,7 @@ class AsyncGroupConsumer:
 
 
 class _Outcome(asyncio.Future[T]):
-    """What becomes of a job of the consumer's thread."""
+    """The outcome of a job on the consumer's thread."""
 
     void = False
     """Nobody wants it any more: it is not begun, if it is not yet."""
@@ -421,7 +421,7 @@ class _Outcome(asyncio.Future[T]):
 
 
 class _LoopListener:
-    """Calls a listener's methods on the loop, and serves the consumer meanwhile."""
+    """Calls a listener's methods on the loop, while the consumer's thread goes on serving jobs."""
 
     def __init__(self, listener: object, thread: JobThread) -> None:
         self._listener = listener
@@ -442,7 +442,7 @@ class _LoopListener:
 
 
 class _Callback:
-    """A call of a listener's method, on the loop."""
+    """A call to a listener's method, made on the loop."""
 
     def __init__(self, thread: JobThread) -> None:
         self.thread = thread

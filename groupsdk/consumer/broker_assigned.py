@@ -1,4 +1,4 @@
-"""Decide for one consumer of the consumer protocol (KIP-848) what it subscribes to, gives up and takes."""
+"""The callbacks of a consumer that uses the consumer protocol (KIP-848)."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,7 +10,7 @@ from groupsdk.types import NO_GENERATION, Generation, GroupMembers, ProtocolMeta
 
 
 class BrokerAssignedCoordinator(PartitionOwner):
-    """The half of the contract that a consumer of the consumer protocol fills in (`GroupCallbacks`).
+    """Implements `GroupCallbacks` for a consumer that uses the consumer protocol.
 
     The broker assigns, so it is asked for no plan. What it is handed it takes up step by step: it gives up what is
     not in the assignment, commits and tells the listener that, and then takes what is new. The coordinator of the
@@ -20,7 +20,7 @@ class BrokerAssignedCoordinator(PartitionOwner):
     _generation_told: Generation = NO_GENERATION
 
     def metadata(self) -> list[ProtocolMetadata]:
-        """Return the topics subscribed to, with those that patterns of the client match, and the broker's pattern."""
+        """Return the subscribed topics, including those matched by client-side patterns, and the broker-side pattern."""
         subscription = self._subscribed()
         if subscription.has_patterns:
             view = self._topics.describe(None)
@@ -29,7 +29,7 @@ class BrokerAssignedCoordinator(PartitionOwner):
         return HeartbeatSubscription(topics, subscription.broker_pattern).protocols()
 
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        """Take note that nothing is owned any more: the member is about to join."""
+        """Drop all partitions: the member is about to join."""
         self._left = False
         self._lose(self.owned)
 
@@ -42,7 +42,7 @@ class BrokerAssignedCoordinator(PartitionOwner):
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
-        """Take up an assignment: first give up what is not in it, then take what is new.
+        """Apply an assignment: revoke the partitions that are not in it, then add the new ones.
 
         Where the user's code raises, all of it is done nevertheless, and the first exception is raised at the end;
         the second delivery, which that causes, then finds nothing to do but to acknowledge. Where it closes the
@@ -66,7 +66,7 @@ class BrokerAssignedCoordinator(PartitionOwner):
         errors.raise_first()
 
     def tell_epoch(self) -> None:
-        """Tell the listener of a member epoch that came without another assignment.
+        """Tell the listener about a new member epoch that leaves the assignment unchanged.
 
         Whoever keeps the generation as a fencing token must not miss it.
         """

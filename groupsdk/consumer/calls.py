@@ -1,4 +1,4 @@
-"""Ask the coordinator something, and wait for the answer."""
+"""Blocking requests to the group coordinator."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Ask = Callable[[CoordinatorRequest], Future[Response]]
 
 
 class CallGivenUpError(Exception):
-    """Nobody waits for a call any more.
+    """The caller no longer waits for this call.
 
     Args:
         asked: the attempt that is still under way, if there is one.
@@ -35,7 +35,7 @@ class CallGivenUpError(Exception):
 
 
 class CoordinatorCalls:
-    """Calls with retries, on the caller's thread; heartbeats go on meanwhile.
+    """Makes requests with retries on the caller's thread; heartbeats continue meanwhile.
 
     Args:
         ask: sends a request, as `GroupMember.ask` does.
@@ -55,7 +55,7 @@ class CoordinatorCalls:
     def call(
         self, request: CoordinatorRequest, read: Callable[[Any], T], timeout_ms: int | None
     ) -> T:
-        """Return what `read` makes of the answer; repeats for as long as errors are retriable.
+        """Return the result of `read` on the response; retries while errors are retriable.
 
         A member epoch that is not the newest any more is as good as retriable: the next attempt is sent under the
         epoch of that moment.
@@ -92,7 +92,7 @@ class CoordinatorCalls:
             attempts += 1
 
     def call_once(self, answer: "Future[Response]", read: Callable[[Any], T]) -> T:
-        """Return what `read` makes of an answer that is there.
+        """Return the result of `read` on a response that has arrived.
 
         Raises:
             GroupSdkError: why there is no answer, or what its error codes mean.
@@ -100,7 +100,7 @@ class CoordinatorCalls:
         return read(answer.result(0))
 
     def wait(self, answer: "Future[Response]", timeout_ms: int) -> bool:
-        """Wait for an answer; tell whether it, or the reason why there is none, is there."""
+        """Wait for a response; return whether the response or its error has arrived."""
         if self.given_up is None:
             # not futures.wait(): a Ctrl-C within that could leave the answer locked, and the engine waiting for it
             with suppress(TimeoutError):
@@ -120,7 +120,7 @@ class CoordinatorCalls:
     def check_wanted(
         self, asked: "Future[Response] | None" = None, error: GroupSdkError | None = None
     ) -> None:
-        """Go on only if somebody waits.
+        """Raise if the caller no longer waits.
 
         Raises:
             CallGivenUpError: nobody does; carries the arguments.

@@ -1,4 +1,4 @@
-"""Store offsets under the generation that they were read in, at once or in the background."""
+"""Commit offsets under the generation in which they were read, synchronously or in the background."""
 
 import logging
 from collections import deque
@@ -38,14 +38,14 @@ _LOOK_MS: Final = 20
 
 
 class CommittingMember(Protocol):
-    """The member under whose generation offsets are stored."""
+    """The member under whose generation offsets are committed."""
 
     def snapshot(self) -> MemberSnapshot:
         """Return its state."""
         ...
 
     def give_up_join(self) -> None:
-        """Free the way to the coordinator from a join that waits there."""
+        """Abandon a parked JoinGroup, which blocks the connection to the coordinator."""
         ...
 
 
@@ -63,7 +63,7 @@ class _Pending:
 
 
 class Committer:
-    """Stores the offsets of one consumer; belongs to one thread.
+    """Commits the offsets of one consumer; belongs to one thread.
 
     Every commit carries generation, member id and instance id of one snapshot: the broker refuses it once
     the group has gone on without this member. What the answer says of the membership, the member has heeded
@@ -91,7 +91,7 @@ class Committer:
         self._last_number = 0
 
     def commit(self, offsets: Offsets, timeout_ms: int | None) -> None:
-        """Store offsets, with retries.
+        """Commit offsets, with retries.
 
         Raises:
             CallGivenUpError: nobody waits for it any more; it is made in the background.
@@ -121,7 +121,7 @@ class Committer:
             raise self._failed(snapshot, error) from error
 
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None = None) -> None:
-        """Store offsets in the background; `settle` tells how it ended.
+        """Commit offsets in the background; `settle` reports the result.
 
         A commit that failed by something passing is repeated, unless a later one has been made by then: repeated
         after that one, it would set the group back.
@@ -143,7 +143,7 @@ class Committer:
         return bool(self._pending)
 
     def settle(self, *, last: bool = False) -> None:
-        """Call the callbacks of the commits that have ended, in order; raises what they raise.
+        """Call the callbacks of finished commits in order; their exceptions are raised.
 
         Args:
             last: whether none is repeated any more; what would be has failed, then.
@@ -172,7 +172,7 @@ class Committer:
         return self._last_number
 
     def _superseded(self, pending: _Pending) -> bool:
-        """Return whether a commit must not be made again: a newer one was, or there is another assignment.
+        """Return whether a commit must not be retried: there is a newer one, or the assignment has changed.
 
         The second is not the broker's to tell: with members of KIP-848 in the group, the generation may be the
         same, in which it takes offsets of partitions that are another member's by now.
@@ -181,7 +181,7 @@ class Committer:
         return pending.number != self._last_number or pending.snapshot.assignment_epoch != epoch
 
     def _repeat(self, pending: _Pending, error: GroupSdkError) -> bool:
-        """Make it be asked again, unless a newer commit makes it void."""
+        """Retry a commit, unless a newer one supersedes it."""
         if not repeatable(error) or pending.attempts >= _RETRIES:
             return False
         if self._superseded(pending):
@@ -230,7 +230,7 @@ class Committer:
         return snapshot
 
     def _failed(self, snapshot: MemberSnapshot, error: GroupSdkError | None) -> CommitFailedError:
-        """Say what it means that the member has no generation, or that the group refuses it."""
+        """Build the error for a commit without a generation, or one that the group refuses."""
         if snapshot.assignment_epoch == 0:
             return CommitFailedError(
                 f"group={snapshot.group_id}: this consumer has not joined yet, and without a generation nobody"

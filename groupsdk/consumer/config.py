@@ -1,4 +1,4 @@
-"""Hold a consumer's settings: the member's, its own, and those that go on to librdkafka."""
+"""A consumer's settings: the member's, the consumer's own, and those passed to librdkafka."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ _OURS_ALONE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """Where to begin without a committed offset, or with one that the log does not have.
+    """Where to start without a committed offset, or if the committed offset is out of range.
 
     Attributes:
         strategy: "earliest", "latest", "none" for an error, or "by_duration".
@@ -80,7 +80,7 @@ class OffsetReset:
 
     @property
     def native(self) -> str:
-        """The word for librdkafka, which does not know durations: those are looked up for it."""
+        """The value for librdkafka, which does not support durations: their offsets are looked up for it."""
         return self.strategy if self.strategy in ("earliest", "latest") else "error"
 
     def normal(self, text: str) -> str:
@@ -189,7 +189,7 @@ class ConsumerConfig:
             self.consumer_member()  # which checks what is only its own
 
     def consumer_member(self) -> ConsumerMemberConfig:
-        """Return how it is a member by the consumer protocol."""
+        """Return the member's configuration for the consumer protocol."""
         given = {each.name: getattr(self.member, each.name) for each in fields(MemberConfig)}
         for name in ("session_timeout_ms", "heartbeat_interval_ms"):
             del given[name]
@@ -199,7 +199,7 @@ class ConsumerConfig:
 
     @property
     def assignor_of_its_own(self) -> str | None:
-        """Return the name of an assignor that no broker has, if the settings ask for one."""
+        """Return the name of a configured assignor that brokers do not have; None otherwise."""
         return next(
             (
                 each.name
@@ -273,7 +273,7 @@ class ConsumerConfig:
 
 
 def _refuse_classic(given: Mapping[str, Any]) -> None:
-    """Refuse settings that only the classic protocol has, as Kafka's client does.
+    """Reject settings that only the classic protocol has, as Kafka's client does.
 
     Raises:
         ConfigError: one is given; says what takes its place.
@@ -288,7 +288,7 @@ def _refuse_classic(given: Mapping[str, Any]) -> None:
 
 
 def refusal(told: str) -> str:
-    """Say that librdkafka refuses its settings, and which one of ours was meant where it does not know a key.
+    """Build the error for settings that librdkafka refuses, suggesting our setting for an unknown key.
 
     Args:
         told: librdkafka's own words, with the key in quotes.
@@ -307,7 +307,7 @@ def refusal(told: str) -> str:
 def _librdkafka(
     member: MemberConfig, rest: Mapping[str, Any], own: Mapping[str, Any], reset: str
 ) -> dict[str, Any]:
-    """Return the settings of a consumer that reads and does nothing else."""
+    """Return librdkafka's settings for a consumer that only reads."""
     refused = sorted(_OURS_ALONE & rest.keys())
     if refused:
         raise ConfigError(
@@ -352,7 +352,7 @@ def _dotted(name: str) -> str:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Return a value in its own type, where a file or the environment gave a text."""
+    """Convert a string from a file or the environment to the setting's type."""
     if not isinstance(value, str):
         return value
     if key.endswith(".ms") and value.strip().isdecimal():

@@ -32,7 +32,7 @@ def plain(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
 def offsets_of(
     message: Message | None, offsets: Sequence[NativePartition] | None
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return what to commit: the offset after a record, or the offsets that are given.
+    """Return the offsets to commit: the one after a record, or those given.
 
     Raises:
         ValueError: both are given or none, the message is an error, or an offset is none to go on at.

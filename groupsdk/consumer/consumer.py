@@ -1,4 +1,4 @@
-"""Read records as a member of a group: `GroupConsumer`."""
+"""The group consumer: `GroupConsumer`."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 class GroupConsumer:
-    """A consumer whose membership is groupsdk's and whose records are librdkafka's.
+    """A consumer with groupsdk's group membership that reads records through librdkafka.
 
     The interface is that of confluent-kafka's `Consumer`, with any assignor, the generation, and a listener
     whose exceptions come out of `poll`. It shares its group with Java's, librdkafka's and other consumers.
@@ -148,7 +148,7 @@ class GroupConsumer:
         on_revoke: PartitionsCallback | None = None,
         on_lost: PartitionsCallback | None = None,
     ) -> None:
-        """Read these topics from the next `poll` on, in place of those before.
+        """Subscribe to topics, in place of the previous subscription; they are read from the next `poll` on.
 
         Args:
             topics: names, and patterns: compiled, or texts that start with "^"; or a `SubscriptionPattern`.
@@ -175,7 +175,7 @@ class GroupConsumer:
 
     @guarded
     def unsubscribe(self) -> None:
-        """Give everything up and leave the group, until the next `subscribe`."""
+        """Revoke all partitions and leave the group until the next `subscribe`."""
         self._session.member.leave_group("the consumer has unsubscribed")
         self._session.coordinator.subscription = None
 
@@ -191,7 +191,7 @@ class GroupConsumer:
     # Reading.
 
     def poll(self, timeout: float | None = None) -> Message | None:
-        """Return the next record, or an error of librdkafka's as a message.
+        """Return the next record, or a message that carries an error of librdkafka.
 
         Args:
             timeout: seconds to wait at most; None or negative: for ever.
@@ -203,7 +203,7 @@ class GroupConsumer:
         return self._loop.read(timeout, self._reader.poll)
 
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Message]:
-        """Return up to so many records, librdkafka's own list of them.
+        """Return a list of up to `num_messages` records.
 
         It waits for the first one for up to `timeout`, and for more of them for a twentieth of a second:
         what was handed out must be in the user's hands before the group may go on.
@@ -238,7 +238,7 @@ class GroupConsumer:
 
     @guarded
     def give_back(self) -> None:
-        """Have what the last `poll` or `consume` returned read again: it was not processed.
+        """Rewind to read the records of the last `poll` or `consume` again, as they were not processed.
 
         Leaving a ``with`` block by an exception does that, so that nothing of it is committed. What was committed
         already stays so: another owner goes on after it.
@@ -247,7 +247,7 @@ class GroupConsumer:
 
     @guarded
     def count_processed(self) -> None:
-        """Count what the last `poll` or `consume` returned as processed now, and not at the next call.
+        """Mark the records of the last `poll` or `consume` as processed now instead of at the next call.
 
         From here on `give_back` gives none of it back, and an interrupted read brings none of it a second time. For
         whoever commits elsewhere, as transactions do.
@@ -256,7 +256,7 @@ class GroupConsumer:
 
     @guarded
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
-        """Return no more records of these until `resume`; they stay this consumer's own.
+        """Pause partitions: return none of their records until `resume`; the consumer keeps owning them.
 
         Raises:
             ValueError: one is not assigned to this consumer.
@@ -265,7 +265,7 @@ class GroupConsumer:
 
     @guarded
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
-        """Return records of these again."""
+        """Resume paused partitions."""
         self._reader.resume(plain(partitions))
 
     def paused(self) -> list[TopicPartition]:
@@ -274,7 +274,7 @@ class GroupConsumer:
 
     @guarded
     def seek(self, partition: NativePartition) -> None:
-        """Go on at the offset that the partition carries; in `on_partitions_assigned`: begin there.
+        """Seek to the offset that the partition carries; in `on_partitions_assigned`, it sets the start offset.
 
         Raises:
             ValueError: it is not assigned to this consumer.
@@ -307,7 +307,7 @@ class GroupConsumer:
     def store_offsets(
         self, message: Message | None = None, offsets: Sequence[NativePartition] | None = None
     ) -> None:
-        """Say what is processed, for the next commit; with enable.auto.offset.store=false.
+        """Store offsets of processed records for the next commit; requires enable.auto.offset.store=false.
 
         Args:
             message: the record that was processed last of its partition.
@@ -335,7 +335,7 @@ class GroupConsumer:
         callback: CommitCallback | None = None,
         timeout: float | None = None,
     ) -> list[NativePartition]:
-        """Commit offsets under this consumer's generation; the broker refuses them once that is over.
+        """Commit offsets under this consumer's generation; the broker refuses them after it has ended.
 
         Args:
             message: the record that was processed last: commits the offset after it.
@@ -388,7 +388,7 @@ class GroupConsumer:
     def offsets_for_times(
         self, partitions: Iterable[NativePartition], timeout: float | None = None
     ) -> list[NativePartition]:
-        """Return for each partition the first offset whose record is at least as late as a time.
+        """Return, for each partition, the first offset whose timestamp is at or after a given time.
 
         Args:
             partitions: any partitions, with the time as their `offset`, in milliseconds since 1970.
@@ -473,7 +473,7 @@ class GroupConsumer:
         self._session.member.request_rejoin(reason)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these for the connections that are made from now on; from any thread.
+        """Use these credentials for connections opened from now on. Thread-safe.
 
         librdkafka, which reads, is told at the next `poll` or `consume`.
 
@@ -497,7 +497,7 @@ class GroupConsumer:
         timeout: float = 30.0,
         operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        """Commit, give everything up, leave the group (or not, see `operation`). Harmless when repeated.
+        """Commit, revoke all partitions and leave the group (or not, see `operation`). Harmless when repeated.
 
         Args:
             timeout: seconds to wait at most, the last commit included; the consumer is closed in any case.
@@ -535,11 +535,11 @@ class GroupConsumer:
 
     @property
     def reads(self) -> ReadLoop:
-        """The reads behind `poll` and `consume`, which can be given up one by one."""
+        """The read loop behind `poll` and `consume`, whose reads can be cancelled one by one."""
         return self._loop
 
     def call_until(self, given_up: "Future[None]", call: Callable[[], T]) -> T:
-        """Make a call of this consumer that waits for the coordinator no longer than until a future is done.
+        """Make a blocking call of this consumer that ends early once a future is done.
 
         Raises:
             CallGivenUpError: it was done first. What the coordinator was asked goes on.

@@ -1,4 +1,4 @@
-"""Decide for one consumer of the classic protocol what it joins with, what it gives up and what it gets."""
+"""The callbacks of a consumer that uses the classic protocol."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ from groupsdk.types import GroupMembers, ProtocolMetadata
 
 
 class ConsumerCoordinator(PartitionOwner):
-    """What a consumer of the classic protocol joins with, gives up and gets, as Kafka's class of this name.
+    """Builds subscriptions, revokes and adds partitions for the classic protocol, as Kafka's class of this name.
 
     Args:
         strategies: the assignors that it offers.
@@ -56,7 +56,7 @@ class ConsumerCoordinator(PartitionOwner):
     # What the member asks and tells, see `GroupCallbacks`.
 
     def metadata(self) -> list[ProtocolMetadata]:
-        """Return one subscription for each assignor: topics, what is owned since when, the rack."""
+        """Return one subscription for each assignor: topics, owned partitions with their generation, rack."""
         subscription = self._subscribed()
         if subscription.has_patterns:
             view = self._topics.describe(None)
@@ -79,7 +79,7 @@ class ConsumerCoordinator(PartitionOwner):
         ]
 
     def on_join_prepare(self, generation: int, member_id: str) -> None:
-        """Give up what is lost, or what the rebalance protocol says.
+        """Revoke lost partitions, or those that the rebalance protocol requires.
 
         Eager: everything. Cooperative: only topics that are not subscribed to any more.
         """
@@ -99,7 +99,7 @@ class ConsumerCoordinator(PartitionOwner):
     def perform_assignment(
         self, leader_id: str, protocol: str, members: GroupMembers
     ) -> Mapping[str, bytes]:
-        """Share the group's topics out by the assignor that the group agreed on."""
+        """Assign the group's partitions with the assignor that the group agreed on."""
         assignor = self._strategies.chosen(protocol)
         subscriptions = decode_subscriptions(members)
         topics = _topics_of(subscriptions)
@@ -116,7 +116,7 @@ class ConsumerCoordinator(PartitionOwner):
         return encode_assignments(plan)
 
     def on_assignment_skipped(self, leader_id: str, protocol: str, members: GroupMembers) -> None:
-        """Watch the group's topics from here on, as its leader; its assignments stay (KIP-814)."""
+        """Start watching the group's topics as its leader; assignments stay as they are (KIP-814)."""
         subscriptions = decode_subscriptions(members)
         topics = _topics_of(subscriptions)
         racks = any(each.rack_id for each in subscriptions.values())
@@ -127,7 +127,7 @@ class ConsumerCoordinator(PartitionOwner):
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
-        """Take up an assignment: first give up what is not in it, then take what is new.
+        """Apply an assignment: revoke the partitions that are not in it, then add the new ones.
 
         Where the user's code raises, all of it is done nevertheless, and the first exception is raised at
         the end; the second delivery, which that causes, then finds nothing to do. Where it closes the
@@ -166,7 +166,7 @@ class ConsumerCoordinator(PartitionOwner):
 
 
 def check_revoked_first(name: str, subscriptions: GroupSubscription, plan: GroupAssignment) -> None:
-    """Refuse a plan that gives to one member what another one still has to give up in the same round.
+    """Reject a plan that assigns a partition which another member still has to revoke in the same rebalance.
 
     The two would own it at the same time (KIP-429).
 

@@ -1,4 +1,4 @@
-"""Choose the protocol of a consumer's membership (`group.protocol`), and say why."""
+"""Choose a consumer's group protocol (`group.protocol`), and record the reason."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
@@ -31,7 +31,7 @@ class GroupProtocol:
 
     @classmethod
     def of(cls, config: ConsumerConfig) -> Self:
-        """Return what the settings say."""
+        """Return the protocol that the settings ask for."""
         if config.group_protocol != "auto":
             return cls(config.group_protocol, f"group.protocol={config.group_protocol}")
         own = config.assignor_of_its_own
@@ -40,11 +40,11 @@ class GroupProtocol:
         return cls("consumer", "the broker is yet to be asked", auto=True, undecided=True)
 
     def accepted(self) -> Self:
-        """Return it as the one that the broker has taken."""
+        """Return the same protocol, marked as accepted by the broker."""
         return replace(self, why="the broker serves it", undecided=False)
 
     def without(self, error: GroupSdkError, *, joined: bool) -> "GroupProtocol | None":
-        """Return the protocol to use instead where this error refuses the one in use; None: it stays.
+        """Return the fallback protocol if this error rejects the current one; None to keep it.
 
         Args:
             error: what the member raised.

@@ -1,4 +1,4 @@
-"""Let one thread at a time use a consumer, its listeners not poll it, and no forked child touch it."""
+"""Guard a consumer against concurrent use, polling from its listeners, and use in a forked child."""
 
 import os
 from collections.abc import Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class OneUser(OneThread):
-    """Refuses whoever may not use the consumer at present; nobody waits."""
+    """Rejects calls that may not use the consumer at present, without waiting."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -28,12 +28,12 @@ class OneUser(OneThread):
 
     @property
     def forked(self) -> bool:
-        """Whether this is another process than the consumer's: neither heartbeats nor librdkafka came along."""
+        """Whether this process is a fork of the consumer's: heartbeats and librdkafka do not survive a fork."""
         return os.getpid() != self._pid
 
     @override
     def check(self, visit: Visit, *, within_callbacks: bool) -> None:
-        """Refuse a call that is in the list.
+        """Reject a call that conflicts with those in progress.
 
         Raises:
             ConcurrentUseError: another thread is in, or this one is in a listener and wants to drive.
@@ -51,7 +51,7 @@ class OneUser(OneThread):
 
 
 class Guarded(Protocol):
-    """An object that one thread at a time may use."""
+    """An object that only one thread at a time may use."""
 
     _guard: OneUser
 
@@ -60,7 +60,7 @@ G = TypeVar("G", bound=Guarded)
 
 
 def guarded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
-    """Let one thread at a time into a method, listeners as well.
+    """Restrict a method to one thread at a time; listeners may call it.
 
     Raises:
         ConcurrentUseError: another thread uses the object.

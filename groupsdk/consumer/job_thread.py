@@ -1,4 +1,4 @@
-"""Do one job after the other on a thread of its own, for a caller that must not block."""
+"""Run jobs one after the other on a thread of their own, for callers that must not block."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ _LOOK_S: Final = 1.0
 
 
 class JobThread:
-    """A thread that does jobs in the order in which they come, and others while one of them waits for a loop.
+    """A thread that runs jobs in order, and runs later ones while a job waits for an event loop.
 
     It starts with the first job. What a job raises is logged: a job whose outcome matters tells it itself.
 
@@ -44,11 +44,11 @@ class JobThread:
 
     @property
     def forked(self) -> bool:
-        """Whether this is another process, to which the thread did not come along."""
+        """Whether this process is a fork, in which the thread does not exist."""
         return os.getpid() != self._pid
 
     def put(self, loop: asyncio.AbstractEventLoop, job: Job, *, within: bool = True) -> None:
-        """Have a job done behind those before; on the loop.
+        """Queue a job; call on the loop.
 
         Args:
             loop: where the callbacks that it causes belong.
@@ -69,11 +69,11 @@ class JobThread:
         self._jobs.put((loop, job, within))
 
     def end(self) -> None:
-        """Have the thread end behind the jobs before; from any thread, the garbage collector's as well."""
+        """End the thread after the queued jobs; callable from any thread, including during garbage collection."""
         self._jobs.put(None)
 
     def serve_until_done(self, running: "Future[Any]", loop: asyncio.AbstractEventLoop) -> None:
-        """Do further jobs until a future of the loop is done; on this thread, within a job.
+        """Run further jobs until a future of the loop is done; called on this thread, within a job.
 
         Raises:
             EngineError: the loop was closed before.
@@ -118,4 +118,4 @@ class JobThread:
 
 
 def _nothing() -> None:
-    """Make a waiting thread look again."""
+    """Do nothing; queued to wake a waiting thread."""

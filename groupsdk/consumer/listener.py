@@ -1,4 +1,4 @@
-"""The contract of a rebalance listener, and the calls of its methods."""
+"""The rebalance listener interface, and the calls to it."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -19,12 +19,12 @@ class CallbackTimes(Protocol):
     """Measures the methods of a listener, e.g. `ConsumerMetrics`."""
 
     def callback(self, kind: Callback) -> AbstractContextManager[None]:
-        """Measure the block, in which the method runs."""
+        """Time the block in which the method runs."""
         ...
 
 
 class RebalanceListener(Protocol):
-    """Is told what a consumer gets and gives up (`ConsumerRebalanceListener`); each method may be left out.
+    """Hears which partitions a consumer gains and loses (`ConsumerRebalanceListener`); every method is optional.
 
     All of it runs inside the calls of the thread that polls, under no lock. It may use the consumer: commit,
     seek, pause; not poll. What it raises reaches the caller of `poll`, and the rebalance goes on all the same
@@ -32,13 +32,13 @@ class RebalanceListener(Protocol):
     """
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Take up partitions; called after every rebalance, also with none. `seek` says where to begin."""
+        """Start work on partitions; called after every rebalance, even with none. `seek` sets the start offset."""
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Give up partitions that are still this consumer's own: the last chance to flush and commit."""
+        """Stop work on partitions that this consumer still owns: the last chance to flush and commit."""
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Drop partitions that others may have already: what is flushed now could overwrite theirs.
+        """Drop partitions that others may own already; flushing now could overwrite their work.
 
         Without this method, `on_partitions_revoked` is called, as in Kafka's client.
         """
@@ -52,7 +52,7 @@ class RebalanceListener(Protocol):
 
 
 class ListenerCalls:
-    """Calls the methods that a listener has, and measures them.
+    """Calls the methods that a listener implements, and times them.
 
     Args:
         listener: whom to call; may be replaced between two calls.
@@ -76,7 +76,7 @@ class ListenerCalls:
         self._call("on_partitions_revoked", partitions, "revoked")
 
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Call `on_partitions_lost`, or what stands in for it."""
+        """Call `on_partitions_lost`, or its fallback."""
         name = "on_partitions_lost"
         if getattr(self.listener, name, None) is None:
             name = "on_partitions_revoked"

@@ -32,7 +32,7 @@ CALLBACKS: Final[tuple[Callback, ...]] = ("revoked", "assigned", "lost")
 
 
 class ConsumerMetrics:
-    """Keep the metrics that a consumer has beside those of its member; for use by any thread.
+    """A consumer's metrics beyond those of its member. Thread-safe.
 
     Every answer to a commit counts, whatever its error code, as in Kafka's client.
 
@@ -60,7 +60,7 @@ class ConsumerMetrics:
 
     @contextmanager
     def callback(self, kind: Callback) -> Iterator[None]:
-        """Measure a listener's method; one that raises does not count, as in Kafka's client."""
+        """Time a listener's method; calls that raise do not count, as in Kafka's client."""
         began_ms = self._clock.now_ms()
         yield
         now_ms = self._clock.now_ms()

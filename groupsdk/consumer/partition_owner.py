@@ -1,6 +1,6 @@
-"""Own partitions as a member of a group: give up, lose, take, and tell the listener; in whatever protocol.
+"""Partition ownership of a group member in either protocol: revoke, lose, add, and tell the listener.
 
-It does no I/O of its own. What has to be read, stored or asked is behind the small contracts below, so that
+It does no I/O of its own. Reading, committing and metadata are behind the small interfaces below, so that
 whole groups run in one test without a broker.
 """
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class MemberSide(Protocol):
-    """The member that calls the coordinator back."""
+    """The member that invokes the callbacks."""
 
     def snapshot(self) -> MemberSnapshot:
         """Return its state."""
@@ -35,35 +35,35 @@ class MemberSide(Protocol):
 
 
 class Reading(Protocol):
-    """What reads the partitions and keeps their positions."""
+    """Reads the partitions and keeps their positions."""
 
     def commit_before_join(self) -> None:
-        """Store the positions of what is kept, if the settings say so, and do not wait for the answer."""
+        """Commit the positions of the partitions kept, if the settings say so, without waiting for the response."""
         ...
 
     def commit_before_revocation(self, partitions: Collection[TopicPartition]) -> None:
-        """Store the positions, if that is what the settings say; must not raise an `Exception`."""
+        """Commit the positions, if the settings say so; must not raise an `Exception`."""
         ...
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Own these from now on; reading them begins after the callbacks."""
+        """Add partitions; reading them starts after the callbacks."""
         ...
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these no more, and forget their positions."""
+        """Stop reading partitions, and forget their positions."""
         ...
 
 
 class Topics(Protocol):
-    """Knows the cluster's topics."""
+    """Describes the cluster's topics."""
 
     def describe(self, topics: Collection[str] | None) -> TopicView:
-        """Ask for topics; None for all."""
+        """Fetch topic metadata; None for all topics."""
         ...
 
 
 class PartitionOwner:
-    """The half of the contract that consumers of both protocols fill in alike (`GroupCallbacks`).
+    """The part of `GroupCallbacks` that is the same in both protocols.
 
     Args:
         reading: what reads.
@@ -97,7 +97,7 @@ class PartitionOwner:
         self._left = False
 
     def on_leave_prepare(self) -> None:
-        """Give everything up, but what a listener that causes this is about to give up anyway."""
+        """Revoke all partitions, except those that the listener which caused this is already revoking."""
         self._watch.forget()
         self._left = True
         snapshot = self._member().snapshot()
@@ -110,18 +110,18 @@ class PartitionOwner:
 
     @property
     def joined(self) -> bool:
-        """Whether an assignment has been taken up, if only an empty one, and the membership not lost since."""
+        """Whether an assignment, possibly empty, has been applied and the membership not lost since."""
         return self._completed is not None
 
     @property
     def leaving(self) -> bool:
-        """Whether the consumer gives everything up to leave the group."""
+        """Whether the consumer is revoking all partitions to leave the group."""
         return self._left
 
     # Details, for the coordinators of the two protocols.
 
     def _delivery(self, generation: int, member_id: str) -> tuple[Generation, int]:
-        """Return what tells one assignment from every other, and from its own second delivery."""
+        """Return a key that identifies one delivery of an assignment."""
         epoch = self._member().snapshot().assignment_epoch
         return Generation(generation, member_id, None), epoch
 
@@ -145,7 +145,7 @@ class PartitionOwner:
         self._log(logging.INFO, "owns %d partitions, %d of them new", len(assigned), len(added))
 
     def _tell(self, errors: "FirstError") -> None:
-        """Tell the listener what it has not heard of the last assignment."""
+        """Tell the listener the part of the last assignment that it has not heard yet."""
         while self._untold and not self._left:
             begun = self.listener.begun
             try:
@@ -182,7 +182,7 @@ class PartitionOwner:
 
     @contextmanager
     def _giving_up(self, partitions: frozenset[TopicPartition]) -> Iterator[None]:
-        """Own these until the user's code has heard of their loss, and name them to nobody a second time."""
+        """Keep owning partitions until the listener has heard of their loss, and report them only once."""
         begun, keep = self.listener.begun, False
         self._going |= partitions
         try:
@@ -229,7 +229,7 @@ class PartitionOwner:
 
 
 class FirstError:
-    """Keeps the first exception of several steps that must all be done."""
+    """Keeps the first exception of several steps that must all run."""
 
     def __init__(self) -> None:
         self._first: Exception | None = None

@@ -35,7 +35,7 @@ _POLL_S: Final = 0.05
 
 
 class _Lane:
-    """The records of one partition that are yet to be processed; one thread at a time is in it."""
+    """The unprocessed records of one partition; one thread at a time works on them."""
 
     __slots__ = ("busy", "cancelled", "done_offset", "queue")
 
@@ -48,7 +48,7 @@ class _Lane:
 
 
 class PartitionProcessor:
-    """Runs a handler for each record: partitions side by side, the records of one in their order.
+    """Runs a handler for each record: partitions in parallel, the records of one partition in order.
 
     A partition whose handler is slow is paused, and the member goes on polling: it keeps its membership
     however long a record takes. An offset is stored once its record is processed, and committed with the
@@ -119,7 +119,7 @@ class PartitionProcessor:
             self.step()
 
     def step(self, timeout: float = _POLL_S) -> int:
-        """Do one round: take records, hand them to the threads, store what is processed.
+        """Run one iteration: fetch records, hand them to the threads, store processed offsets.
 
         Returns:
             How many records were taken.
@@ -140,7 +140,7 @@ class PartitionProcessor:
         self._consumer.wakeup()
 
     def close(self) -> None:
-        """Wait for the handlers at work, commit and leave the group. Harmless when repeated."""
+        """Wait for running handlers, commit and leave the group. Harmless when repeated."""
         try:
             # First: while the group rebalances, closing the consumer has time for one commit.
             self._await_handlers(self._lanes)
@@ -164,12 +164,12 @@ class PartitionProcessor:
     # What the consumer tells, see `RebalanceListener`.
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Make room for what is new."""
+        """Create the queues of new partitions."""
         for partition in partitions:
             self._lanes[partition] = _Lane()
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Wait for the handlers at work on these, commit what they processed, and drop what waits."""
+        """Wait for the running handlers of these partitions, commit processed records, and drop queued ones."""
         try:
             self._await_handlers(partitions)
             self._store()
@@ -182,7 +182,7 @@ class PartitionProcessor:
             self._drop(partitions)
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Drop all of it."""
+        """Drop all queued records of these partitions."""
         self._drop(partitions)
 
     def _await_handlers(self, partitions: Iterable[TopicPartition]) -> None:
@@ -207,7 +207,7 @@ class PartitionProcessor:
     # Details.
 
     def _sort(self, batch: Iterable[Message]) -> None:
-        """Put records into the lanes of their partitions, and have a thread go to work on each."""
+        """Put records into the lanes of their partitions, and schedule a thread for each."""
         touched: dict[TopicPartition, _Lane] = {}
         for message in batch:
             error = message.error()
@@ -233,7 +233,7 @@ class PartitionProcessor:
             logger.warning("librdkafka: %s", error)
 
     def _work(self, lane: _Lane) -> None:
-        """Process what is in a lane, on a thread of the pool."""
+        """Process the records of a lane, on a thread of the pool."""
         while True:
             with self._lock:
                 if lane.cancelled or self._failure is not None or not lane.queue:
@@ -273,7 +273,7 @@ class PartitionProcessor:
             self._consumer.store_offsets(offsets=done)
 
     def _balance(self) -> None:
-        """Pause partitions of which too much waits, and resume those that have caught up."""
+        """Pause partitions with too many queued records, and resume those that have caught up."""
         paused = set(self._consumer.paused())
         full = []
         drained = []

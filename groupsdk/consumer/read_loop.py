@@ -1,4 +1,4 @@
-"""Read records for a caller, and look after the membership in between: `ReadLoop`."""
+"""Read records and serve the membership in between: `ReadLoop`."""
 
 from collections.abc import Callable
 from threading import get_ident
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class ReadLoop:
-    """What `poll` and `consume` do; belongs to the thread that the guard lets in.
+    """Implements `poll` and `consume`; belongs to the thread that the guard admits.
 
     Args:
         session: what is looked after, and tells whether reading is allowed.
@@ -57,7 +57,7 @@ class ReadLoop:
         self._session.member.wakeup()
 
     def nudge(self) -> None:
-        """Have a waiting read look again whether it is given up; from any thread."""
+        """Make a waiting read check again whether it was cancelled. Thread-safe."""
         self._session.member.wakeup()
 
     def poll(self, timeout: float | None, given_up: Callable[[], bool]) -> Message | None:
@@ -70,7 +70,7 @@ class ReadLoop:
         timeout: float | None,
         given_up: Callable[[], bool] | None = None,
     ) -> list[Message]:
-        """Return up to so many records; see `read` for the other arguments and the errors.
+        """Return up to `num_messages` records; see `read` for the other arguments and the errors.
 
         With none the membership is looked after, and that is all.
 
@@ -89,7 +89,7 @@ class ReadLoop:
         read: Callable[[float], T | None],
         given_up: Callable[[], bool] | None = None,
     ) -> T | None:
-        """Read what there is; look after the membership before that, every few milliseconds.
+        """Read available records; serve the membership first, every few milliseconds.
 
         Args:
             timeout: seconds to wait at most; None or negative: for ever.
@@ -146,7 +146,7 @@ class ReadLoop:
         read: Callable[[float], T | None],
         given_up: Callable[[], bool] | None,
     ) -> T | None:
-        """Look after the membership, then read; repeat until there is something, or time is over."""
+        """Serve the membership, then read; repeat until there are records or the time is over."""
         self._fresh_until_ms = 0
         session = self._session
         if session.coordinator.subscription is None:

@@ -1,4 +1,4 @@
-"""Read records through confluent-kafka: the partitions that are owned, and where reading them stands."""
+"""Read records of the owned partitions through confluent-kafka, and track their positions."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ _MARK_MS_EACH: Final = 2
 
 
 class Reader:
-    """The partitions of one consumer of confluent-kafka, which is a member of nothing.
+    """The owned partitions, read by a confluent-kafka consumer that joins no group.
 
     Owned partitions wait until it is known where to begin. Positions are not counted here, record by record:
     librdkafka knows them, and is asked when they are needed.
@@ -90,13 +90,13 @@ class Reader:
         self._marked_ms = 0
 
     def use_new_credentials(self) -> None:
-        """Tell librdkafka a new user name and password, where there are some."""
+        """Pass a new user name and password to librdkafka, if there are any."""
         found = self.credentials.take()
         if found is not None:
             self.native.set_sasl_credentials(*found)
 
     def serve(self) -> None:
-        """Take librdkafka's log lines and call its callbacks while nothing may be read.
+        """Serve librdkafka's logs and callbacks while nothing may be read.
 
         They come with a poll, and would pile up in memory for as long as an outage lasts. What is assigned is paused
         for that, until `go_on`: no record may come.
@@ -115,20 +115,20 @@ class Reader:
         self._interrupted = False
 
     def go_on(self) -> None:
-        """Read again what `serve` has paused."""
+        """Resume the partitions that `serve` paused."""
         held = (self._held & self.reading) - self.paused
         if held:
             self.native.resume(_natives(held))
         self._held = set()  # last: a signal's handler may raise in between
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Own these; `begin` starts reading them."""
+        """Add partitions; `begin` starts reading them."""
         self.epoch += 1
         self._mark = None
         self.waiting.update(partitions)
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these no more, and forget all about them."""
+        """Stop reading partitions, and forget their state."""
         self.epoch += 1
         gone = self.reading.intersection(partitions)
         if gone and not self.closed:  # by the listener that gives these up
@@ -147,7 +147,7 @@ class Reader:
             self._off.discard(partition)
 
     def mend(self, owned: Collection[TopicPartition]) -> None:
-        """Agree with librdkafka and the group again, after a signal's handler may have raised between any two steps.
+        """Restore consistency with librdkafka and the group after a signal handler may have raised between any two steps.
 
         What was torn is read again from its committed offset on.
 
@@ -174,7 +174,7 @@ class Reader:
         return self.waiting - self._seeks.keys()
 
     def begin(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Start reading the waiting partitions: where `seek` said, else at the committed offset.
+        """Start reading the waiting partitions at the offset set by `seek`, else at the committed offset.
 
         Args:
             committed: what is known of committed offsets; None where there is none. Partitions of which
@@ -224,7 +224,7 @@ class Reader:
     def _where_reset(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return where the setting has partitions begin; without those for which that is not known yet."""
+        """Return the reset offsets of partitions, without those that are not known yet."""
         strategy = self._reset.strategy
         if strategy == "none":
             return {}
@@ -257,7 +257,7 @@ class Reader:
             self._known_topics.add(topic)
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
-        """Return what librdkafka has, its own list; `handed_out` has to be told when the user has it."""
+        """Return librdkafka's list of records; call `handed_out` once the user has it."""
         self._before_reading()
         batch = self.native.consume(count, timeout_s)
         if self._reset.strategy == "by_duration":
@@ -268,7 +268,7 @@ class Reader:
         return batch
 
     def poll(self, timeout_s: float) -> Message | None:
-        """Return one record that librdkafka has; `handed_out` has to be told when the user has it."""
+        """Return one record of librdkafka; call `handed_out` once the user has it."""
         self._before_reading()
         message = self.native.poll(timeout_s)
         if message is None or (self._reset.strategy == "by_duration" and self._is_off(message)):
@@ -280,7 +280,7 @@ class Reader:
         return message
 
     def _is_off(self, message: Message) -> bool:
-        """Take up the error of a partition whose offset is out of range, which begins elsewhere then."""
+        """Handle an out-of-range error by resetting the partition's offset."""
         error = message.error()
         if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # its public name
             return False
@@ -310,7 +310,7 @@ class Reader:
         self._interrupted = True
 
     def handed_out(self) -> None:
-        """Note that what was read has reached the user."""
+        """Note that the records read have reached the user."""
         if not self._marks_all:
             # A copy of each batch would take some percent of the time. As long as there is a mark for all, a
             # list that the user has changed can be told, and the mark taken in its place.
@@ -318,7 +318,7 @@ class Reader:
         self._interrupted = False
 
     def refresh_mark(self, now_ms: int) -> None:
-        """Have the positions noted before the next read, if that was done some time ago.
+        """Note the positions before the next read, if they were last noted some time ago.
 
         An interrupted read goes back to them: confluent-kafka drops what it has read when the handler of a
         signal raises meanwhile, as that of Ctrl-C does, and librdkafka's positions are beyond it then. Noted
@@ -329,18 +329,18 @@ class Reader:
             self._mark = None
 
     def count_processed(self) -> None:
-        """Count what was handed out last as processed; what reached nobody is read again."""
+        """Mark the records last handed out as processed; undelivered ones are read again."""
         if self._interrupted:
             self._go_back()
         self._forget_last()
 
     def settle(self) -> None:
-        """Count what was handed out as processed, and let no interrupted read go back beyond it."""
+        """Mark records handed out as processed, so that no interrupted read goes back beyond them."""
         self.count_processed()
         self._mark = None
 
     def _go_back(self) -> None:
-        """Read again all since the mark: what an interrupted read has lost is among it."""
+        """Go back to the mark, to read again any records that an interrupted read has lost."""
         self._mark = None
         self._forget_last()
         for each in self._marked:
@@ -356,7 +356,7 @@ class Reader:
         return marked.offset if marked.offset >= 0 else self._starts[_plain(marked)].offset
 
     def give_back(self) -> None:
-        """Read again what was read last, of partitions that are still read."""
+        """Read the last records again, for partitions that are still owned."""
         if self._interrupted:
             self._go_back()
         last, count = self._last, self._last_count
@@ -381,7 +381,7 @@ class Reader:
     def positions(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the next record of each partition; None where that is not known before a first record."""
+        """Return the next offset of each partition; None if not known before a first record."""
         if self._interrupted:
             self._go_back()
         asked = list(partitions)
@@ -427,13 +427,13 @@ class Reader:
             self.native.incremental_assign([where])
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch these no more until `resume`; the position stays."""
+        """Stop fetching partitions until `resume`; their positions stay."""
         chosen = self._assigned(partitions)
         self.paused |= chosen
         self._pause(chosen & self.reading)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch these again."""
+        """Fetch partitions again."""
         chosen = self._assigned(partitions)
         natives = _natives((chosen & self.paused & self.reading) - self._held)
         self.paused -= chosen
@@ -456,7 +456,7 @@ class Reader:
     def watermarks(
         self, partition: TopicPartition, timeout_s: float, *, cached: bool
     ) -> tuple[int, int]:
-        """Return the first offset and the one after the last.
+        """Return the low and high watermark offsets.
 
         Raises:
             KafkaException: why there is no answer.
@@ -469,7 +469,7 @@ class Reader:
         return found
 
     def topics(self, topic: str | None, timeout_s: float) -> ClusterMetadata:
-        """Return what librdkafka is told of the cluster.
+        """Return librdkafka's cluster metadata.
 
         Raises:
             KafkaException: why there is no answer.
@@ -491,7 +491,7 @@ def _natives(partitions: Iterable[TopicPartition]) -> list[NativePartition]:
 
 
 def _is_place(offset: int) -> bool:
-    """Tell whether an offset always means the same record."""
+    """Return whether an offset always refers to the same record."""
     return offset >= 0 or offset == OFFSET_BEGINNING
 
 

@@ -1,4 +1,4 @@
-"""Keep one consumer going between two batches of records: its membership, its offsets, its topics."""
+"""Serve one consumer between two batches of records: its membership, offsets and topics."""
 
 import logging
 import weakref
@@ -49,7 +49,7 @@ _PASSING = (RebalanceInProgressError, StaleMemberEpochError, UnknownMemberIdErro
 
 
 class ConsumerSession:
-    """What `GroupConsumer` does besides handing out records; belongs to the thread that polls.
+    """The work of `GroupConsumer` besides returning records; belongs to the polling thread.
 
     Args:
         config: the settings.
@@ -81,13 +81,13 @@ class ConsumerSession:
         self._fetch_at_ms = 0
 
     def make_member(self) -> GroupMember:
-        """Return the member that calls the coordinator back; for tests to replace."""
+        """Return the member that invokes the callbacks; tests replace it."""
         new = self.protocol.name == "consumer"
         config = self.config.consumer_member() if new else self.config.member
         return GroupMember(self.coordinator, config, self.clock)
 
     def end_with(self, owner: object) -> None:
-        """Have the membership end where `owner` is dropped without a close."""
+        """End the membership if `owner` is dropped without a close."""
         self._owner = weakref.ref(owner)
         self.member.end_with(owner)
 
@@ -107,7 +107,7 @@ class ConsumerSession:
     def _begin_membership(
         self, listener: ListenerCalls, subscription: TopicSubscription | None
     ) -> None:
-        """Make coordinator and member of the protocol that is to be used."""
+        """Create the coordinator and the member for the chosen protocol."""
         config = self.config
         self._epoch_told_of: int | None = None
         self._watch = TopicWatch(config.metadata_max_age_ms)
@@ -125,7 +125,7 @@ class ConsumerSession:
         self.committer = Committer(self.calls, self.member, self.clock, lambda: coordinator.leaving)
 
     def _poll_member(self, wait_ms: int) -> None:
-        """Look after the membership; with group.protocol=auto, in the classic protocol where the new one is refused.
+        """Serve the membership; with group.protocol=auto, fall back to the classic protocol if the new one is refused.
 
         Raises:
             GroupSdkError: what went wrong with the membership.
@@ -150,7 +150,7 @@ class ConsumerSession:
             self._epoch_told_of = version  # last: what an interruption has cut short is done again
 
     def _go_over(self, protocol: GroupProtocol, subscription: TopicSubscription | None) -> None:
-        """Be a member by another protocol from now on.
+        """Switch the membership to another protocol.
 
         Raises:
             Exception: what the listener raised about the loss of what was owned; the change is made all the same.
@@ -177,7 +177,7 @@ class ConsumerSession:
         )
 
     def step(self, wait_ms: int) -> None:
-        """Do all that is due, and wait so long at most for something to happen to the membership."""
+        """Do all work that is due, and wait up to the given time for a membership event."""
         self.reader.use_new_credentials()
         self.committer.settle()
         if self._ended():  # by the callback of a commit
@@ -191,11 +191,11 @@ class ConsumerSession:
             self._begin(wait_ms)
 
     def may_read(self) -> bool:
-        """Tell whether the group cannot have given this consumer's partitions to others yet."""
+        """Return whether the group cannot have reassigned this consumer's partitions yet."""
         return bool(self.reader.reading) and self.member.snapshot().holds
 
     def all_metrics(self) -> dict[str, float]:
-        """Return the member's metrics, and those of commits and listeners."""
+        """Return the metrics of the member, commits and listeners."""
         return self.member.metrics() | self.metrics.snapshot(len(self.coordinator.owned))
 
     # Offsets.
@@ -203,7 +203,7 @@ class ConsumerSession:
     def processed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is to be committed of these partitions, other than what has been already."""
+        """Return the offsets of these partitions to commit, without those already committed."""
         if self.config.enable_auto_offset_store:
             known = self.reader.positions(partitions)
         else:
@@ -219,7 +219,7 @@ class ConsumerSession:
         offsets: dict[TopicPartition, OffsetAndMetadata],
         callback: CommitCallback | None = None,
     ) -> None:
-        """Commit in the background, and remember what then need not be committed again."""
+        """Commit in the background, and remember the offsets so that they are not committed again."""
         snapshot = self.member.snapshot()
 
         def done(error: GroupSdkError | None, _: object) -> None:
@@ -242,7 +242,7 @@ class ConsumerSession:
     def _log_failed_commit(
         self, level: int, snapshot: MemberSnapshot, error: GroupSdkError
     ) -> None:
-        """Log a failed commit, of those in a row ever fewer: in an outage each interval brings one."""
+        """Log failed commits, ever fewer of a series: in an outage, each interval adds one."""
         suffix = ""
         if level > logging.DEBUG:
             level, suffix = self._repeats.thinned("commit", level)
@@ -257,14 +257,14 @@ class ConsumerSession:
         )
 
     def note_committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Remember what is stored of the partitions that are still owned."""
+        """Remember the committed offsets of partitions that are still owned."""
         owned = self.coordinator.owned
         self._committed |= {each: offset for each, offset in offsets.items() if each in owned}
 
     def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Ask for committed offsets, until none of them is part of an open transaction.
+        """Fetch committed offsets, retrying until none is part of an open transaction.
 
         Raises:
             RequestTimeoutError: some still are when the time is over.
@@ -296,7 +296,7 @@ class ConsumerSession:
     # What the coordinator asks of those who read (`Reading`) and who know the topics (`Topics`).
 
     def commit_before_join(self) -> None:
-        """Store what is processed; the coordinator takes it before the join behind it."""
+        """Commit processed offsets; the coordinator handles the commit before the join that follows."""
         if not self.config.enable_auto_commit or not self.coordinator.owned:
             return
         try:
@@ -307,7 +307,7 @@ class ConsumerSession:
             )
 
     def commit_before_revocation(self, partitions: Collection[TopicPartition]) -> None:
-        """Store what is processed; a failure is logged, since the rebalance goes on all the same."""
+        """Commit processed offsets; a failure is only logged, since the rebalance goes on regardless."""
         if not self.config.enable_auto_commit:
             return
         try:
@@ -325,20 +325,20 @@ class ConsumerSession:
             )
 
     def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Own these from now on."""
+        """Add partitions."""
         if not self.coordinator.owned.difference(partitions):  # the first ones
             self._auto_commit_at_ms = self.clock.now_ms() + self.config.auto_commit_interval_ms
         self.reader.take(partitions)
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these no more."""
+        """Stop reading partitions."""
         self.reader.release(partitions)
         for partition in partitions:
             self.stored.pop(partition, None)
             self._committed.pop(partition, None)
 
     def describe(self, topics: Collection[str] | None) -> TopicView:
-        """Ask for topics."""
+        """Fetch topic metadata."""
         request = topics_request(topics, create=self.config.allow_auto_create_topics)
         return self.calls.call(request, read_topics, self._callback_timeout_ms())
 
@@ -413,7 +413,7 @@ class ConsumerSession:
             self.member.request_rejoin(reason)
 
     def _begin(self, wait_ms: int) -> None:
-        """Start reading what was assigned, at the committed offsets, which have to be asked for first."""
+        """Start reading assigned partitions at their committed offsets, after fetching those."""
         unplaced = self.reader.unplaced
         if not unplaced:
             self.reader.begin({})

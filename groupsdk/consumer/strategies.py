@@ -1,4 +1,4 @@
-"""Hold the assignors that a consumer offers its group, and the rebalance protocol that follows from them."""
+"""The assignors that a consumer supports, and the rebalance protocol that follows from them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -62,7 +62,7 @@ class Strategies:
 
 
 def check_exists(name: str, cluster: Cluster, plan: GroupAssignment) -> None:
-    """Refuse a plan with partitions that do not exist: their members would wait for them and read nothing.
+    """Reject a plan with partitions that do not exist: members would wait for them and read nothing.
 
     Args:
         name: the assignor's.

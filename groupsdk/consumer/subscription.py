@@ -1,4 +1,4 @@
-"""Hold what a consumer is subscribed to: topics by name, or those that patterns match."""
+"""A consumer's subscription: topics by name, or topics matched by patterns."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -13,7 +13,7 @@ _PATTERN_MARK: Final = "^"
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPattern:
-    """A pattern that the broker matches with the topics (Java's class of this name, KIP-848).
+    """A topic pattern evaluated by the broker (Java's class of this name, KIP-848).
 
     The client needs to know no topic for it, and every member has the same idea of what matches. Only the consumer
     protocol has it.
@@ -80,16 +80,16 @@ class TopicSubscription:
 
     @property
     def has_patterns(self) -> bool:
-        """Whether the topics of the cluster have to be known."""
+        """Whether matching needs the topics of the cluster."""
         return bool(self._patterns)
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics to join with, sorted: those named, and those matched so far."""
+        """The topics of the subscription, sorted: those named, and those matched so far."""
         return tuple(sorted(self._names | self._matched))
 
     def match(self, topics: Iterable[str], internal: Collection[str] = ()) -> bool:
-        """Take note of the cluster's topics; tell whether that changes what is subscribed to."""
+        """Match patterns against the cluster's topics; return whether the subscription changes."""
         before = self._matched
         self._matched = frozenset(
             topic
@@ -100,7 +100,7 @@ class TopicSubscription:
         return self._matched | self._names != before | self._names
 
     def wants(self, topic: str) -> bool:
-        """Tell whether a partition of this topic may be assigned.
+        """Return whether a partition of this topic may be assigned.
 
         The leader may know of a topic that a pattern matches before this consumer does.
         """

@@ -1,4 +1,4 @@
-"""Read what brokers tell about topics, and see when the leader's picture of them is out of date."""
+"""Read topic metadata, and notice when the leader's metadata is out of date."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ _MISSING_AGAIN_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """The topics of a cluster, as one broker saw them at one moment."""
+    """The topics of a cluster, as one broker described them."""
 
     partition_counts: dict[str, int] = field(default_factory=dict)
     replica_racks: dict[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class TopicView:
     unauthorized: frozenset[str] = frozenset()
 
     def cluster(self, topics: Iterable[str], *, racks: bool) -> Cluster:
-        """Return those of the topics that are known, for an assignor."""
+        """Return the known ones of these topics, for an assignor."""
         known = [topic for topic in topics if topic in self.partition_counts]
         return Cluster(
             {topic: self.partition_counts[topic] for topic in known},
@@ -49,7 +49,7 @@ class TopicView:
 
 
 def topics_request(topics: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
-    """Ask for topics; None for all of them.
+    """Build a metadata request; None for all topics.
 
     Args:
         topics: their names.
@@ -60,7 +60,7 @@ def topics_request(topics: Iterable[str] | None, *, create: bool = False) -> Met
 
 
 def read_topics(response: MetadataResponse) -> TopicView:
-    """Read the answer.
+    """Read a metadata response.
 
     A topic that does not exist (yet) is not in it; its partitions are numbered from 0 without gaps.
 
@@ -95,7 +95,7 @@ def read_topics(response: MetadataResponse) -> TopicView:
 
 
 class TopicWatch:
-    """Decides when to look at the topics again, and whether what is seen calls for a rebalance.
+    """Decides when to refresh topic metadata, and whether a change requires a rebalance.
 
     The leader watches the topics of its whole group: it alone knows them, and it alone assigns. Whoever has
     subscribed with a pattern watches all topics.
@@ -112,18 +112,18 @@ class TopicWatch:
         self._racks = False
 
     def assigned(self, topics: Collection[str], cluster: Cluster, *, racks: bool) -> None:
-        """Note what the group was assigned by, or what a leader saw that left its assignments as they are (KIP-814)."""
+        """Note the metadata behind the group's assignment, or seen by a leader that kept assignments (KIP-814)."""
         self._group_topics = frozenset(topics)
         self._assigned = cluster
         self._racks = racks
 
     def forget(self) -> None:
-        """Watch nothing for the group: another member leads."""
+        """Stop watching for the group: another member leads."""
         self._group_topics = frozenset()
         self._assigned = None
 
     def due(self, now_ms: int, *, has_patterns: bool) -> bool:
-        """Tell whether to look now."""
+        """Return whether a refresh is due."""
         if not self._group_topics and not has_patterns:
             return False
         if self._looked_ms is None:
@@ -137,13 +137,13 @@ class TopicWatch:
         return now_ms - self._looked_ms >= age_ms
 
     def asks(self, now_ms: int, *, has_patterns: bool, create: bool = False) -> MetadataRequest:
-        """Return what to ask now."""
+        """Return the metadata request to send."""
         self._looked_ms = now_ms
         wanted = None if has_patterns else sorted(self._group_topics)
         return topics_request(wanted, create=create)
 
     def seen(self, view: TopicView) -> str | None:
-        """Take in what was seen; return why the group has to rebalance, or None."""
+        """Process new metadata; return the reason for a rebalance, or None."""
         if not self._group_topics:
             return None
         cluster = view.cluster(sorted(self._group_topics), racks=self._racks)

@@ -34,13 +34,13 @@ _OVER: Final = (KafkaError._STATE, KafkaError._FATAL)  # noqa: SLF001  # their p
 
 
 class Transaction:
-    """What a handler produces with."""
+    """The producer interface that a handler uses."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
 
     def produce(self, topic: str, **record: Any) -> None:
-        """Write a record as part of the transaction; waits where the producer's queue is full.
+        """Produce a record within the transaction; blocks while the producer's queue is full.
 
         Args:
             topic: where to.
@@ -68,14 +68,14 @@ Handler = Callable[[Sequence[Message], Transaction], object]
 
 
 class _RefusedError(KafkaException):
-    """The producer refuses a record: an error of the transaction, and none of the handler's own."""
+    """The producer refused a record: an error of the transaction, not of the handler."""
 
     def __init__(self, error: KafkaException) -> None:
         super().__init__(*error.args)
 
 
 class _Phase(Enum):
-    """How far a batch is: what has to be undone or found out if the loop is interrupted now."""
+    """The progress of a batch: what must be undone or determined if the loop is interrupted now."""
 
     IDLE = auto()
     READING = auto()
@@ -87,7 +87,7 @@ class _Phase(Enum):
 
 
 class TransactionLoop:
-    """Reads batches of records, and commits what a handler makes of each together with its offsets (KIP-447).
+    """Reads batches of records, and commits the handler's output of each together with its offsets (KIP-447).
 
     The transaction carries the generation in which the records were read. The broker refuses it once the group has gone
     on without this consumer; then it is aborted, and the next owner reads the records. An interrupted or failed batch is
@@ -148,7 +148,7 @@ class TransactionLoop:
         self._give_up: Deadline | None = None
 
     def run(self) -> None:
-        """Process records until `stop`; the transaction at work is finished first.
+        """Process records until `stop`; the current transaction is finished first.
 
         Raises:
             TransactionFatalError: the producer is of no use any more: end the process and start it again.
@@ -161,7 +161,7 @@ class TransactionLoop:
             self.step()
 
     def step(self, timeout: float = 1.0) -> int:
-        """Do one batch, or none if no record comes.
+        """Process one batch, or none if no record arrives.
 
         Args:
             timeout: seconds to wait at most for records.
@@ -270,7 +270,7 @@ class TransactionLoop:
             raise
 
     def _retry(self, error: Exception) -> None:
-        """Undo a batch, which is then read again by whoever owns its partitions."""
+        """Undo a batch; the owner of its partitions reads it again."""
         self._aborted += 1
         snapshot = self._consumer.snapshot()
         logger.warning(
@@ -288,7 +288,7 @@ class TransactionLoop:
             time.sleep(_AGAIN_S * min(self._aborted, 10))
 
     def _settle(self) -> None:
-        """Undo what is half done, or find out that it is done."""
+        """Abort an unfinished transaction, or determine that it was committed."""
         if self._failed is not None:
             return
         if self._phase is _Phase.DECIDING:
@@ -326,7 +326,7 @@ class TransactionLoop:
         self._phase = _Phase.IDLE
 
     def _call(self, call: Callable[[float], object]) -> None:
-        """Have librdkafka do something, for as long as its errors pass.
+        """Call librdkafka, retrying while its errors are retriable.
 
         Raises:
             TransactionFatalError: the producer is of no use any more, or `stop` has been called and time is over.
@@ -371,5 +371,5 @@ class TransactionLoop:
 
 
 def _of_transaction(error: KafkaException) -> bool:
-    """Whether the transaction failed, and not something of the handler's own."""
+    """Whether the transaction failed, as opposed to the handler."""
     return isinstance(error, _RefusedError) or bool(error.args[0].txn_requires_abort())
