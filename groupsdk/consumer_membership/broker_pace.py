@@ -1,4 +1,4 @@
-"""Keep a member's deadlines where the broker sets the pace: its interval, and how long a session lasts."""
+"""A member's deadlines under the heartbeat interval and session timeout that the broker sets."""
 
 from random import Random
 from typing import Final, Self
@@ -38,7 +38,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
 
     @classmethod
     def of(cls, config: ConsumerMemberConfig, backoff: ExponentialBackoff, random: Random) -> Self:
-        """Return the deadlines of a member that has heard nothing of its broker yet."""
+        """Return the deadlines of a member that has had no response from its broker yet."""
         return cls(
             session_timeout_ms=_guessed_ms(config.heartbeat_interval_ms),
             rebalance_timeout_ms=config.poll_interval_ms,
@@ -49,7 +49,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         )
 
     def paced(self, interval_ms: int, now_ms: int) -> None:
-        """Take the interval that an answer named; one that is no interval is passed over."""
+        """Apply the heartbeat interval from a response; an invalid one is ignored."""
         if not 0 < interval_ms <= _LONGEST_MS or interval_ms == self._interval_ms:
             return
         self._interval_ms = interval_ms
@@ -62,14 +62,14 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         self._set_session()
 
     def soon(self, now_ms: int) -> None:
-        """Have the next heartbeats come early, at growing distances: partitions are about to move."""
+        """Send the next heartbeats early, at growing intervals: partitions are about to move."""
         self._early.joined()
         next_ms = now_ms + self._early.distance_ms(now_ms)
         self.next_ms = next_ms if self.next_ms is None else min(self.next_ms, next_ms)
 
     @override
     def enable(self, now_ms: int) -> None:
-        """Start the deadlines anew; the first heartbeat is due at once."""
+        """Restart the deadlines; the first heartbeat is due at once."""
         super().enable(now_ms)
         self.next_ms = now_ms
 
@@ -79,11 +79,11 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
             self.next_ms = max(self.next_ms, until_ms)
 
     def asks_session_at_ms(self) -> int:
-        """Return when to ask for the session timeout."""
+        """Return when to request the session timeout."""
         return self._ask_at_ms
 
     def session_request(self, group_id: str, now_ms: int) -> DescribeConfigsRequest:
-        """Return the question how long a session of this group lasts."""
+        """Return the request for the group's session timeout."""
         self._ask_at_ms = now_ms + ASK_EVERY_MS
         self._asked_since_change = True
         resource = DescribeConfigsResource(
@@ -92,7 +92,7 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
         return DescribeConfigsRequest(resources=(resource,))
 
     def session_told(self, response: DescribeConfigsResponse) -> str | None:
-        """Take the session timeout from an answer; return why there is none in it."""
+        """Apply the session timeout from a response; return the reason if it has none."""
         for result in response.results:
             if result.error_code:
                 return f"{ErrorCode.of(result.error_code).name}: {result.error_message or ''}"
@@ -111,12 +111,12 @@ class BrokerPacedHeartbeat(HeartbeatTimer):
 
     @property
     def session_timeout_ms(self) -> int:
-        """How long the member takes its session to last."""
+        """The session timeout that the member assumes."""
         return self._session_timeout_ms
 
     @property
     def interval_ms(self) -> int:
-        """How often to heartbeat, by the broker's word."""
+        """The heartbeat interval set by the broker."""
         return self._interval_ms
 
     def _set_session(self) -> None:

@@ -1,4 +1,4 @@
-"""Send what the caller asks of its coordinator beside the membership: commits, offsets, topics.
+"""Send the caller's own requests to the coordinator: commits, offset fetches, metadata.
 
 As Kafka's `CommitRequestManager`: a commit carries the member epoch of the moment at which it is *sent*, which may
 be newer than that of the moment at which it was made. The epoch grows while the member keeps its partitions, and
@@ -29,14 +29,14 @@ _PROCEED = ConsumerReply(ConsumerReaction.PROCEED, "")
 
 
 class CallerRequests:
-    """Sends the requests of the caller. Each gets exactly one answer or error."""
+    """Sends the caller's requests. Each gets exactly one response or error."""
 
     def __init__(self, member: Member, membership: ConsumerMembership) -> None:
         self._member = member
         self._membership = membership
 
     def send(self, event: CallerRequest) -> Action:
-        """Send a request, or answer at once why it cannot be sent now."""
+        """Send a request, or fail it at once if it cannot be sent now."""
         member = self._member
         asked = f"{event.request.api.key.name} of group {member.config.group_id!r}"
         refusal: GroupSdkError | None = None
@@ -80,7 +80,7 @@ class CallerRequests:
 
 
 def reply_to_caller(response: object) -> tuple[ConsumerReply, int]:
-    """Return what a member does about the answer to a request of the caller's, and the error code behind it."""
+    """Return the reaction to a response to the caller's request, and the error code behind it."""
     for code in error_codes(response):
         reply = REQUEST_REPLIES.get(ErrorCode.of(code), _PROCEED)
         if reply.reaction is not ConsumerReaction.PROCEED:

@@ -1,4 +1,4 @@
-"""Hold the settings of a member of the consumer protocol: `ConsumerMemberConfig`."""
+"""The settings of a member of the consumer protocol: `ConsumerMemberConfig`."""
 
 from typing import Any, Final
 

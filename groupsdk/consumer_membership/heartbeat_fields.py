@@ -1,4 +1,4 @@
-"""Write the heartbeats of the consumer protocol: everything when joining, later only what has changed.
+"""Build the heartbeats of the consumer protocol: all fields when joining, later only changed ones.
 
 As Kafka's `ConsumerHeartbeatRequestManager.HeartbeatState`. What was last *sent* counts, so whenever an answer
 may have been lost, `forget` has the next heartbeat say everything again.
@@ -30,7 +30,7 @@ PartitionsById = Mapping[UUID, frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class LocalAssignment:
-    """The partitions of a member, and which number its assignment has among those of its membership.
+    """A member's partitions, and the number of the assignment within its membership.
 
     The number tells two assignments of the same partitions apart, as Kafka's `LocalAssignment` does.
     """
@@ -40,7 +40,7 @@ class LocalAssignment:
     partitions: PartitionsById
 
     def followed_by(self, partitions: PartitionsById) -> "LocalAssignment":
-        """Return the next assignment; this one where it is the same."""
+        """Return the next assignment, or this one if the partitions are the same."""
         if self.number >= 0 and partitions == self.partitions:
             return self
         return LocalAssignment(self.number + 1, partitions)
@@ -50,7 +50,7 @@ NO_ASSIGNMENT: Final = LocalAssignment(-1, {})
 
 
 class HeartbeatFields:
-    """Remembers what the coordinator was last told.
+    """Remembers the fields that were last sent to the coordinator.
 
     Args:
         config: the member's settings.
@@ -70,14 +70,14 @@ class HeartbeatFields:
         """Whether the rebalance timeout and the assignor were sent: they never change."""
 
     def forget(self) -> None:
-        """Have the next heartbeat say everything: it is not known what has arrived."""
+        """Send all fields with the next heartbeat, since it is unknown which have arrived."""
         self._topics = None
         self._pattern = _NOT_SENT
         self.knows_owned = False
         self._constants = False
 
     def join(self, subscription: HeartbeatSubscription) -> ConsumerGroupHeartbeatRequest:
-        """Ask to be let in, owning nothing."""
+        """Build the heartbeat that joins the group, owning nothing."""
         self.forget()
         return self.heartbeat(JOIN_EPOCH, subscription, {}, rack=True)
 
@@ -89,7 +89,7 @@ class HeartbeatFields:
         *,
         rack: bool = False,
     ) -> ConsumerGroupHeartbeatRequest:
-        """Say that the member lives, and what has changed.
+        """Build a heartbeat with the fields that have changed.
 
         Args:
             epoch: the member's.
@@ -124,7 +124,7 @@ class HeartbeatFields:
         return request
 
     def leave(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """Say that the member goes, for good or to come back."""
+        """Build the heartbeat that leaves the group, for good or temporarily."""
         self.forget()
         return ConsumerGroupHeartbeatRequest(
             group_id=self._config.group_id,

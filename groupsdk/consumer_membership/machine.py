@@ -1,4 +1,4 @@
-"""Decide for one member of the consumer protocol: an event and the time go in, actions come out."""
+"""The state machine of one consumer-protocol member: an event and the time go in, actions come out."""
 
 import base64
 import logging
@@ -78,7 +78,7 @@ class ConsumerMembershipMachine:
         """The whole state, for the caller's side; the same object for as long as nothing in it changes."""
 
     def handle(self, event: events.Event, now_ms: int) -> list[Action]:
-        """Take in what happened and return what is to be done, in order.
+        """Process an event and return the actions to carry out, in order.
 
         Args:
             event: what happened.
@@ -373,7 +373,7 @@ class ConsumerMembershipMachine:
     # What is due.
 
     def _advance(self) -> list[Action]:
-        """Do all that is due by now, and set the timer for what is due next."""
+        """Do all work that is due, and set the timer for the next deadline."""
         now_ms = self._member.now_ms
         actions, next_ms = do_what_is_due(self._deadlines, now_ms)
         if self._close_by_ms is None and not self._stopped:

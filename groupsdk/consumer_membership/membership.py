@@ -1,4 +1,4 @@
-"""Carry a member of the consumer protocol through its states: join, take up, acknowledge, lose, leave."""
+"""The states of a consumer-protocol member: join, reconcile, acknowledge, get fenced, leave."""
 
 import logging
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ FIRST_JOIN: Final = "the member joins for the first time"
 
 
 class ConsumerMembership:
-    """Where a member stands, what it was told, and the call that its caller is to run.
+    """A member's state, its assignment, and the callback that its caller is to run.
 
     Mirrors Kafka's `ConsumerMembershipManager`. Everything happens at `member.now_ms`.
     """
@@ -93,7 +93,7 @@ class ConsumerMembership:
     # What the caller reports.
 
     def ask_again(self, reason: str) -> None:
-        """Ask the caller what it subscribes to, since that may have changed.
+        """Ask the caller for its subscription, which may have changed.
 
         An assignment that waits for the caller, or that it is taking up, is handed over again afterwards: it may
         hold topics that are not subscribed to any more.
@@ -106,7 +106,7 @@ class ConsumerMembership:
             self.reconciliation.withdraw()
 
     def prepared(self, call_id: int, protocols: Sequence[ProtocolMetadata]) -> None:
-        """Take what the caller subscribes to; it knows by now that it has nothing, where that is so."""
+        """Apply the caller's subscription; by now the caller knows if it has lost its partitions."""
         if not self._takes(call_id):
             return
         try:
@@ -126,7 +126,7 @@ class ConsumerMembership:
             self._pace.hurry(self._member.now_ms)
 
     def delivered(self, call_id: int) -> None:
-        """Take note that the caller has taken an assignment up, and have that acknowledged at once."""
+        """Note that the caller has applied an assignment, and acknowledge it at once."""
         if not self._takes(call_id):
             return
         self.reconciliation.taken_up()
@@ -135,7 +135,7 @@ class ConsumerMembership:
         self._pace.hurry(self._member.now_ms)
 
     def call_failed(self, call_id: int, description: str) -> None:
-        """Take note that the user's code raised; the caller has the exception."""
+        """Note that user code raised; the caller has the exception."""
         call, member = self.call, self._member
         if call is None or call.call_id != call_id:
             return
@@ -151,12 +151,12 @@ class ConsumerMembership:
             )
 
     def fatal_raised(self) -> None:
-        """Have the error of a member that was refused for good raised again: it is, by every call."""
+        """Raise the fatal error again: every call raises it."""
         if self.fatal is not None and self._member.failure is None:
             self._member.fail(self.fatal)
 
     def leave(self, operation: GroupMembershipOperation, reason: str) -> list[Action]:
-        """Go, with everything given up already: the caller does that before it asks to leave."""
+        """Leave the group; the caller has revoked all partitions before."""
         self.call, self._refresh = None, None
         self._needs_prepare = True
         self.reconciliation.delivered = False
@@ -170,7 +170,7 @@ class ConsumerMembership:
         return actions
 
     def leave_for_poll_timeout(self) -> list[Action]:
-        """Go since the caller is away; it hears of its loss when it comes back, and the member joins again."""
+        """Leave because the caller stopped polling; on its next poll it hears of the loss, and the member rejoins."""
         member = self._member
         member.caller_present = False
         if self.state not in HEARTBEATING:
@@ -193,7 +193,7 @@ class ConsumerMembership:
     # What the coordinator answers.
 
     def accepted(self, sent_ms: int, response: ConsumerGroupHeartbeatResponse) -> None:
-        """Take the answer to a heartbeat: epoch, interval and, where it changed, the assignment."""
+        """Process a heartbeat response: epoch, interval and, if it changed, the assignment."""
         member, epoch = self._member, response.member_epoch
         joining = self.state is ConsumerMemberState.JOINING
         self._fences_in_a_row = 0
@@ -215,7 +215,7 @@ class ConsumerMembership:
                 self._begin_reconciling()
 
     def nonsense(self, response: ConsumerGroupHeartbeatResponse) -> str | None:
-        """Return what is wrong with an answer without an error; None: nothing."""
+        """Return what is invalid in a response without an error code; None if nothing."""
         if response.member_id is not None and response.member_id != self._member_id:
             return f"is for the member {response.member_id!r}, not for {self._member_id!r}"
         epoch, told = self._member.generation.generation_id, response.member_epoch
@@ -229,7 +229,7 @@ class ConsumerMembership:
         return None
 
     def fence(self, why: str) -> None:
-        """Be out of the group by the coordinator's word, and join again once the caller knows."""
+        """Handle being fenced: leave the group, and rejoin once the caller knows."""
         member = self._member
         if self.recorder.is_open:
             member.metrics.rebalance_failed(member.now_ms)
@@ -240,7 +240,7 @@ class ConsumerMembership:
         self._tell_loss()
 
     def refuse_for_good(self, error: GroupSdkError) -> None:
-        """Be out of the group, and have the error raised by every call once the caller knows."""
+        """Handle a fatal error: leave the group; every call raises the error once the caller knows."""
         member = self._member
         self.fatal = error
         member.metrics.rebalance_failed(member.now_ms)
@@ -249,7 +249,7 @@ class ConsumerMembership:
         self._tell_loss()
 
     def say_everything(self) -> None:
-        """Have the next heartbeat say everything: it is not known what has arrived."""
+        """Send all fields with the next heartbeat, since it is unknown which have arrived."""
         self._fields.forget()
         self.leave_sent = False
 
@@ -274,7 +274,7 @@ class ConsumerMembership:
         return actions
 
     def advance_call(self) -> list[Action]:
-        """Have the caller called where that is due."""
+        """Issue the callback that is due, if any."""
         member = self._member
         if not self._can_call:
             return []
@@ -287,7 +287,7 @@ class ConsumerMembership:
 
     @property
     def prepare_at_ms(self) -> int | None:
-        """When the caller is to be asked for its subscription; None where it is not."""
+        """When to ask the caller for its subscription; None if not needed."""
         waits = self._can_call and self._refresh is not None and self.state in HEARTBEATING
         return self._prepare_at_ms if waits else None
 
@@ -304,7 +304,7 @@ class ConsumerMembership:
     # Details.
 
     def _takes(self, call_id: int) -> bool:
-        """Return whether this answers the outstanding call, which is over then."""
+        """Return whether this answers the outstanding callback, and clear it if so."""
         if self.call is None or self.call.call_id != call_id:
             self._member.log(logging.DEBUG, "a stale answer of the caller was dropped")
             return False
@@ -312,7 +312,7 @@ class ConsumerMembership:
         return True
 
     def _prepare_failed(self) -> None:
-        """Go on without the caller's word. What it was told it was told; its subscription is asked for again."""
+        """Go on after the callback failed: a loss counts as told, and the subscription is asked for again."""
         self._needs_prepare = False
         # one that was only asked for its subscription still has what it had
         self.reconciliation.delivered = self.reconciliation.delivered and self.state in HEARTBEATING
@@ -323,7 +323,7 @@ class ConsumerMembership:
             self._prepare_at_ms = self._member.now_ms + self._config.retry_backoff_ms
 
     def _tell_loss(self) -> None:
-        """Have the caller hear that it has nothing any more, where it had something."""
+        """Tell the caller that it has lost its partitions, if it had any."""
         if self.reconciliation.delivered:
             self._needs_prepare = True
             self._ask_caller()
@@ -331,7 +331,7 @@ class ConsumerMembership:
             self._loss_heard()
 
     def _loss_heard(self) -> None:
-        """Go on now that the caller knows that it has nothing any more."""
+        """Go on now that the caller knows of the loss."""
         self._needs_prepare = False
         self.reconciliation.delivered = self.reconciliation.delivered and self.state in HEARTBEATING
         if self.fatal is not None:
@@ -347,7 +347,7 @@ class ConsumerMembership:
         self.call = PrepareJoin(self._last_call_id, generation, run_callback=self._needs_prepare)
 
     def _hand_over(self) -> None:
-        """Give the caller what there is of the target.
+        """Hand the caller the part of the target assignment that is available.
 
         Not while the list of what is owned is on its way: if the coordinator takes partitions away in that
         moment which are not in the list, others get them at once. Its answer says so.
@@ -390,7 +390,7 @@ class ConsumerMembership:
         self._move(ConsumerTrigger.TARGET_CHANGED)
 
     def _acknowledged(self) -> None:
-        """Take note that the acknowledgement goes out."""
+        """Note that the acknowledgement is being sent."""
         member = self._member
         if not self.reconciliation.done:
             self._move(ConsumerTrigger.PARTLY_ACKNOWLEDGED)
@@ -406,7 +406,7 @@ class ConsumerMembership:
         self._log_end(ended=event is not None)
 
     def _depart(self, epoch: int | None, reason: str, last: ConsumerTrigger) -> list[Action]:
-        """Leave, with a word where `epoch` is not None and the coordinator is known."""
+        """Leave, with a leave heartbeat if `epoch` is not None and the coordinator is known."""
         member = self._member
         self._log_end(ended=self.recorder.leave(member.now_ms) is not None)
         tell = epoch is not None and member.discovery.coordinator is not None
@@ -422,7 +422,7 @@ class ConsumerMembership:
         return actions
 
     def _leave_epoch(self, operation: GroupMembershipOperation) -> int | None:
-        """Return the epoch to leave with; None: without a word."""
+        """Return the epoch of the leave heartbeat; None to send none."""
         static = self._config.group_instance_id is not None
         if operation is GroupMembershipOperation.LEAVE_GROUP:
             return LEAVE_EPOCH
@@ -431,7 +431,7 @@ class ConsumerMembership:
         return LEAVE_EPOCH if operation is GroupMembershipOperation.DEFAULT else None
 
     def _forget_membership(self, trigger: ConsumerTrigger) -> None:
-        """Be out of the group, and ignore what is still answered about the membership that was."""
+        """Reset the membership, and ignore responses to its outstanding requests."""
         self._member.requests.abandon(ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.METADATA)
         self._move(trigger)
         self._member.generation = self._no_generation()

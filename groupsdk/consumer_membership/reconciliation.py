@@ -1,4 +1,4 @@
-"""Carry a member from the partitions that it has to those that it is assigned: resolve, hand over, acknowledge."""
+"""Move a member from its current partitions to its target assignment: resolve names, hand over, acknowledge."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Reconciliation:
-    """The assignment that a member has, the one that it is to have, and the step between them.
+    """A member's current assignment, its target assignment, and the step between them.
 
     The topics of the target come as ids. Those whose names are known go ahead and are acknowledged; the others
     wait, and follow when a broker has named them. Topics that the member does not subscribe to any more are not
@@ -54,7 +54,7 @@ class Reconciliation:
 
     @property
     def claimed(self) -> PartitionsById:
-        """What the caller has or may have: what it reported, and what it was handed since.
+        """The partitions that the caller may have: those it reported, and those handed to it since.
 
         A heartbeat that names what the member owns must not leave these out. The coordinator gives partitions
         that are not in the list to others at once, when it takes them away, and the caller may be working on
@@ -64,16 +64,16 @@ class Reconciliation:
 
     @property
     def done(self) -> bool:
-        """Whether the member has what it is assigned, and nothing of it waits to be acknowledged."""
+        """Whether the target is reached and acknowledged."""
         return self.current == self.target
 
     @property
     def revoking(self) -> bool:
-        """Whether the coordinator waits, up to the rebalance timeout, for partitions to be given up."""
+        """Whether the coordinator waits, up to the rebalance timeout, for partitions to be revoked."""
         return self._withdrawn or not _pairs(self.claimed) <= _pairs(self.target.partitions)
 
     def aim(self, partitions: PartitionsById) -> bool:
-        """Take a target; return whether it is another than before, and not the same told twice."""
+        """Set the target; return whether it differs from the previous one."""
         following = self.target.followed_by(partitions)
         if following is self.target:
             return False
@@ -94,7 +94,7 @@ class Reconciliation:
         return True
 
     def forget(self) -> None:
-        """Have nothing and be assigned nothing: the member is out of the group."""
+        """Clear the current and target assignments: the member is out of the group."""
         self.current = self.target = NO_ASSIGNMENT
         self._handed = None
         self._extra = {}
@@ -102,11 +102,11 @@ class Reconciliation:
         self._unnamed = set()
 
     def withdraw(self) -> None:
-        """Have what was handed to the caller handed over again, as it is to be by then."""
+        """Hand the assignment over again, in its state at that time."""
         self._handed = None
 
     def next_step(self) -> bytes | None:
-        """Return the assignment to hand to the caller, encoded; None where there is nothing to hand over now.
+        """Return the encoded assignment to hand to the caller; None if there is none now.
 
         Where the names of some topics are missing and the others are what the caller has, there is something only
         if partitions were taken away that it never had: the coordinator waits for the acknowledgement of that, too.
@@ -139,7 +139,7 @@ class Reconciliation:
         return encode_assignments({"": Assignment(self._names.named(wanted))})[""]
 
     def taken_up(self) -> None:
-        """Take note that the caller has what it was handed."""
+        """Note that the caller has applied the assignment handed to it."""
         assert self._handed is not None, "nothing was handed over"
         self.current, self._handed = self._handed, None
         self._extra = {}
@@ -147,14 +147,14 @@ class Reconciliation:
         self._names.keep_only({*self.current.partitions, *self.target.partitions})
 
     def counts(self) -> tuple[int, int]:
-        """Return how many partitions the target takes away and how many it adds."""
+        """Return how many partitions the target removes and adds."""
         have, want = _pairs(self.current.partitions), _pairs(self.target.partitions)
         return len(have - want), len(want - have)
 
     # The names of topics.
 
     def ask_names(self) -> list[Action]:
-        """Ask for the names that are missing, where that is due."""
+        """Request missing topic names, if that is due."""
         member = self._member
         if not self._unnamed or not self._can_ask or not self._names.due(member.now_ms):
             return []
@@ -162,7 +162,7 @@ class Reconciliation:
         return [member.send(request, ApiKey.METADATA, member.config.request_timeout_ms)]
 
     def names_told(self, response: "MetadataResponse") -> None:
-        """Take the names that a broker told."""
+        """Process topic names from a metadata response."""
         learned = self._names.learn(response, self._unnamed)
         self._unnamed -= learned
         if self._unnamed:
@@ -177,7 +177,7 @@ class Reconciliation:
 
     @property
     def ask_names_at_ms(self) -> int | None:
-        """When to ask for names; None where none is missing, or they are being asked for."""
+        """When to request topic names; None if none is missing or a request is outstanding."""
         return self._names.ask_at_ms if self._unnamed and self._can_ask else None
 
     @property
@@ -186,7 +186,7 @@ class Reconciliation:
         return member.discovery.coordinator is not None and not member.requests.has(ApiKey.METADATA)
 
     def _is_subscribed(self, topic_id: UUID) -> bool:
-        """Return whether the member wants a topic whose name is known; with a pattern, the broker knows."""
+        """Return whether the member subscribes to a topic; with a pattern, the broker decides."""
         subscription = self.subscription
         return subscription.pattern is not None or self._names.name(topic_id) in subscription.topics
 

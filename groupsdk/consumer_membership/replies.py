@@ -1,4 +1,4 @@
-"""Say what a member of the consumer protocol does on each error code of each answer: one table.
+"""The reaction of a consumer-protocol member to each error code of each response, as one table.
 
 The reactions are those of Kafka's `ConsumerHeartbeatRequestManager`, `ConsumerMembershipManager` and
 `CommitRequestManager`; where ours differ the note says so.

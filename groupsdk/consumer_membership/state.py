@@ -1,6 +1,6 @@
-"""Say which states a member of the consumer protocol has, and every move between them.
+"""The states of a consumer-protocol member, and every transition between them.
 
-As for the classic protocol, everything that moves a member is in `TRANSITIONS`, and a pair that is not in it is
+As in the classic protocol, every transition is in `TRANSITIONS`, and a pair that is not in it is
 a bug. The diagram in docs/protocol.md is drawn from this table.
 """
 
@@ -111,7 +111,7 @@ def next_state(state: ConsumerMemberState, trigger: ConsumerTrigger) -> Consumer
 
 
 def in_classic_terms(state: ConsumerMemberState) -> MemberState:
-    """Return the state of the classic protocol that means the same to a caller.
+    """Return the equivalent state of the classic protocol.
 
     A member that reconciles is STABLE in these terms: until it gives partitions up they are its own, and its
     commits count, as in the classic protocol between a heartbeat that tells of a rebalance and the next join.

@@ -1,4 +1,4 @@
-"""Hold what a member of the consumer protocol subscribes to, and carry it through `metadata()`."""
+"""The subscription of a consumer-protocol member, and its form in `metadata()`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class HeartbeatSubscription:
     """An expression of RE2, which has to match the whole name of a topic."""
 
     def protocols(self) -> list[ProtocolMetadata]:
-        """Return this in the shape of `metadata()`: a subscription as classic members send it, and the pattern."""
+        """Return the subscription as `metadata()` returns it: in classic encoding, and the pattern."""
         topics = encode_subscription(Subscription(topics=tuple(sorted(self.topics))))
         given = [ProtocolMetadata(PROTOCOL_NAME, topics)]
         if self.pattern is not None:
@@ -34,7 +34,7 @@ class HeartbeatSubscription:
 
     @classmethod
     def of(cls, protocols: Sequence[ProtocolMetadata]) -> Self:
-        """Read what `metadata()` returned.
+        """Parse the result of `metadata()`.
 
         Raises:
             MetadataError: it has no subscription under the name "consumer".

@@ -1,4 +1,4 @@
-"""Find out the names of the topics that heartbeats name by their ids."""
+"""Resolve the topic ids in heartbeats to names."""
 
 from collections.abc import Collection, Iterable
 from random import Random
@@ -14,7 +14,7 @@ from groupsdk.wire.messages.metadata import (
 
 
 class TopicNames:
-    """The names that are known, and when to ask for those that are not.
+    """The known topic names, and when to request missing ones.
 
     A broker may not have heard of a new topic yet, so unknown ids are asked for again, ever more rarely.
     """
@@ -41,7 +41,7 @@ class TopicNames:
         return {name: tuple(sorted(by_name[name])) for name in sorted(by_name)}
 
     def due(self, now_ms: int) -> bool:
-        """Return whether to ask now, if there is something to ask."""
+        """Return whether a request may be sent now, if names are missing."""
         return now_ms >= self._ask_at_ms
 
     @property
@@ -50,18 +50,18 @@ class TopicNames:
         return self._ask_at_ms
 
     def request(self, topic_ids: Iterable[UUID], now_ms: int) -> MetadataRequest:
-        """Return what to ask now; the next time is after a backoff, unless this succeeds."""
+        """Return the request to send now; the next one waits for a backoff, unless this succeeds."""
         self._ask_at_ms = now_ms + self._backoff.backoff_ms(self._attempts, self._random)
         self._attempts += 1
         topics = tuple(MetadataRequestTopic(topic_id=each, name=None) for each in sorted(topic_ids))
         return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
     def name(self, topic_id: UUID) -> str | None:
-        """Return the name of a topic, where it is known."""
+        """Return the name of a topic, if known."""
         return self._names.get(topic_id)
 
     def learn(self, response: MetadataResponse, wanted: Collection[UUID]) -> set[UUID]:
-        """Take the names of these topics from an answer; return those that were told."""
+        """Take the names of these topics from a response; return the topics resolved."""
         learned: set[UUID] = set()
         for topic in response.topics:
             if topic.topic_id in wanted and topic.name and not topic.error_code:
@@ -72,7 +72,7 @@ class TopicNames:
         return learned
 
     def keep_only(self, topic_ids: Iterable[UUID]) -> None:
-        """Forget all names but these, and ask for new ones without a backoff."""
+        """Forget all names but these, and request new ones without a backoff."""
         wanted = set(topic_ids)
         self._names = {each: name for each, name in self._names.items() if each in wanted}
         self._attempts = 0

@@ -1,4 +1,4 @@
-"""Show the whole state of a member of the consumer protocol at one moment, for its caller."""
+"""A snapshot of a consumer-protocol member's state, for its caller."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,6 @@ from groupsdk.membership.view import MemberView
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberView(MemberView):
-    """A `MemberView`, whose `state` is in the terms of the classic protocol, with the member's own state."""
+    """A `MemberView` with the state of both protocols: `state` is the classic equivalent."""
 
     consumer_state: ConsumerMemberState = ConsumerMemberState.UNSUBSCRIBED
