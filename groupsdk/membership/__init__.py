@@ -1,4 +1,4 @@
-"""Decide what a member of a group does next: events and the time go in, actions come out.
+"""The state machine of a group member: events and the time go in, actions come out.
 
-Nothing in here opens a socket, starts a thread or reads a clock.
+This package opens no sockets, starts no threads and reads no clock.
 """

@@ -1,4 +1,4 @@
-"""The actions of a member's machine: for its driver, and calls for its caller."""
+"""The actions of a member's state machine: some for its driver, and callbacks for its caller."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +33,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Look the coordinator up, with retries; report `CoordinatorFound` or `LookupFailed`."""
+    """Look up the coordinator, with retries; report `CoordinatorFound` or `LookupFailed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class StopLooking:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send this to `node`, connecting first where need be; report `ResponseReceived`.
+    """Send a request to `node`, connecting first if needed; report `ResponseReceived`.
 
     Requests are answered in order. Where it cannot be sent or answered, report `Disconnected` (the
     connection) or `RequestRefused` (this request alone).
@@ -61,14 +61,14 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Report `TimerFired` at this time; replaces the time asked for before. None: no time."""
+    """Report `TimerFired` at this time; replaces the previous timer. None: no timer."""
 
     at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCaller:
-    """Give the caller the answer to its `CallerRequest`, or the error in its place."""
+    """Give the caller the response to its `CallerRequest`, or the error."""
 
     caller_request_id: int
     answer: "Response | GroupSdkError"

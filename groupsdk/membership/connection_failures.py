@@ -1,4 +1,4 @@
-"""Keep the requests that were lost with a connection until they get through, and thin out repeated log lines."""
+"""Track requests lost with a connection until they succeed, and thin out repeated log lines."""
 
 import logging
 from collections.abc import Hashable, Iterable
@@ -26,7 +26,7 @@ class _Loss:
 
 
 class ConnectionFailures:
-    """The requests that had no answer when their connection was lost, by API.
+    """The requests that were unanswered when their connection was lost, by API.
 
     Nobody tells a client why a connection was closed: a broker does it to a request that is larger than its
     socket.request.max.bytes. A request that meets with it again and again is the only sign.
@@ -38,7 +38,7 @@ class ConnectionFailures:
 
     @property
     def trouble(self) -> str | None:
-        """What was lost last and has not got through since; None where nothing is.
+        """The last lost request that has not succeeded since; None if there is none.
 
         Where nobody can be reached, that: requests cannot be to blame for it.
         """
@@ -47,7 +47,7 @@ class ConnectionFailures:
         return next((loss.text for loss in reversed(self._failures.values())), None)
 
     def lost(self, error: GroupSdkError, flights: Iterable[InFlightRequest]) -> int:
-        """Note what a connection that broke has cost; return the level to log it with."""
+        """Record the requests lost with a connection; return the level to log it with."""
         level = logging.INFO
         self._unreachable = None
         for flight in flights:
@@ -74,7 +74,7 @@ class ConnectionFailures:
         self._unreachable = str(error)
 
     def answered(self, api: ApiKey) -> None:
-        """Note that a request got through."""
+        """Note that a request succeeded."""
         self._unreachable = None
         if self._failures and api in _ORDER:
             for each in _ORDER[: _ORDER.index(api) + 1]:
@@ -88,7 +88,7 @@ class LogThinner:
         self._counts: dict[Hashable, int] = {}
 
     def thinned(self, key: Hashable, level: int) -> tuple[int, str]:
-        """Return the level to log a line with, and what to put behind it.
+        """Return the level for a log line, and the suffix to add to it.
 
         Args:
             key: the same for lines that say the same.
@@ -101,5 +101,5 @@ class LogThinner:
         return shown, f" ({count} times by now)" if count > 1 else ""
 
     def calm(self) -> None:
-        """Note that all is well again: what comes next is logged as if for the first time."""
+        """Note the recovery: the next line is logged as if it were the first."""
         self._counts.clear()

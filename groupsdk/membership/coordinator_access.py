@@ -1,4 +1,4 @@
-"""Find and lose the group coordinator: what the machines of all protocols do about it, and what they log."""
+"""Finding and losing the group coordinator: the logic and logs that both protocols share."""
 
 import logging
 from typing import Final
@@ -19,7 +19,7 @@ WARN_EVERY_MS: Final = 30_000
 
 
 class CoordinatorAccess:
-    """Where a member stands with its coordinator, and the lookups and log lines that follow from it.
+    """A member's access to its coordinator, with the lookups and log lines that follow from it.
 
     It decides nothing about the membership: the machine that owns it does.
 
@@ -37,7 +37,7 @@ class CoordinatorAccess:
         self._lookup_error: GroupSdkError | None = None
 
     def found(self, node: Node) -> None:
-        """Note where the coordinator is, by the word of a broker; it may be out of reach itself."""
+        """Note where a broker says the coordinator is; it may be unreachable itself."""
         member = self._member
         member.discovery.found(node)
         self._outage.found(member.now_ms)
@@ -61,7 +61,7 @@ class CoordinatorAccess:
     def lost(
         self, error: GroupSdkError, *, connected: bool = True
     ) -> tuple[list[Action], tuple[InFlightRequest, ...]]:
-        """Look for the coordinator again, because of what was or was not answered.
+        """Look up the coordinator again, after an error response or a lost connection.
 
         Args:
             error: why.
@@ -91,12 +91,12 @@ class CoordinatorAccess:
         return actions, flights
 
     def answered(self, api: ApiKey) -> None:
-        """Note that a request of the membership got through."""
+        """Note that a request of the membership succeeded."""
         self._failures.answered(api)
         self.trouble = self._failures.trouble
 
     def reached(self) -> None:
-        """Note that the coordinator answered as one."""
+        """Note that the coordinator answered as the coordinator."""
         self._reached_before = True
         if not self._outage.begun:
             return
@@ -107,7 +107,7 @@ class CoordinatorAccess:
             )
 
     def deadlines(self, *, wanted: bool) -> list[Deadline]:
-        """Return when to look the coordinator up, to stop that, or to warn that it is out of reach.
+        """Return when to look up the coordinator, stop the lookup, or warn that it is unreachable.
 
         Args:
             wanted: whether the member needs a coordinator.
@@ -134,7 +134,7 @@ class CoordinatorAccess:
         return [StopLooking()]
 
     def _warn(self) -> list[Action]:
-        """Warn of a coordinator that is out of reach: once soon, then at a steady interval."""
+        """Warn that the coordinator is unreachable: once soon, then at a steady interval."""
         member = self._member
         away_ms = self._outage.warn(member.now_ms)
         if away_ms is None:
@@ -153,7 +153,7 @@ class CoordinatorAccess:
 
 
 class Outage:
-    """For how long the member has wanted a coordinator that nobody named or that never answered.
+    """How long the member has wanted a coordinator that was not found or never responded.
 
     A wrong port, a firewall and a cluster that is down all look alike to a client, and pass by themselves or
     never: nothing is raised for them. What the log says has to tell a person that nothing happens, and not
@@ -174,18 +174,18 @@ class Outage:
         self._warned = False
 
     def begin(self, now_ms: int) -> None:
-        """Note that a coordinator is wanted and not known; the first time counts."""
+        """Note that a coordinator is wanted and unknown; the first call counts."""
         if self._since_ms is None:
             self.begun = True
             self._since_ms = now_ms
             self._warn_at_ms = now_ms + WARN_AFTER_MS
 
     def found(self, now_ms: int) -> None:
-        """Note that a broker has named the coordinator, which may be out of reach itself."""
+        """Note that a broker has named the coordinator, which may be unreachable itself."""
         self._found_ms = now_ms
 
     def lost(self, now_ms: int, *, connected: bool) -> None:
-        """Note that the coordinator, once named, could not be reached or went away."""
+        """Note that the named coordinator could not be reached or was lost."""
         held_ms = 0 if self._found_ms is None else now_ms - self._found_ms
         if connected and held_ms > self._setup_timeout_ms:
             self.end(now_ms)
@@ -205,7 +205,7 @@ class Outage:
         return away_ms
 
     def warn(self, now_ms: int) -> int | None:
-        """Return for how long the coordinator has been away, where a warning of that is due."""
+        """Return how long the coordinator has been unavailable, if a warning is due."""
         if self.warn_at_ms is None or now_ms < self._warn_at_ms or self._since_ms is None:
             return None
         self._warned = True

@@ -1,4 +1,4 @@
-"""Do what is due, one thing at a time: the loop that the machines of both protocols share."""
+"""The deadline loop that the state machines of both protocols share."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ Deadline = tuple[int, Step]
 def do_what_is_due(
     deadlines: Callable[[], Sequence[Deadline]], now_ms: int
 ) -> tuple[list[Action], int | None]:
-    """Do all that is due by now; return the actions, and when the next thing is due.
+    """Do all work that is due; return the actions and the next deadline.
 
     Args:
         deadlines: lists what is due when, the most urgent first. It is called once for each thing that is

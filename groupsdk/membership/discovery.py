@@ -1,4 +1,4 @@
-"""Keep where the group coordinator is, and decide when to look it up again."""
+"""Keep the coordinator's address, and decide when to look it up again."""
 
 from random import Random
 from typing import Final
@@ -12,7 +12,7 @@ REFUSED_MAX_MS: Final = 30_000
 
 
 class Discovery:
-    """Where the coordinator is, whether a lookup is under way, and when the next one may start.
+    """The coordinator's address, whether a lookup is in progress, and when the next one may start.
 
     The first loss is followed by a lookup at once; when no answer comes between two losses, the lookups
     after that back off (KIP-580), so that a coordinator that is named but cannot be reached costs no
@@ -39,7 +39,7 @@ class Discovery:
         self.looking = True
 
     def stopped(self) -> None:
-        """Note that the lookup was given up; the next one may start as soon as it is wanted."""
+        """Note that the lookup was cancelled; the next one may start at once."""
         self.looking = False
 
     def found(self, node: Node) -> None:
@@ -58,7 +58,7 @@ class Discovery:
         self._back_off(now_ms, refused=refused)
 
     def lost(self, now_ms: int, *, refused: bool = False) -> None:
-        """Note that the coordinator is not, or no longer, where it was, or that it refuses our credentials."""
+        """Note that the coordinator has moved or was lost, or that it refuses our credentials."""
         self.coordinator = None
         if refused and self._refusals:
             self._back_off(now_ms, refused=True)
@@ -72,12 +72,12 @@ class Discovery:
             self._retry_at_ms = now_ms
 
     def answered(self) -> None:
-        """Note that the coordinator answered as one."""
+        """Note that the coordinator answered as the coordinator."""
         self._losses = 0
         self._refusals = 0
 
     def credentials_changed(self, now_ms: int) -> None:
-        """Let the next lookup start at once, since the credentials are others."""
+        """Let the next lookup start at once, since the credentials have changed."""
         self._refusals = 0
         self._retry_at_ms = now_ms
 

@@ -1,4 +1,4 @@
-"""The events of a member's machine."""
+"""The events of a member's state machine."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -38,7 +38,7 @@ class RejoinRequested:
 
 @dataclass(frozen=True, slots=True)
 class JoinPrepared:
-    """Answers `PrepareJoin`: what to join with."""
+    """Answers `PrepareJoin` with the metadata to join with."""
 
     call_id: int
     protocol_type: str
@@ -77,7 +77,7 @@ class FailureRaised:
 
 @dataclass(frozen=True, slots=True)
 class JoinGivenUp:
-    """The caller wants to ask something before it leaves, and not to wait behind a parked JoinGroup for that."""
+    """The caller wants to send a request before leaving, without waiting behind a parked JoinGroup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class LeaveRequested:
 
 @dataclass(frozen=True, slots=True)
 class CloseRequested:
-    """The caller is done with this member for good."""
+    """The caller closes this member for good."""
 
     operation: GroupMembershipOperation
     timeout_ms: int
@@ -98,7 +98,7 @@ class CloseRequested:
 
 @dataclass(frozen=True, slots=True)
 class CredentialsChanged:
-    """The caller has new credentials, for the connections that are made from now on."""
+    """The caller has new credentials for connections opened from now on."""
 
     username: str
     password: str = field(repr=False)
@@ -106,7 +106,7 @@ class CredentialsChanged:
 
 @dataclass(frozen=True, slots=True)
 class CallerRequest:
-    """The caller asks the coordinator something beside the membership; answered by a `AnswerCaller`."""
+    """The caller sends the coordinator a request of its own; answered by an `AnswerCaller`."""
 
     caller_request_id: int
     request: "CoordinatorRequest"
@@ -117,7 +117,7 @@ class CallerRequest:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorFound:
-    """A lookup ended well."""
+    """A lookup succeeded."""
 
     node: Node
 
@@ -131,14 +131,14 @@ class LookupDelayed:
 
 @dataclass(frozen=True, slots=True)
 class LookupFailed:
-    """A lookup ended in an error that repeating does not mend."""
+    """A lookup failed with an error that is not retriable."""
 
     error: GroupSdkError
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The connection to the coordinator could not be made, or broke; what was sent on it has no answer."""
+    """The connection to the coordinator failed or broke; requests sent on it go unanswered."""
 
     error: GroupSdkError
     connected: bool = True
@@ -155,7 +155,7 @@ class ResponseReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestRefused:
-    """A request could not be sent as it is, for example since the broker is too old for it."""
+    """A request could not be sent, for example because the broker is too old for it."""
 
     request_id: int
     error: GroupSdkError
@@ -166,7 +166,7 @@ class RequestRefused:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """The time asked for by the last `Wake` has come."""
+    """The timer set by the last `Wake` fired."""
 
 
 CallerEvent = (

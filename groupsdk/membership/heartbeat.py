@@ -14,7 +14,7 @@ EARLY_HEARTBEATS = 30
 
 
 class EarlyHeartbeats:
-    """Bring the first heartbeats after a join sooner, at growing distances.
+    """Send the first heartbeats after a join early, at growing intervals.
 
     Members start in bursts, and one that is stable learns only from a heartbeat that others want to join: with
     Kafka's client a group that is joined a moment too late waits for the heartbeat interval. The early ones are
@@ -30,7 +30,7 @@ class EarlyHeartbeats:
         self._filled_ms: int | None = None
 
     def joined(self) -> None:
-        """Start with the shortest distance."""
+        """Restart with the shortest interval."""
         self._spacing_ms = FIRST_SPACING_MS
 
     def distance_ms(self, now_ms: int) -> int:
@@ -54,7 +54,7 @@ class EarlyHeartbeats:
 
 
 class HeartbeatTimer:
-    """Say when to heartbeat, when the session is over, and when the caller has stopped polling.
+    """The deadlines for the next heartbeat, the session, and the caller's next poll.
 
     Times are integer milliseconds of one clock. Beyond Kafka's class it keeps `valid_until_ms`, which
     counts from the times that accepted requests were *sent*: after it, nothing proves that the group
@@ -96,11 +96,11 @@ class HeartbeatTimer:
         self.session_until_ms = now_ms + self._session_timeout_ms
 
     def disable(self) -> None:
-        """Send no heartbeats and expect none to be answered."""
+        """Stop sending heartbeats and expecting responses."""
         self.next_ms = self.session_until_ms = None
 
     def forget(self) -> None:
-        """Drop the proof of membership: the member is expelled, or has left."""
+        """Reset the proof of membership: the member was expelled or has left."""
         self.disable()
         self._proof_ms = None
         self._settled_ms = None
@@ -119,7 +119,7 @@ class HeartbeatTimer:
         self.next_ms = anchor_ms + distance_ms
 
     def accepted(self, now_ms: int, sent_ms: int, *, rebalancing: bool = False) -> None:
-        """Note that the coordinator answered as to a living member.
+        """Note that the coordinator accepted the member as alive.
 
         Args:
             now_ms: the time.
@@ -153,12 +153,12 @@ class HeartbeatTimer:
             self.session_until_ms = now_ms + self._session_timeout_ms
 
     def polled(self, now_ms: int) -> None:
-        """Note that the caller is there."""
+        """Note that the caller polled."""
         self.poll_until_ms = now_ms + self._max_poll_interval_ms
 
     @property
     def valid_until_ms(self) -> int | None:
-        """Until when the coordinator cannot have expelled the member; None: not a member.
+        """The time until which the coordinator cannot have expelled the member; None: not a member.
 
         It may do so for silence (the session timeout), or for not rejoining in a rebalance: the earliest
         that one can have begun is when the coordinator was last seen without one.

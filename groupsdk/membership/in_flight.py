@@ -1,4 +1,4 @@
-"""Keep the requests that wait for an answer: what was sent when, under which generation, until when."""
+"""The requests in flight: when each was sent, under which generation, and its deadline."""
 
 from typing import Final, NamedTuple
 
@@ -19,7 +19,7 @@ JOINING: Final = (*PARKED, ApiKey.DESCRIBE_GROUPS)
 
 @dataclass(frozen=True, slots=True)
 class InFlightRequest:
-    """A request without an answer yet."""
+    """A request that is still unanswered."""
 
     request_id: int
     api: ApiKey
@@ -35,7 +35,7 @@ class InFlightRequest:
     """Which of the caller's own requests it is; None: one of the membership's."""
 
     def is_one_of(self, *apis: ApiKey) -> bool:
-        """Return whether it is of one of these APIs and the membership's own; the caller may send the same."""
+        """Return whether it is the membership's own request of one of these APIs; the caller may send the same APIs."""
         return self.caller_request_id is None and self.api in apis
 
     @property
@@ -47,7 +47,7 @@ class InFlightRequest:
 
 
 class InFlightSummary(NamedTuple):
-    """What is in flight, as the guards of a step need it; of the membership's own requests but for `first`."""
+    """A summary of the requests in flight for the guards of a step; only `first` includes the caller's requests."""
 
     first: InFlightRequest | None
     """The request that is overdue first, the callers' among them."""
@@ -91,7 +91,7 @@ class InFlightRequests:
         return self._last_id
 
     def take(self, request_id: int) -> InFlightRequest | None:
-        """Remove and return a request; None where it was abandoned."""
+        """Remove and return a request; None if it was abandoned."""
         return self._in_flight.pop(request_id, None)
 
     def abandon(self, *apis: ApiKey) -> None:
@@ -111,7 +111,7 @@ class InFlightRequests:
         return any(each.is_one_of(*apis) for each in self._in_flight.values())
 
     def summary(self) -> InFlightSummary:
-        """Return what the guards of a step need to know, read in one pass."""
+        """Return the summary for the guards of a step, computed in one pass."""
         first: InFlightRequest | None = None
         parked = joining = heartbeat = leave = False
         for request in self._in_flight.values():

@@ -1,4 +1,4 @@
-"""Decide for one member: an event and the time go in, actions come out."""
+"""The state machine of one classic member: an event and the time go in, actions come out."""
 
 import logging
 from random import Random
@@ -94,7 +94,7 @@ class MembershipMachine:
         """The whole state, for the caller's side; the same object for as long as nothing in it changes."""
 
     def handle(self, event: Event, now_ms: int) -> list[Action]:
-        """Take in what happened and return what is to be done, in order.
+        """Process an event and return the actions to carry out, in order.
 
         Args:
             event: what happened.
@@ -386,7 +386,7 @@ class MembershipMachine:
     # Losing the coordinator.
 
     def _lose_coordinator(self, error: GroupSdkError, *, connected: bool = True) -> list[Action]:
-        """Look for the coordinator again, because of what was or was not answered."""
+        """Look up the coordinator again, after an error response or a lost connection."""
         actions, flights = self._access.lost(error, connected=connected)
         for flight in flights:
             if flight.is_one_of(*JOINING):
@@ -448,7 +448,7 @@ class MembershipMachine:
     # What is due.
 
     def _advance(self) -> list[Action]:
-        """Do all that is due by now, and set the timer for what is due next."""
+        """Do all work that is due, and set the timer for the next deadline."""
         actions, next_ms = do_what_is_due(self._deadlines, self._member.now_ms)
         if next_ms != self._wake_at_ms:
             self._wake_at_ms = next_ms

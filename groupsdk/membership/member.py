@@ -1,4 +1,4 @@
-"""Hold what is known of one member: its state and generation, its timers, its requests, its error."""
+"""The data of one member: state and generation, timers, requests, error."""
 
 import logging
 from collections.abc import Hashable
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class Member:
-    """What joining, heartbeating and leaving have in common.
+    """The state shared by joining, heartbeating and leaving.
 
     A method that needs something done outside returns the actions; nothing collects them here.
     """
@@ -77,7 +77,7 @@ class Member:
         timeout_ms: int,
         caller_request_id: int | None = None,
     ) -> Send:
-        """Note a request to the coordinator, which has to be known, and return the action that sends it."""
+        """Register a request to the coordinator, which must be known, and return the action that sends it."""
         node = self.discovery.coordinator
         if node is None:
             raise AssertionError(f"{api.name} without a coordinator")
@@ -92,7 +92,7 @@ class Member:
         return Send(request_id, node, request)
 
     def send_for_caller(self, event: CallerRequest) -> Action:
-        """Send a request of the caller's, beside the membership; or answer at once why it cannot be sent now.
+        """Send a request of the caller's, or fail it at once if it cannot be sent now.
 
         It goes over the member's own connection, so that it is in order with its joins, and an error in the
         answer is about the same membership that the heartbeats keep up.
@@ -110,7 +110,7 @@ class Member:
     def drop_connection(
         self, error: GroupSdkError | None = None
     ) -> tuple[list[Action], tuple[InFlightRequest, ...]]:
-        """Forget what is in flight on the connection to the coordinator.
+        """Forget the requests in flight on the connection to the coordinator.
 
         Args:
             error: why, for the callers whose requests will go unanswered; None: they were given up.
@@ -147,7 +147,7 @@ class Member:
             self.failure = None
 
     def forget_membership(self, *, keep_member_id: bool) -> list[Action]:
-        """Be in no generation, and ignore what is still answered about the old one."""
+        """Reset the generation, and ignore responses to requests of the old one."""
         actions: list[Action] = []
         # A parked request would hold up whatever follows it on the connection.
         if self.requests.has(*PARKED):

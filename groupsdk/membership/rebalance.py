@@ -50,7 +50,7 @@ Answer = events.JoinPrepared | events.GroupAssigned | events.JoinDelivered
 
 
 class Rebalance:
-    """The member's way into the next generation.
+    """The steps of a member into the next generation.
 
     Three steps need the caller, in whose thread the user's code runs; each is a `Call` that stands in
     `call` until it is answered. An answer to any other call is stale and changes nothing. What the driver
@@ -75,7 +75,7 @@ class Rebalance:
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
     def ask(self, reason: str) -> None:
-        """Join again on the caller's word."""
+        """Rejoin at the caller's request."""
         if self.rejoin.ask(reason, self._member.now_ms):
             self._member.log(
                 logging.INFO,
@@ -96,7 +96,7 @@ class Rebalance:
     # What the caller answers.
 
     def answered(self, answer: Answer) -> list[Action]:
-        """Take the caller's answer to a call."""
+        """Process the caller's answer to a callback."""
         call, member = self.call, self._member
         if call is None or call.call_id != answer.call_id:
             member.log(logging.DEBUG, "stale %s dropped", type(answer).__name__)
@@ -116,7 +116,7 @@ class Rebalance:
         return []
 
     def call_failed(self, call_id: int, description: str) -> None:
-        """Take note that the user's code raised; the caller has the exception."""
+        """Note that user code raised; the caller has the exception."""
         call, member = self.call, self._member
         if call is None or call.call_id != call_id:
             return
@@ -140,7 +140,7 @@ class Rebalance:
     # What the coordinator answers.
 
     def joined(self, flight: InFlightRequest, response: JoinGroupResponse) -> list[Action]:
-        """Take a join that was answered without an error."""
+        """Process a JoinGroup response without an error."""
         member = self._member
         wrong = join_response_error(response, self._protocol_type, self._protocols)
         if wrong is not None:
@@ -175,7 +175,7 @@ class Rebalance:
         return []
 
     def member_id_given(self, member_id: str) -> list[Action]:
-        """Join again with the member id that the coordinator gave (KIP-394)."""
+        """Rejoin with the member id that the coordinator assigned (KIP-394)."""
         member = self._member
         if not member_id or member.generation.has_member_id:
             asked = f"JoinGroup of group {member.config.group_id!r} with member id {member_id!r}"
@@ -189,7 +189,7 @@ class Rebalance:
         return actions
 
     def synced(self, flight: InFlightRequest, response: SyncGroupResponse) -> list[Action]:
-        """Take a sync that was answered without an error."""
+        """Process a SyncGroup response without an error."""
         member = self._member
         wrong = sync_response_error(response, self._protocol_type, member.generation)
         if wrong is not None:
@@ -220,47 +220,47 @@ class Rebalance:
     # What goes wrong.
 
     def retry_now(self, why: str) -> list[Action]:
-        """Give this attempt up and join again at once."""
+        """Abandon this attempt and rejoin at once."""
         self._attempt_failed(why)
         self.rejoin.again_now(f"rebalance failed: {why}", self._member.now_ms)
         return []
 
     def retry_later(self, why: str) -> list[Action]:
-        """Give this attempt up and join again after a backoff."""
+        """Abandon this attempt and rejoin after a backoff."""
         self._attempt_failed(why)
         self.rejoin.again_later(f"rebalance failed: {why}", self._member.now_ms)
         return []
 
     def fail(self, error: GroupSdkError) -> list[Action]:
-        """Give this attempt up and tell the caller, who may try again."""
+        """Abandon this attempt and report the error to the caller, which may retry."""
         self.retry_later(type(error).__name__)
         self._log_end(self.recorder.fail(error, self._member.now_ms), logging.WARNING)
         self._member.fail(error)
         return []
 
     def refused(self, flight: InFlightRequest, error: BrokerError) -> list[Action]:
-        """Give this attempt up for an error that the coordinator answered; tell the caller what it means."""
+        """Abandon this attempt after an error code from the coordinator, and explain it to the caller."""
         if isinstance(error, InconsistentGroupProtocolError):
             return [self._mismatch.ask(error, flight.api, self._protocol_type, self._protocols)]
         return self.fail(error)
 
     def described(self, response: DescribeGroupsResponse) -> list[Action]:
-        """Take what the group uses that refused this member."""
+        """Process the description of the group that refused this member."""
         return self.fail(self._mismatch.described(response.groups))
 
     def unsent(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
-        """Give this attempt up since one of its requests cannot be sent."""
+        """Abandon this attempt because one of its requests cannot be sent."""
         asked = flight.api is ApiKey.DESCRIBE_GROUPS
         return self.fail(self._mismatch.undescribed(error) if asked else error)
 
     def unanswered(self, flight: InFlightRequest, error: GroupSdkError) -> list[Action]:
-        """Give this attempt up since the coordinator was lost with one of its requests."""
+        """Abandon this attempt because the coordinator was lost with one of its requests."""
         if flight.api is ApiKey.DESCRIBE_GROUPS:
             return self.fail(self._mismatch.undescribed(error))
         return self.retry_later("the group coordinator was lost")
 
     def expel(self, why: str, *, keep_member_id: bool) -> list[Action]:
-        """Be out of the group, and join again at once."""
+        """Reset the membership, and rejoin at once."""
         self.rejoin.again_now(why, self._member.now_ms)
         actions = self._reset(why, keep_member_id=keep_member_id)
         event = self.recorder.lose(self._member.now_ms)
@@ -270,7 +270,7 @@ class Rebalance:
         return actions
 
     def leave(self, why: str) -> list[Action]:
-        """Be out of the group by our own choice; joining again is up to the caller."""
+        """Reset the membership after leaving; rejoining is up to the caller."""
         actions = self._reset(why, keep_member_id=False)
         event = self.recorder.leave(self._member.now_ms)
         if event is not None:
@@ -286,7 +286,7 @@ class Rebalance:
         return self._member.forget_membership(keep_member_id=keep_member_id)
 
     def _note_leader(self, response: JoinGroupResponse) -> None:
-        """Say who assigns; loudly, when the broker begins to and an assignor of the user's is not asked."""
+        """Log which side assigns; as a warning when the broker starts to, since the user's assignor is then unused."""
         member = self._member
         before, self._broker_assigns = self._broker_assigns, not response.leader
         if member.is_leader:
@@ -357,7 +357,7 @@ class Rebalance:
 
 
 class ProtocolMismatch:
-    """Explains a join that was answered with INCONSISTENT_GROUP_PROTOCOL: asks what the group uses instead.
+    """Explains an INCONSISTENT_GROUP_PROTOCOL error by asking the coordinator what the group uses instead.
 
     A broker tells of a group its protocol type, the protocol that it uses at present, and its members; not
     what else these offer. Where it cannot be known, the error says that, and why.

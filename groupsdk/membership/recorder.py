@@ -1,4 +1,4 @@
-"""Record the last rebalances of a member: why each began, and where its time went."""
+"""Record a member's last rebalances: the reason for each, and the time spent in its phases."""
 
 from dataclasses import field
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Say whether, why and when a member joins again."""
+"""Decide whether and when a member rejoins, and keep the reason."""
 
 from random import Random
 from typing import Final
@@ -16,7 +16,7 @@ _SOON_MS: Final = 1_000
 
 
 class Rejoin:
-    """Whether the member has to join, and the pace of its attempts.
+    """Whether the member must rejoin, why, and the backoff of its attempts.
 
     Kafka's client repeats a join at once after some errors. So does this one, but only so many times in
     a row: then it backs off, so that a coordinator that always answers the same cannot make it spin. And
@@ -39,7 +39,7 @@ class Rejoin:
 
     @property
     def retry_at_ms(self) -> int:
-        """When a join may start."""
+        """The time at which a join may start."""
         return max(self._retry_at_ms, self._paced_until_ms)
 
     def request(self, reason: str) -> None:
@@ -75,11 +75,11 @@ class Rejoin:
         self.needs_prepare = False
 
     def sent(self) -> None:
-        """Note that a join with the newest metadata is on its way."""
+        """Note that a join with the latest metadata was sent."""
         self.needed = False
 
     def again_now(self, reason: str, now_ms: int) -> None:
-        """Join again without delay, unless that has just been tried too often."""
+        """Rejoin without delay, unless that was tried too often just before."""
         self._immediate += 1
         if self._immediate > _IMMEDIATE_ATTEMPTS:
             self.again_later(reason, now_ms)
@@ -88,13 +88,13 @@ class Rejoin:
         self._retry_at_ms = now_ms
 
     def again_later(self, reason: str, now_ms: int) -> None:
-        """Join again after a backoff that grows with every failure in a row."""
+        """Rejoin after a backoff that grows with consecutive failures."""
         self.request(reason)
         self._retry_at_ms = now_ms + self._backoff.backoff_ms(self._failures, self._random)
         self._failures += 1
 
     def expelled(self, reason: str) -> None:
-        """Start over: what was joined is lost, so `on_join_prepare` is due again."""
+        """Start over after losing the membership: `on_join_prepare` is due again."""
         self.request(reason)
         self.needs_prepare = True
 

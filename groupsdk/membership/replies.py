@@ -1,4 +1,4 @@
-"""Map each error code of each response to what the member does: the reply table.
+"""The reply table: maps each error code of each response to the member's reaction.
 
 The reactions are Kafka's (`AbstractCoordinator`'s response handlers); where ours differ the note says so.
 """
@@ -148,7 +148,7 @@ def reply_to(api: ApiKey, code: int) -> Reply:
 
 
 def reply_to_caller(response: object) -> tuple[Reply, int]:
-    """Return what a member does about the answer to a request of the caller's, and the error code behind it."""
+    """Return the reaction to a response to the caller's request, and the error code behind it."""
     for code in error_codes(response):
         reply = CALLER_REQUEST_REPLIES.get(ErrorCode.of(code), _PROCEED)
         if reply.reaction is not Reaction.PROCEED:

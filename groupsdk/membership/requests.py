@@ -48,7 +48,7 @@ CoordinatorRequest = (
 
 
 def payload(request: MembershipRequest | CoordinatorRequest) -> tuple[str, int]:
-    """Return what the user put into a request, and its size in bytes; "" and 0 for nothing."""
+    """Return a name for the user data in a request, and its size in bytes; "" and 0 if there is none."""
     match request:
         case JoinGroupRequest():
             return "metadata", sum(len(protocol.metadata) for protocol in request.protocols)
@@ -75,7 +75,7 @@ def join_request(
     protocols: Sequence[ProtocolMetadata],
     reason: str,
 ) -> JoinGroupRequest:
-    """Ask to be in the next generation; the reason is cut to what Kafka's client sends (KIP-800)."""
+    """Build a JoinGroup request; the reason is truncated as in Kafka's client (KIP-800)."""
     return JoinGroupRequest(
         group_id=config.group_id,
         session_timeout_ms=config.session_timeout_ms,
@@ -93,7 +93,7 @@ def join_request(
 def sync_request(
     config: MemberConfig, generation: Generation, protocol_type: str, plan: Mapping[str, bytes]
 ) -> SyncGroupRequest:
-    """Ask for this member's assignment; the leader hands in everyone's."""
+    """Build a SyncGroup request; the leader's contains every assignment."""
     return SyncGroupRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,
@@ -109,7 +109,7 @@ def sync_request(
 
 
 def heartbeat_request(config: MemberConfig, generation: Generation) -> HeartbeatRequest:
-    """Say that this member lives."""
+    """Build a Heartbeat request."""
     return HeartbeatRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,
@@ -119,7 +119,7 @@ def heartbeat_request(config: MemberConfig, generation: Generation) -> Heartbeat
 
 
 def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGroupRequest:
-    """Ask to be dropped from the group now instead of after the session timeout.
+    """Build a LeaveGroup request, which ends the membership now instead of after the session timeout.
 
     Without the instance id, as Kafka's client does: the member id says which process is meant.
     """
@@ -175,7 +175,7 @@ def sync_response_error(
 
 
 def joined_members(response: JoinGroupResponse) -> GroupMembers:
-    """Return the group's members as the leader gets them, in the order of their ids."""
+    """Return the group's members from the leader's JoinGroup response, ordered by id."""
     members = sorted(response.members, key=lambda member: member.member_id)
     return GroupMembers(
         {member.member_id: member.metadata for member in members},

@@ -1,6 +1,6 @@
 """The states of a member of the classic protocol, and every transition between them.
 
-Two rules: everything that moves a member from state to state is in `TRANSITIONS`, and a pair that is not
+Two rules: every transition is in `TRANSITIONS`, and a pair that is not
 in it is a bug. The diagram in docs/protocol.md is drawn from this table, and the actions from the states.
 """
 

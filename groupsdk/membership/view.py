@@ -1,4 +1,4 @@
-"""The state of a member at one moment, as its engine publishes it to the caller's side."""
+"""A snapshot of a member's state, as its engine publishes it to the caller's side."""
 
 from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.lazy_dataclasses import dataclass
@@ -18,7 +18,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """All that the caller's side needs, read at one moment; times are milliseconds of the member's clock."""
+    """The snapshot for the caller's side; times are milliseconds of the member's clock."""
 
     state: MemberState
     generation: Generation
@@ -47,7 +47,7 @@ class MemberView:
     """Why the engine ended, if it did so by itself; nothing heartbeats any more then."""
 
     def holds_at(self, now_ms: int) -> bool:
-        """Return whether the group cannot have gone on without the member by `now_ms`.
+        """Return whether the group cannot have reassigned the member's work by `now_ms`.
 
         True also while it rebalances: what a member keeps meanwhile is still its own.
         """
@@ -56,7 +56,7 @@ class MemberView:
 
     @property
     def held_until_ms(self) -> int | None:
-        """Until when the group cannot have gone on without the member; None: it is not a member."""
+        """The time until which the group cannot have reassigned the member's work; None: it is not a member."""
         if self.valid_until_ms is None:
             return None
         return min(self.valid_until_ms, self.poll_until_ms)
