@@ -1,1 +1,1 @@
-"""Do what the membership decides: connections, threads, processes, and the calls into user code."""
+"""Carry out what the membership decides: connections, threads, processes, and calls into user code."""

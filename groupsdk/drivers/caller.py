@@ -32,7 +32,7 @@ _MAX_TIMEOUT_MS = 2**62  # nobody waits for so long
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """Raise this to the caller, and post that it was raised."""
+    """Raise an error to the caller, and post that it was raised."""
 
     error: GroupSdkError
     report: CallerEvent | None
@@ -40,7 +40,7 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run the user's code for this call."""
+    """Run the user's code for a callback."""
 
     call: Call
 
@@ -59,7 +59,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """In a call to the coordinator: wait until the future is done, so long at most."""
+    """In a call to the coordinator: wait until the future is done or the timeout is over."""
 
     answer: "Future[Response]"
     timeout_ms: int
@@ -67,13 +67,13 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """In a call to the coordinator: wait for so long."""
+    """In a call to the coordinator: sleep before the next attempt."""
 
     delay_ms: int
 
 
 class CallerSide:
-    """Remembers what the caller has been given, so that a view read twice makes nothing happen twice."""
+    """Remembers what the caller has been given, so that reading a view twice has no effect twice."""
 
     def __init__(self, backoff_ms: int = 100, backoff_max_ms: int = 1_000) -> None:
         self._backoff_ms = backoff_ms
@@ -138,7 +138,7 @@ class CallerSide:
 
 
 def is_active(view: MemberView, now_ms: int) -> bool:
-    """Return whether the member is in a stable generation and has taken up its assignment."""
+    """Return whether the member is in a stable generation and has applied its assignment."""
     return not view.joining and view.believes_at(now_ms)
 
 
@@ -155,7 +155,7 @@ def is_idle(view: MemberView) -> bool:
 def run_call(
     call: Call, user: AsyncGroupCallbacks
 ) -> Generator[Callable[[], object], Any, CallerEvent]:
-    """Have the user's code for a call run, and return what to post.
+    """Run the user's code for a callback, and return the event to post.
 
     Yields what is to be called, and wants to be sent the value to go on with: what that returned, or came
     to once it was awaited. It calls nothing of the user's itself, since a generator turns the StopIteration
@@ -195,7 +195,7 @@ def run_call(
 
 
 def refuse_generator(value: object) -> None:
-    """Refuse what a callback with a `yield` in it returned.
+    """Reject a generator returned by a callback that contains `yield`.
 
     Raises:
         TypeError: it is a generator; left alone, its code would never run and count as done.
@@ -226,7 +226,7 @@ def checked_protocol_type(value: Any) -> str:
 
 
 def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
-    """Return what `metadata()` returned, as pairs.
+    """Return the result of `metadata()` as pairs, after checking it.
 
     Raises:
         MetadataError: it is empty, or not pairs of a name and bytes.
@@ -255,7 +255,7 @@ def checked_protocols(value: Any) -> tuple[ProtocolMetadata, ...]:
 
 
 def checked_plan(value: Any, members: GroupMembers) -> dict[str, bytes]:
-    """Return what `perform_assignment` returned, with empty bytes for members that it left out.
+    """Return the result of `perform_assignment` after checking it, with empty bytes for omitted members.
 
     Raises:
         AssignmentError: it is not a mapping of the group's members to bytes.

@@ -1,4 +1,4 @@
-"""The caller's handle on one member: posts events to its engine, reads what that publishes, decides each step.
+"""The caller's handle on one member: posts events to its engine, reads its views, decides each step.
 
 The members for threads and for asyncio hold one each, and add the waiting.
 """
@@ -58,7 +58,7 @@ _UNLIMITED_MS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait until the mailbox has a newer version than this one, so long at most."""
+    """Wait until the mailbox has a newer version than this one, or until the timeout."""
 
     version: int
     timeout_ms: int
@@ -73,7 +73,7 @@ class Finish:
 
 
 class Drive:
-    """One call that drives the member: until when, and what it waits for."""
+    """One call that drives the member: its deadline, and the condition it waits for."""
 
     def __init__(
         self, clock: Clock, timeout_ms: int | None, done: Callable[[MemberView], bool]
@@ -87,20 +87,20 @@ class Drive:
 
 
 class _Lifeline:
-    """What ends with a member; refers to nothing that could refer to the member."""
+    """The resources that end with a member; holds no reference that leads back to the member."""
 
     def __init__(self) -> None:
         self.host: Host | None = None
 
     def cut(self) -> None:
-        """Have the membership end, since nobody drives it any more; the garbage collector may do it."""
+        """End the membership, since nothing drives it any more; the garbage collector may call this."""
         host, self.host = self.host, None
         if host is not None:
             host.abandon()
 
 
 class EngineHandle:
-    """What the member of either driver holds. Any thread may call any method at any time.
+    """The handle that members of both drivers hold. Thread-safe.
 
     What its public methods do: `MemberInterface`.
 
@@ -192,16 +192,16 @@ class EngineHandle:
             # a member that joins again keeps what it does not give up
             kept = snapshot.holds and view.handled >= self._left_count
             return replace(snapshot, stable=False, holds=kept)
-        # Nothing heartbeats any more, and nothing would tell when the group goes on without the member.
+        # Heartbeats have stopped, and nothing would notice when the group goes on without the member.
         return replace(snapshot, stable=False, holds=False, trouble=str(view.crash))
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Return whether the group cannot go on without the member for another `margin_ms`."""
+        """Return whether the group cannot reassign the member's work for another `margin_ms`."""
         until_ms = self.held_until_ms()
         return until_ms is not None and self.clock.now_ms() + margin_ms < until_ms
 
     def held_until_ms(self) -> int | None:
-        """Return until when, by the member's clock, the group cannot go on without it; None: it can already."""
+        """Return until when, by the member's clock, the group cannot reassign its work; None: it can already."""
         view = self._view()
         if view.crash is not None:
             return None
@@ -263,7 +263,7 @@ class EngineHandle:
         return drive
 
     def next_step(self, drive: Drive) -> Run | Pause | Finish:
-        """Return what the call is to do next; raises what the caller is to be told."""
+        """Return the next step of the call; raises errors meant for the caller."""
         if self.closed:
             return Finish(False)
         version, view = self.mailbox.version, self.mailbox.view
@@ -307,17 +307,17 @@ class EngineHandle:
         return not self.closed and is_active(view, self.clock.now_ms())
 
     def active_now(self) -> bool:
-        """Return whether the member is active; not on the word of a view from before it gave its work up."""
+        """Return whether the member is active, ignoring views from before it gave up its work."""
         view = self.mailbox.view
         return view.handled >= self._surrendered_count and self.active(view)
 
     def delivery(self) -> Callable[[MemberView], bool]:
-        """Return what `poll` waits for: an assignment taken up from now on."""
+        """Return the condition that `poll` waits for: an assignment applied from now on."""
         before = self._delivered
         return lambda view: self._delivered != before and self.active(view)
 
     def quiet(self) -> bool:
-        """Return whether a poll would neither do anything nor be needed as a sign of life."""
+        """Return whether a poll has nothing to do and is not needed as a sign of life."""
         now_ms = self.clock.now_ms()
         view = self.mailbox.view
         return (
@@ -335,7 +335,7 @@ class EngineHandle:
     # For the drivers: leaving and closing.
 
     def leave(self, reason: str) -> Callable[[], Pause | None]:
-        """Post that the member leaves; return what tells how to wait until reading shows it."""
+        """Post that the member leaves; return a function that tells how to wait for it to show in the view."""
         return self._lag(self._post(LeaveRequested(checked_reason(reason))))
 
     def give_up_join(self) -> Callable[[], Pause | None]:
@@ -359,7 +359,7 @@ class EngineHandle:
         return lag
 
     def shut(self) -> Host | None:
-        """Refuse to be driven from here on; return the host that is to be ended, if there is one."""
+        """Refuse further calls that drive the member; return the host to end, if there is one."""
         self.closed = True
         self.mailbox.wake()
         return self.host
@@ -367,7 +367,7 @@ class EngineHandle:
     def end(
         self, host: Host | None, operation: GroupMembershipOperation, deadline: Deadline
     ) -> int:
-        """Have the host end in good order; return how long to wait for that."""
+        """End the host in good order; return how long to wait for it."""
         self._ended = True
         if host is None:
             return 0
@@ -378,13 +378,13 @@ class EngineHandle:
 
     @property
     def forked(self) -> bool:
-        """Whether this is another process than the member's, where the locks may be held for ever."""
+        """Whether this process is a fork of the member's, in which locks may be held for ever."""
         return os.getpid() != self._pid
 
     # Details.
 
     def _view(self) -> MemberView:
-        """Return what the engine has shown; nothing where it does not speak for this process (any more)."""
+        """Return the engine's latest view; an empty one if the engine does not serve this process (any more)."""
         if self._ended or self.forked:
             return NOT_STARTED
         return self.mailbox.view
@@ -410,7 +410,7 @@ class EngineHandle:
         return True
 
     def check_usable(self) -> None:
-        """Refuse a call to a member that is closed, or that a fork has cut off from its engine.
+        """Reject calls to a member that is closed, or cut off from its engine by a fork.
 
         Raises:
             MemberClosedError: the member is closed.

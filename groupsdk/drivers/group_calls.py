@@ -74,7 +74,7 @@ class GroupCalls:
         self._random = Random()
 
     def commit(self, offsets: Offsets, timeout: float | None) -> Steps[None]:
-        """Store offsets under the generation that the member is in now, whatever comes later."""
+        """Commit offsets under the member's current generation, even if it changes meanwhile."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         if not offsets:
             return
@@ -93,7 +93,7 @@ class GroupCalls:
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None
     ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Read stored offsets; those of open transactions are waited for (KIP-447)."""
+        """Fetch committed offsets, waiting for those of open transactions (KIP-447)."""
         deadline = Deadline(self._clock, checked_timeout_ms(timeout))
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         left = set(partitions)
@@ -148,7 +148,7 @@ class GroupCalls:
     def _call(
         self, request: CoordinatorRequest, read: Callable[[Any], T], deadline: Deadline
     ) -> Steps[T]:
-        """Ask for as long as errors are retriable; one attempt is made in any case.
+        """Retry while errors are retriable; at least one attempt is made.
 
         Raises:
             GroupSdkError: the last error.

@@ -1,4 +1,4 @@
-"""What members and coordinators offer their caller, described once for threads and for asyncio.
+"""The API of members and coordinators, defined once for threads and for asyncio.
 
 `MemberInterface` is common to all of them. The forms for asyncio override the calls that wait by coroutines; where a
 docstring says "call", await there.
@@ -76,7 +76,7 @@ def described(coordinator: object, seen: MemberSnapshot | None) -> str:
 
 
 class MemberInterface(ABC):
-    """What the owner of a membership may call; those that wait for nothing go straight to the engine's handle."""
+    """The methods for the owner of a membership; those that do not wait go straight to the engine's handle."""
 
     _engine_handle: "EngineHandle"
 
@@ -84,7 +84,7 @@ class MemberInterface(ABC):
 
     @abstractmethod
     def ensure_active_group(self, timeout: float | None = None) -> bool | Awaitable[bool]:
-        """Join, and wait until the member has taken up its assignment in a stable generation.
+        """Join, and wait until the member has applied its assignment in a stable generation.
 
         Finds the coordinator, runs the callbacks of a rebalance where one is due, and returns.
 
@@ -288,7 +288,7 @@ class MemberInterface(ABC):
 
 
 class CoordinatorInterface(MemberInterface):
-    """What a coordinator adds: the callbacks that may be left out."""
+    """The optional callbacks that a coordinator adds."""
 
     def on_assignment_skipped(
         self, leader_id: str, protocol: str, members: GroupMembers
@@ -303,7 +303,7 @@ class CoordinatorInterface(MemberInterface):
 
 
 class GroupMemberInterface(MemberInterface):
-    """What a member offers beside that to the code that builds on it. Any thread may call it at any time."""
+    """Further methods of a member for code that builds on it. Thread-safe."""
 
     @property
     def version(self) -> int:
@@ -331,14 +331,14 @@ class GroupMemberInterface(MemberInterface):
         return self._engine_handle.ask(request)
 
     def holds_for(self, margin_ms: int) -> bool:
-        """Return whether the group cannot go on without the member for another `margin_ms`.
+        """Return whether the group cannot reassign the member's work for another `margin_ms`.
 
         As `MemberSnapshot.holds`, looking ahead: work that needs time to stop must begin before the session ends.
         """
         return self._engine_handle.holds_for(margin_ms)
 
     def held_until_ms(self) -> int | None:
-        """Return until when, by the member's clock, the group cannot go on without it; None: it can already."""
+        """Return until when, by the member's clock, the group cannot reassign its work; None: it can already."""
         return self._engine_handle.held_until_ms()
 
     def end_with(self, owner: object) -> None:

@@ -1,4 +1,4 @@
-"""Hand the engine's view of a member to its caller."""
+"""Hand over the engine's view of a member to its caller."""
 
 import threading
 from collections.abc import Callable
@@ -28,27 +28,27 @@ class Mailbox:
         self._listener: Callable[[], None] | None = None
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have `listener`, and no other any more, called after each publication, on the publishing thread.
+        """Call `listener`, in place of any other, after each publication, on the publishing thread.
 
         It may be called once more shortly after it was replaced. It must not raise.
         """
         self._listener = listener
 
     def forget(self, listener: Callable[[], None]) -> None:
-        """Call this listener no more; one that has replaced it stays."""
+        """Remove this listener; one that has replaced it stays."""
         if self._listener == listener:
             self._listener = None
 
     def publish(self, view: MemberView) -> None:
-        """Show a view; called by the engine. That the engine has ended stays shown."""
+        """Publish a view; called by the engine. The end of the engine, once published, stays."""
         self._put(view=view)
 
     def crash(self, error: EngineError) -> None:
-        """Say that the engine has ended; called by its host, which ends it for good."""
+        """Publish that the engine has ended for good; called by its host."""
         self._put(crash=error)
 
     def wake(self) -> None:
-        """Make the caller look again, though nothing has changed."""
+        """Wake the caller, though nothing has changed."""
         self._put()
 
     def wait_newer(self, version: int, timeout_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Let one thread at a time call an object, whatever interrupts the calls: `OneThread`."""
+"""Restrict an object to one thread at a time, even if calls are interrupted: `OneThread`."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Visit:
-    """One call that is being made.
+    """A call in progress.
 
     Args:
         driving: whether callbacks of the user's may run within it.
@@ -25,7 +25,7 @@ class Visit:
 
 
 class OneThread:
-    """Refuses a second thread at once, and a callback that would drive the object it is called by.
+    """Rejects a second thread at once, and callbacks that would drive the object that calls them.
 
     A signal handler may raise between any two steps of a call, as that of Ctrl-C does. A lock that is acquired or
     released by Python code would then stay held for ever: the handler may run after the lock was taken and before
@@ -49,7 +49,7 @@ class OneThread:
     def run(
         self, work: Callable[[], T], *, driving: bool = False, within_callbacks: bool = True
     ) -> T:
-        """Do something while no other thread does.
+        """Run a function while no other thread is inside.
 
         Args:
             work: what to do.
@@ -71,7 +71,7 @@ class OneThread:
             self.visits.remove(visit)
 
     def check(self, visit: Visit, *, within_callbacks: bool) -> None:
-        """Refuse a call that is in the list.
+        """Reject a call that conflicts with those in progress.
 
         Raises:
             ConcurrentUseError: as `run`.

@@ -1,4 +1,4 @@
-"""Offer Java's shape for asyncio: a class to subclass, `AsyncAbstractCoordinator`."""
+"""Java's API for asyncio, as a class to subclass: `AsyncAbstractCoordinator`."""
 
 import weakref
 from abc import abstractmethod

@@ -36,7 +36,7 @@ _drives: ContextVar[tuple[object, ...]] = ContextVar("groupsdk_drives", default=
 
 
 class AsyncGroupMember(GroupMemberInterface):
-    """One member of a group, driven from a task; see `GroupMember` for all that is the same.
+    """One member of a group, driven from a task; see `GroupMember` for everything in common.
 
     The engine (heartbeats, connections) runs on a host of its own, never on the user's loop: blocking that
     loop delays no heartbeat. The user's callbacks, `def` or `async def`, run inside
@@ -247,7 +247,7 @@ class _Driver:
 
 
 async def _result(value: object) -> object:
-    """Return what a callback returned, or what that came to.
+    """Return the result of a callback, awaited if it is awaitable.
 
     Raises:
         TypeError: it is a generator, whose code would never run and count as done.
@@ -273,7 +273,7 @@ class _Signal:
             self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self, timeout_ms: int) -> None:
-        """Wait until it is set, or the time is over."""
+        """Wait until woken, or until the timeout."""
         import asyncio
 
         with suppress(TimeoutError):

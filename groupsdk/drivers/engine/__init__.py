@@ -1,1 +1,1 @@
-"""Run a member on an event loop that belongs to nobody else."""
+"""Run a member on an event loop of its own."""

@@ -36,7 +36,7 @@ class Authenticator:
         self._oidc = _oidc_provider(security) if security.uses_oidc else None
 
     def use_credentials(self, username: str, password: str) -> None:
-        """Use these from the next connection on.
+        """Use these credentials from the next connection on.
 
         Raises:
             ConfigError: the mechanism takes none.
@@ -44,7 +44,7 @@ class Authenticator:
         self._security = self._security.with_credentials(username, password)
 
     async def authenticate(self, connection: Connection) -> None:
-        """Go through the whole exchange; notes on the connection when the broker wants another one.
+        """Run the whole exchange; notes on the connection when the broker requires reauthentication.
 
         Raises:
             AuthenticationError: the broker refused us, we refused it, or the token provider raised.
@@ -54,7 +54,7 @@ class Authenticator:
         """
         where = f"{connection.host}:{connection.port}"
         connection.versions.negotiate(SaslAuthenticateRequest)
-        # before anything is sent: a broker drops who does not go on in time
+        # before anything is sent: brokers drop clients that stall during the handshake
         settings = await self._with_credentials(await self._with_token())
         # Not on this loop, here and below: SCRAM loads many modules, and computes for long.
         mechanism, message = await self._blocking.run(object(), lambda: _begin(settings))
@@ -91,7 +91,7 @@ class Authenticator:
         return self._security.with_token(token)
 
     async def _with_credentials(self, security: SecuritySettings) -> SecuritySettings:
-        """Return the settings with what the provider of user name and password returns now."""
+        """Return the settings with the current result of the user name and password provider."""
         provider = security.sasl_credentials_provider
         if provider is None:
             return security
@@ -146,7 +146,7 @@ def _begin(settings: SecuritySettings) -> tuple[SaslMechanism, bytes | None]:
 
 
 def _failed(provider: str, error: Exception) -> GroupSdkError:
-    """Return the error for what a provider of the user's raised."""
+    """Return the error for an exception raised by the user's provider."""
     if isinstance(error, NetworkError):
         return CredentialsUnavailableError(f"{provider}: {error}")
     if isinstance(error, GroupSdkError):

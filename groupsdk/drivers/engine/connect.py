@@ -32,15 +32,15 @@ _MAX_FAILED_HOSTS: Final = 100  # brokers come and go under ever new names
 
 
 class FirstRequestRefusedError(DisconnectedError):
-    """The broker closed the connection before it answered anything: TLS, the versions, the first question."""
+    """The broker closed the connection before it answered anything: TLS, ApiVersions, the first request."""
 
 
 class WrongProtocolError(AuthenticationError):
-    """What answers on the port does not speak Kafka's protocol, or does so only inside TLS."""
+    """The server on the port does not speak Kafka's protocol, or does so only inside TLS."""
 
 
 class Connector:
-    """Opens connections as one member's settings say, and knows those that are open.
+    """Opens connections with one member's settings, and tracks those that are open.
 
     Belongs to one event loop.
     """
@@ -55,7 +55,7 @@ class Connector:
         self._failures: dict[str, int] = {}
 
     async def prepare(self) -> None:
-        """Load what the first connection needs, so that its time says something about the broker.
+        """Import what the first connection needs, so that its connect time measures the broker only.
 
         Raises:
             ConfigError: a file that the TLS settings name cannot be used.
@@ -105,7 +105,7 @@ class Connector:
             raise
 
     def use_credentials(self, username: str, password: str) -> None:
-        """Use these from the next connection on; those that are open stay as they are."""
+        """Use these credentials from the next connection on; open connections stay as they are."""
         self._authenticator.use_credentials(username, password)
 
     async def close(self) -> None:
@@ -208,7 +208,7 @@ def _explain_tls(error: BaseException, host: str, port: int) -> GroupSdkError:
 async def _connect_any(
     addresses: list[SocketAddress], where: str, timeout_s: float
 ) -> socket.socket:
-    """Connect to the first address that answers, and leave time for those that come after it.
+    """Connect to the first address that answers, leaving time for the remaining addresses.
 
     Raises:
         DisconnectedError: none does; names the reason of each.

@@ -1,4 +1,4 @@
-"""Carry requests and answers over one connection to one broker, in the versions that the broker has."""
+"""One connection to one broker: sends requests and receives responses in the versions that the broker supports."""
 
 import asyncio
 import logging
@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def throttled_s(self) -> float:
-        """Tell how many seconds the broker wants nothing to be sent on this connection (KIP-219)."""
+        """Return for how many seconds the broker throttles this connection (KIP-219)."""
         return max(0.0, self._quiet_until - asyncio.get_running_loop().time())
 
     @property
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
 
 
 def check_versions(connection: Connection, *, static: bool) -> None:
-    """Check that the broker has all that a member needs, before anything is asked of it.
+    """Check that the broker supports everything that a member needs, before sending it requests.
 
     Raises:
         UnsupportedVersionError: it lacks something; names all of it.
@@ -258,7 +258,7 @@ def check_versions(connection: Connection, *, static: bool) -> None:
 def send_request(
     connection: Connection, request: MembershipRequest | CoordinatorRequest
 ) -> "asyncio.Future[Any]":
-    """Send a request in the newest version that both sides have, in the shape of that version.
+    """Send a request in the newest version that both sides support, in the form of that version.
 
     Raises:
         UnsupportedVersionError: the broker is too old for the request.
@@ -283,7 +283,7 @@ def send_request(
 
 
 def _offset_fetch_in(version: int, request: OffsetFetchRequest) -> OffsetFetchRequest:
-    """Return the request in the shape of a version: before 8 there is one group in it (KIP-709).
+    """Return the request in the form of a version: before 8 it has a single group (KIP-709).
 
     Before 7 the broker cannot say that an offset is still part of an open transaction (KIP-447): it tells the
     one before.
@@ -303,7 +303,7 @@ def _offset_fetch_in(version: int, request: OffsetFetchRequest) -> OffsetFetchRe
 
 
 def _min_version(request: type[Request[Any]], *, static: bool) -> int | None:
-    """Return the version from which on a request carries what a static member must say (KIP-345)."""
+    """Return the first version of a request with the fields of static membership (KIP-345)."""
     if not static or not hasattr(request, "group_instance_id"):
         return None
     return field_versions(request, "group_instance_id").first

@@ -1,4 +1,4 @@
-"""Keep the connection to the group coordinator: connect when something is to be sent, say when it breaks."""
+"""The connection to the group coordinator: connects when a request is sent, and reports when it breaks."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

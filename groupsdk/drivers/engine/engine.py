@@ -1,4 +1,4 @@
-"""Run one member: feed its machine with what happens, carry out what it decides."""
+"""Run one member: feed events to its state machine, and carry out its actions."""
 
 import asyncio
 import logging
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 
 class Engine:
-    """One member's machine, its timer and its connections, on one event loop that is nobody else's.
+    """One member's state machine, timer and connections, on an event loop of its own.
 
     Args:
         config: the member's settings.
@@ -102,13 +102,13 @@ class Engine:
             await self._tidy()
 
     def post(self, event: CallerEvent) -> None:
-        """Take an event of the caller; on the loop."""
+        """Process an event of the caller; call on the loop."""
         if isinstance(event, CredentialsChanged):
             self._connector.use_credentials(event.username, event.password)
         self._on_event(event)
 
     def ask(self, request: CoordinatorRequest, tell: TellAnswer) -> None:
-        """Ask the coordinator something, in order with the events before; `tell` is called once, on the loop."""
+        """Send the coordinator a request, in order with earlier events; `tell` is called once, on the loop."""
         if self._stopped is not None and self._stopped.done():
             tell(MemberClosedError("the member is closed"))
             return
@@ -217,7 +217,7 @@ class Engine:
             self._crash(error)
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Take what a callback of the loop or of a connection raised; errors of sockets never come here.
+        """Handle an exception from a callback of the loop or of a connection; socket errors never get here.
 
         What nobody has asked a future for comes here as well, and is only logged.
         """
@@ -232,7 +232,7 @@ class Engine:
             self._stopped.set_exception(error)
 
     async def _tidy(self) -> None:
-        """Leave nothing behind on the loop, so that it can be closed."""
+        """Cancel everything left on the loop, so that it can be closed."""
         if self._timer is not None:
             self._timer.cancel()
         self._disconnect()

@@ -1,4 +1,4 @@
-"""Find the group coordinator: ask the brokers that are known, the next one where one is slow, with retries."""
+"""Find the group coordinator: ask the known brokers, trying the next when one is slow, with retries."""
 
 import asyncio
 import logging
@@ -83,7 +83,7 @@ class Found:
 
 
 class KeptConnections:
-    """The connections of the brokers that were asked last, kept while the coordinator is not to be had.
+    """The connections to the brokers asked last, kept while the coordinator is unavailable.
 
     Without them, a member in an outage would set up TLS and SASL once a second only to ask a single question.
     Belongs to one event loop.
@@ -95,11 +95,11 @@ class KeptConnections:
 
     @property
     def addresses(self) -> list[Address]:
-        """Where the kept connections lead that can be used."""
+        """The addresses of the usable kept connections."""
         return [address for address, (kept, uses) in self._kept.items() if uses and _is_free(kept)]
 
     def take(self, address: Address) -> tuple[Connection, int] | None:
-        """Return the connection to this address, the caller's from here on, and how often it may be used."""
+        """Return the connection to an address, which the caller now owns, and how often it may be used."""
         return self._kept.pop(address) if address in self.addresses else None
 
     def keep(self, connection: Connection, uses_left: int) -> None:
@@ -114,7 +114,7 @@ class KeptConnections:
         self._timer = asyncio.get_running_loop().call_later(_KEEP_S, self.close)
 
     def close(self) -> None:
-        """Close what is kept."""
+        """Close the kept connections."""
         for address in list(self._kept):
             self._drop(address)
 
@@ -124,7 +124,7 @@ class KeptConnections:
 
 
 class CoordinatorLookup:
-    """CallerRequests bootstrap servers, and the brokers learned from them, which of them coordinates the group.
+    """Asks bootstrap servers, and the brokers learned from them, which of them coordinates the group.
 
     Args:
         config: the member's settings.
@@ -230,7 +230,7 @@ class CoordinatorLookup:
         self._silent = set(asked[: asked.index(winner)])
 
     def _candidates(self) -> list[Address]:
-        """Return whom to ask; another one comes first each time, since the last one may have erred.
+        """Return the brokers to ask; a different one comes first each time, since the last may have been wrong.
 
         Learned brokers and bootstrap servers by turns: where a whole cluster has moved, the many that are
         learned are all dead, and each of them may take its time. The one that there is a connection to comes
@@ -247,7 +247,7 @@ class CoordinatorLookup:
         )
 
     async def _ask(self, host: str, port: int) -> Found:
-        """Ask one broker; until it answers, the caller is not left without a reason."""
+        """Ask one broker; until it answers, the caller has a reason for the wait."""
         slow = RequestTimeoutError(f"{host}:{port} has not answered for {_SLOW_S:g} s")
         report = asyncio.get_running_loop().call_later(_SLOW_S, self._on_delay, slow)
         try:
@@ -337,7 +337,7 @@ class CoordinatorLookup:
             return None
 
     async def _learn(self, metadata: "asyncio.Future[MetadataResponse] | None") -> bool:
-        """Note the other brokers, for the day when no bootstrap server answers.
+        """Note the other brokers, in case no bootstrap server answers later.
 
         That is a precaution only: where the answer fails or is slow, the lookup goes on without it.
 
@@ -369,7 +369,7 @@ class CoordinatorLookup:
         )
 
     def _check_refused(self, errors: Sequence[GroupSdkError]) -> None:
-        """Take brokers that drop us again and again, and never answered, for a wrong setting, not for an outage."""
+        """Treat brokers that repeatedly drop the connection and never answered as a wrong setting, not an outage."""
         if self._answered_before or not errors:
             return
         refused = all(isinstance(error, FirstRequestRefusedError) for error in errors)
@@ -379,7 +379,7 @@ class CoordinatorLookup:
             raise AuthenticationError(str(errors[0]))
 
     def _all_failed(self, errors: dict[str, GroupSdkError]) -> GroupSdkError:
-        """Choose what to raise: an error that needs the user, else what a coordinator-to-be said."""
+        """Choose the error to raise: one that needs the user, else the response of the prospective coordinator."""
         for error in errors.values():
             if not error.retriable and not isinstance(error, ResolveError):
                 return error
@@ -398,7 +398,7 @@ def _no_coordinator(errors: Iterable[GroupSdkError]) -> int:
 
 
 async def _give_up(asked: "dict[asyncio.Task[Found], Address]") -> None:
-    """End the questions that are of no use any more, and close the connections that they were asked over."""
+    """Cancel requests that are no longer needed, and close their connections."""
     for task in asked:
         task.cancel()
     for ended in await asyncio.gather(*asked, return_exceptions=True):
@@ -409,7 +409,7 @@ async def _give_up(asked: "dict[asyncio.Task[Found], Address]") -> None:
 
 
 def _is_free(connection: Connection) -> bool:
-    """Return whether another question can be asked over a connection."""
+    """Return whether another request can be sent over a connection."""
     if not connection.usable or not connection.idle:
         return False
     loop = asyncio.get_running_loop()

@@ -61,7 +61,7 @@ class SaslMechanism(Protocol):
 
     @property
     def failure(self) -> AuthenticationError | None:
-        """Return why the broker refused, where it said so inside the exchange before it ended it.
+        """Return the reason for the broker's refusal, if given within the exchange.
 
         Raise this in place of a bare SASL_AUTHENTICATION_FAILED.
         """
@@ -81,7 +81,7 @@ class SaslMechanism(Protocol):
 
 
 class _Exchange:
-    """What all mechanisms share: the name, and how far the exchange is."""
+    """The state that all mechanisms share: the name, and the progress of the exchange."""
 
     __slots__ = ("_name", "complete", "failure")
 
@@ -207,7 +207,7 @@ class Scram(_Exchange):
         return proof.encode()
 
     def _check_iterations(self, text: str) -> None:
-        """Refuse a count that is too costly or too cheap, before anything is computed with it."""
+        """Reject an iteration count that is too high or too low, before computing with it."""
         count = int(text) if _ITERATIONS.fullmatch(text) else 0
         if not MIN_SCRAM_ITERATIONS <= count <= MAX_SCRAM_ITERATIONS:
             raise AuthenticationError(
@@ -308,7 +308,7 @@ def mechanism_for(settings: SecuritySettings) -> SaslMechanism:
 
 
 def preload(mechanism: str) -> None:
-    """Load the package that a mechanism needs; where it is missing, the exchange will say so."""
+    """Import the package that a mechanism needs; if it is missing, the exchange raises the error."""
     if mechanism.startswith("SCRAM-"):
         with suppress(ImportError):
             import scramp  # noqa: F401  # some 150 modules

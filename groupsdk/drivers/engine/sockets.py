@@ -26,7 +26,7 @@ class SocketAddress:
 
 
 async def resolve(host: str, port: int, blocking: BlockingCalls) -> list[SocketAddress]:
-    """Return the addresses of a host, in the order that the system prefers; never none.
+    """Return the addresses of a host, at least one, in the system's order of preference.
 
     Raises:
         ResolveError: it has none.
@@ -75,7 +75,7 @@ async def connect_socket(address: SocketAddress) -> socket.socket:
 
 
 def tune(sock: socket.socket) -> None:
-    """Send small requests at once, and have the system notice a peer that is gone without a word.
+    """Disable Nagle's algorithm, and make the system detect peers that vanish silently.
 
     The group coordinator may hold a join for minutes, during which nothing is sent: without probes the
     loss of its machine would go unnoticed for as long.

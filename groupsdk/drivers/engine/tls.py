@@ -1,4 +1,4 @@
-"""Build the TLS context that the settings ask for, and explain what TLS complains about."""
+"""Build the TLS context from the settings, and explain TLS errors."""
 
 import ssl
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""Give the engine a place to run that user code cannot starve: a thread, or a child process."""
+"""Run the engine where user code cannot starve it: on a thread, or in a child process."""

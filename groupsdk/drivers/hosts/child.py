@@ -1,4 +1,4 @@
-"""Run the engine in a child process: what `ProcessHost` starts."""
+"""Run the engine in a child process, which `ProcessHost` starts."""
 
 import asyncio
 import gc
@@ -44,7 +44,7 @@ _WATCH_S = 1.0
 
 
 class ParentLink(asyncio.Protocol):
-    """The socket to the parent, which may not read for as long as its native code likes.
+    """The socket to the parent, which may stop reading while native code runs there.
 
     So nothing waits for it, and what waits is bounded: of the views only the latest, and so many log
     records.
@@ -64,7 +64,7 @@ class ParentLink(asyncio.Protocol):
         self._all_sent = asyncio.get_running_loop().create_future()
 
     def show(self, view: MemberView) -> None:
-        """Send a view, in place of one that is not sent yet."""
+        """Send a view, replacing one that is not sent yet."""
         self._view = view
         self._flush()
 
@@ -135,7 +135,7 @@ class ParentLink(asyncio.Protocol):
             self._all_sent.set_result(None)
 
     def _next(self) -> ToParent | None:
-        """Return what to send next: `Ended` comes after all else."""
+        """Return the next message to send: `Ended` comes last."""
         if self._view is not None:
             view, self._view = self._view, None
             return self._views.shown(view)
@@ -145,7 +145,7 @@ class ParentLink(asyncio.Protocol):
 
 
 class Child:
-    """The engine, and what connects it to the parent."""
+    """The engine, and its link to the parent."""
 
     def __init__(self, sock: socket.socket, start: Start, reader: FrameReader) -> None:
         self._socket = sock
@@ -178,7 +178,7 @@ class Child:
         await link.finish()
 
     def take(self, message: ToChild) -> None:
-        """Do what the parent wants."""
+        """Carry out a message of the parent."""
         match message:
             case MetricsAsked(request_id):
                 if self._link is not None:
@@ -191,7 +191,7 @@ class Child:
                 self._engine.post(message)
 
     def orphaned(self, why: str) -> None:
-        """End, since nobody can use the member any more.
+        """End, since the member can no longer be used.
 
         A dead process does no work, so a dynamic member leaves at once: others can go on before the
         session timeout is over. A static one falls silent: it may be back before that.
@@ -272,7 +272,7 @@ def main(descriptor: int) -> NoReturn:
 
 
 def _first_frame(sock: socket.socket, reader: FrameReader) -> Start | None:
-    """Return what to run; None where the parent is gone already."""
+    """Return the first frame; None if the parent is gone already."""
     while data := sock.recv(65_536):
         for message in reader.feed(data):
             assert isinstance(message, Start), message

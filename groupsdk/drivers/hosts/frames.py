@@ -1,6 +1,6 @@
 """Frames between a member's process and the child process that runs its engine: pickles with a length.
 
-Only these two processes have the socket, which has no name, so what comes over it is our own.
+Only these two processes have the socket, which has no name, so its data can be trusted.
 """
 
 import logging
@@ -56,7 +56,7 @@ class MetricsAsked:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The parent asks the coordinator something beside the membership."""
+    """The parent sends the coordinator a request beside the membership."""
 
     request_id: int
     request: CoordinatorRequest
@@ -71,7 +71,7 @@ ToChild: TypeAlias = Start | MetricsAsked | Asked | CallerEvent
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the engine published, without what the parent has already."""
+    """A view that the engine published, without the parts that the parent has already."""
 
     view: MemberView
     same_call: bool
@@ -140,13 +140,13 @@ def encode(message: ToChild | ToParent) -> bytes:
 
 
 class FrameReader:
-    """Puts frames together from the pieces that arrive."""
+    """Assembles frames from the pieces that arrive."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[object]:
-        """Take in a piece, and yield the messages that are complete.
+        """Add received bytes, and yield the messages that are now complete.
 
         Raises:
             FrameError: this is no frame of ours.
@@ -167,14 +167,14 @@ class FrameReader:
 
 
 class ViewSender:
-    """Leaves out of a view what the other side has: assignments and histories can be large."""
+    """Omits the parts of a view that the other side has: assignments and histories can be large."""
 
     def __init__(self) -> None:
         self._call: Call | None = None
         self._events: tuple[RebalanceEvent, ...] = ()
 
     def shown(self, view: MemberView) -> Shown:
-        """Return what to send; it has to be sent, as the next one builds on it."""
+        """Return the message to send; it must be sent, as the next one builds on it."""
         same_call = view.call is self._call
         same_events = view.events == self._events
         self._call, self._events = view.call, view.events
@@ -186,7 +186,7 @@ class ViewSender:
 
 
 class ViewReceiver:
-    """Makes views whole again."""
+    """Restores complete views."""
 
     def __init__(self) -> None:
         self._call: Call | None = None
@@ -204,7 +204,7 @@ class ViewReceiver:
 
 
 def lowest_level() -> int:
-    """Return the level below which no logger of ours takes anything at present."""
+    """Return the lowest level that any logger of the package currently accepts."""
     levels = [logging.getLogger(_OURS).getEffectiveLevel()]
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if isinstance(logger, logging.Logger) and name.startswith(f"{_OURS}."):

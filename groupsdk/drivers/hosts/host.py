@@ -1,4 +1,4 @@
-"""The host of an engine: its contract, and how one is opened."""
+"""The interface of engine hosts, and the function that opens one."""
 
 import _thread
 import threading
@@ -30,7 +30,7 @@ class Host(Protocol):
 
     @property
     def ended(self) -> Future[None]:
-        """Done once the engine has ended and nothing of it is left, whatever ended it."""
+        """Done once the engine has ended, for any reason, and nothing of it is left."""
         ...
 
     def start(self) -> None:
@@ -46,7 +46,7 @@ class Host(Protocol):
         ...
 
     def ask(self, request: "CoordinatorRequest") -> "Future[Response]":
-        """Ask the coordinator something beside the membership, in order with the events before.
+        """Send the coordinator a request beside the membership, in order with earlier events.
 
         The future fails with a `GroupSdkError` when no answer comes.
         """
@@ -57,14 +57,14 @@ class Host(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Have the engine end by itself since its caller is gone: a dynamic member leaves the group.
+        """Make the engine end by itself because its caller is gone: a dynamic member leaves the group.
 
         May be called by the garbage collector. Gives a `ResourceWarning` where the engine still ran.
         """
         ...
 
     def abort(self) -> None:
-        """End the engine at once, without leaving the group; for one that does not react."""
+        """End the engine at once, without leaving the group; for an engine that does not respond."""
         ...
 
 
@@ -96,7 +96,7 @@ def open_host(config: MemberConfig, clock: Clock, mailbox: Mailbox) -> Host:
 
 
 def settle(future: "Future[Response]", answer: "Response | GroupSdkError") -> None:
-    """Put an answer, or the error in its place, into a future."""
+    """Set a future to a response or an error."""
     if isinstance(answer, GroupSdkError):
         future.set_exception(answer)
     else:
@@ -115,7 +115,7 @@ def warn_unclosed(group_id: str, host: Host) -> None:
 
 
 class _Condition(_thread.RLock):  # type: ignore[misc]  # it is final in the stub alone
-    """What a future is locked by, entered and left by the lock's own C code.
+    """The condition of a future, entered and left by the lock's own C code.
 
     That of the standard library is entered by Python code, within which the handler of a signal may raise, as that of
     Ctrl-C does. The caller would then hold the future's lock for ever, and the engine would wait for it with the answer

@@ -1,4 +1,4 @@
-"""Run the engine in a child process, which no native code of this one can hold up."""
+"""Run the engine in a child process, which native code in this process cannot block."""
 
 import fcntl
 import logging
@@ -132,7 +132,7 @@ class ProcessHost:
             self._outbox.put(event)
 
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
-        """Ask the coordinator something beside the membership."""
+        """Send the coordinator a request beside the membership."""
         answer: Future[Response] = promise()
         with self._asked_lock:
             if self.ended.done():
@@ -156,7 +156,7 @@ class ProcessHost:
         return answer
 
     def abandon(self) -> None:
-        """Close the way to the child, which it takes for the end of its parent."""
+        """Close the socket to the child, which treats that as the death of its parent."""
         if os.getpid() == self._pid:  # in a fork, the member is that of the parent
             self._outbox.put(None)
             if not self.ended.done():
@@ -229,7 +229,7 @@ class ProcessHost:
                 )
 
     def _end(self, sock: socket.socket, writer: threading.Thread, trouble: str) -> None:
-        """Leave nothing behind: no process, no thread, no socket; and say how it ended."""
+        """Clean up process, threads and socket, and report how the child ended."""
         status = self._reap(kill=bool(trouble))
         with suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)  # ends a send, which close() does not
@@ -273,7 +273,7 @@ class ProcessHost:
 
 @contextmanager
 def _parents_signals_blocked() -> Iterator[None]:
-    """Have a child that is started meanwhile hold Ctrl-C and SIGTERM back until it can ignore them."""
+    """Make children started in the block defer Ctrl-C and SIGTERM until they can ignore them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENTS_SIGNALS)
     try:
         yield
@@ -289,7 +289,7 @@ def _signal_name(number: int) -> str:
 
 
 def _beyond_streams(sock: socket.socket) -> socket.socket:
-    """Return the socket under a number that is none of the standard streams', which a daemon may have closed."""
+    """Return the socket under a descriptor above the standard streams', which a daemon may have closed."""
     if sock.fileno() >= _FIRST_FREE:
         return sock
     with sock:

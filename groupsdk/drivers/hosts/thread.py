@@ -66,7 +66,7 @@ class ThreadHost:
         self._call(self._engine.post, event)
 
     def ask(self, request: CoordinatorRequest) -> Future[Response]:
-        """Ask the coordinator something beside the membership."""
+        """Send the coordinator a request beside the membership."""
         answer: Future[Response] = promise()
         if not self._call(lambda: self._engine.ask(request, lambda told: settle(answer, told))):
             answer.set_exception(MemberClosedError("the member is closed"))
@@ -80,7 +80,7 @@ class ThreadHost:
         return answer
 
     def abandon(self) -> None:
-        """Close the member, without anyone who waits for it."""
+        """Close the member without waiting for it."""
         if os.getpid() == self._pid:  # in a fork, the member is that of the parent
             operation = GroupMembershipOperation.DEFAULT
             closing = CloseRequested(operation, _ABANDONED_MS, "the member was never closed")

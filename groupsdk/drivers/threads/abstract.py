@@ -1,4 +1,4 @@
-"""Offer Java's shape: a class to subclass, `AbstractCoordinator`."""
+"""Java's API, as a class to subclass: `AbstractCoordinator`."""
 
 import weakref
 from abc import abstractmethod

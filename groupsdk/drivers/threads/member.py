@@ -95,7 +95,7 @@ class GroupMember(GroupMemberInterface):
         self._caller(leave)
 
     def give_up_join(self) -> None:
-        """Give up a JoinGroup that waits at the coordinator, so that `ask` need not wait behind it.
+        """Abandon a JoinGroup that is parked at the coordinator, so that `ask` does not wait behind it.
 
         For requests before leaving, in `on_leave_prepare`: until all members have joined, the coordinator takes
         commits of the generation before. Does nothing where no join waits.
@@ -216,7 +216,7 @@ class GroupMember(GroupMemberInterface):
 
 
 def _plain_result(value: object) -> object:
-    """Return what a callback returned, unless it would have to be awaited.
+    """Return the result of a callback, unless it is awaitable.
 
     Raises:
         TypeError: it would; left alone, its code would never run and count as done. So would a generator's.
